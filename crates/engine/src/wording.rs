@@ -12,6 +12,7 @@ pub const CANNOT_SELECT_COMPOSITION: &str = "cannot select a Composition";
 pub const CANNOT_SELECT_REVISION: &str = "cannot select a revision";
 const CANNOT_USE_REVISION: &str = "cannot use CompositionRevision";
 const CANNOT_APPLY: &str = "cannot apply composed resource";
+const FAILURE_LIMIT: &str = "failure limit of";
 
 /// Why something may not be read.
 pub const NO_GRANT: &str = "no AccessGrant allows that";
@@ -28,6 +29,11 @@ pub fn split_grant(message: &str) -> Option<(&str, AccessGrantSpec)> {
     let (text, grant) = message.split_once(GRANT_THAT_HELPS)?;
     // Whatever a function may have put into the name of something: only what is a grant to its end counts.
     Some((text, serde_json::from_str(grant).ok()?))
+}
+
+/// An operation that was tried as often as it may be.
+pub(crate) fn failure_limit(limit: u64) -> String {
+    format!("{FAILURE_LIMIT} {limit} reached")
 }
 
 /// A `CompositionRevision` that cannot be used.
@@ -49,7 +55,8 @@ pub fn without_operation(message: &str) -> &str {
     let mut rest = message;
     while let Some((operation, failure)) = rest.split_once(": ") {
         let begins = |begin: &&str| operation.strip_prefix(*begin).is_some_and(|on| on.starts_with(" `"));
-        let is_operation = operations.contains(&operation) || begin_operations.iter().any(begins);
+        let is_limit = operation.starts_with(FAILURE_LIMIT);
+        let is_operation = is_limit || operations.contains(&operation) || begin_operations.iter().any(begins);
         if failure.is_empty() || !is_operation {
             break;
         }

@@ -5,7 +5,7 @@
 use ferroplane_api::{Cause, Object, keys, meta};
 
 use crate::id::Id;
-use crate::look::{Condition, synced};
+use crate::look::{Condition, Role, condition, ready, synced};
 use crate::snapshot::{Snapshot, time_of};
 use crate::texts;
 
@@ -55,8 +55,13 @@ impl<'a> Complaint<'a> {
 }
 
 /// Why an object could not be made what it should be, the most telling first.
-pub(crate) fn complaints<'a>(snapshot: &'a Snapshot, id: &Id, object: &'a Object) -> Vec<Complaint<'a>> {
-    let Some(synced) = synced(object).filter(|synced| !synced.is_true()) else { return Vec::new() };
+pub(crate) fn complaints<'a>(
+    snapshot: &'a Snapshot,
+    id: &Id,
+    object: &'a Object,
+    role: Role,
+) -> Vec<Complaint<'a>> {
+    let Some(synced) = failing(object, role) else { return Vec::new() };
     let said = Complaint::of_condition(synced);
     let warnings =
         snapshot.events(id).filter(|event| event.get("type").is_some_and(|kind| kind == "Warning"));
@@ -67,6 +72,18 @@ pub(crate) fn complaints<'a>(snapshot: &'a Snapshot, id: &Id, object: &'a Object
     complaints.push(said);
     complaints.retain(|complaint| !complaint.text.is_empty());
     complaints
+}
+
+/// The condition that says why.
+fn failing(object: &Object, role: Role) -> Option<Condition<'_>> {
+    let is_failing = |condition: &Condition<'_>| condition.status == "False";
+    let synced = synced(object);
+    match role {
+        // One that has failed for good is synced: nothing more will be done about it.
+        Role::Operation => condition(object, "Succeeded").filter(is_failing).or(synced.filter(is_failing)),
+        Role::OperationMaker => synced.filter(is_failing).or(ready(object).filter(is_failing)),
+        _ => synced.filter(|synced| !synced.is_true()),
+    }
 }
 
 /// Whether an event says more than the condition about the same failure.

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::{DEEPEST, is_fine, is_ready};
-use crate::look::{Role, at, children, deleted_at, ready, role, synced};
+use crate::look::{Role, at, children, condition, created_at, deleted_at, ready, role, synced};
 use crate::rules::{RULES, Suspect, When};
 use crate::snapshot::{Snapshot, State};
 use crate::words::one_line;
@@ -46,7 +46,7 @@ pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
     doctor.descend(root, None);
     let role = object.map(|object| role(snapshot, root, object));
     let is_ready = object.zip(role).is_some_and(|(object, role)| is_ready(role, object));
-    let is_ready = is_ready && (role != Some(Role::Composition) || doctor.found.is_empty());
+    let is_ready = is_ready && (!role.is_some_and(speaks_through_others) || doctor.found.is_empty());
     let mut found = doctor.found.into_iter();
     let (cause, chain) = match found.next() {
         Some((cause, chain)) => (Some(cause), chain),
@@ -78,8 +78,7 @@ impl<'a> Doctor<'a> {
         }
         self.path.push(Link { object: id.clone(), says: says(self.snapshot, id) });
         let suspect = Suspect::new(self.snapshot, id, above);
-        // A Composition says nothing of itself: its revisions do.
-        let is_further = suspect.is_leaving || !suspect.is_fine() || suspect.role == Role::Composition;
+        let is_further = suspect.is_leaving || !suspect.is_fine() || speaks_through_others(suspect.role);
         let below = self.snapshot.object(id).filter(|_| is_further);
         let below = below.map(|object| Above { object, is_leaving: suspect.is_leaving });
         let is_found = self.apply(&suspect, When::First)
@@ -98,8 +97,10 @@ impl<'a> Doctor<'a> {
 
     fn descend_further(&mut self, id: &Id, above: Above<'a>) -> bool {
         let mut children = children(self.snapshot, id, above.object);
-        if role(self.snapshot, id, above.object) == Role::Composition {
-            children = newest(self.snapshot, children);
+        match role(self.snapshot, id, above.object) {
+            Role::Composition => children = newest(self.snapshot, children),
+            Role::OperationMaker => children = latest_result(self.snapshot, children),
+            _ => {}
         }
         children.sort_by_cached_key(|child| (urgency(self.snapshot, child), child.clone()));
         let mut is_found = false;
@@ -108,6 +109,25 @@ impl<'a> Doctor<'a> {
         }
         is_found
     }
+}
+
+/// Whether something says nothing of what goes wrong with it: a Composition leaves that to its revisions, and what makes operations
+/// to those.
+fn speaks_through_others(role: Role) -> bool {
+    matches!(role, Role::Composition | Role::OperationMaker)
+}
+
+/// The latest operation that has come to something, good or bad. Those that run without trouble have nothing to say yet, and what
+/// became of older ones does not matter any more.
+fn latest_result(snapshot: &Snapshot, operations: Vec<Id>) -> Vec<Id> {
+    let result = |id: &Id| {
+        let object = snapshot.object(id)?;
+        let has_ended = condition(object, "Succeeded").is_some_and(|it| it.status != "Unknown");
+        let has_failed = synced(object).is_some_and(|it| it.status == "False");
+        (has_ended || has_failed).then(|| (created_at(object).to_owned(), id.name.clone()))
+    };
+    let results = operations.into_iter().filter_map(|id| Some((result(&id)?, id)));
+    results.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, id)| id).into_iter().collect()
 }
 
 /// The newest of the revisions of a Composition. Older ones may be wrong: that is why there is a newer one.

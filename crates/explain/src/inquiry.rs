@@ -8,7 +8,8 @@ use ferroplane_engine::composite::Machinery;
 use crate::id::Id;
 use crate::look::{
     Condition, Role, children, composition, compositions, condition, conditions, definition_of, definitions,
-    deleted_at, function, is_paused, ready, revision_id, revision_of, revisions_of, role, synced, usages,
+    deleted_at, function, is_paused, operations_of, ready, revision_id, revision_of, revisions_of, role,
+    synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
 use crate::steps::steps;
@@ -69,6 +70,9 @@ impl Inquiry<'_> {
         if let Some(list) = revisions_of(object) {
             self.want(Want::List(list));
         }
+        if let Some(list) = operations_of(object) {
+            self.want(Want::List(list));
+        }
         if role == Role::Composite
             && let Some(revision) = revision_id(object)
         {
@@ -98,6 +102,9 @@ impl Inquiry<'_> {
         if !id.namespace.is_empty() {
             self.want(Want::Object(Id::new("v1", "Namespace", "", &id.namespace)));
         }
+        if role == Role::Operation {
+            self.ask_for_functions(object);
+        }
         if role != Role::Composite {
             return;
         }
@@ -108,8 +115,14 @@ impl Inquiry<'_> {
         if let Some(revisions) = composition.and_then(revisions_of) {
             self.want(Want::List(revisions));
         }
-        let revision = revision_of(self.snapshot, object);
-        for step in revision.map(steps).unwrap_or_default() {
+        if let Some(revision) = revision_of(self.snapshot, object) {
+            self.ask_for_functions(revision);
+        }
+    }
+
+    /// The functions that a pipeline calls.
+    fn ask_for_functions(&mut self, pipeline: &Object) {
+        for step in steps(pipeline) {
             self.want(Want::Object(function(step.function)));
         }
     }
@@ -131,9 +144,12 @@ pub(crate) fn is_fine(role: Role, object: &Object) -> bool {
 
 /// Whether an object says that it is what it should be, and can be used.
 pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
-    let is_ours = matches!(role, Role::Composite | Role::Claim);
-    let holds =
-        |condition: Option<Condition<'_>>| condition.map_or(!is_ours, |condition| condition.is_true());
+    let is_ours = matches!(role, Role::Composite | Role::Claim | Role::Operation);
+    // A Crossplane says of a schedule that it is synced only when it has come for the first time.
+    let says_ready = is_ours || role == Role::OperationMaker;
+    let holds = |condition: Option<Condition<'_>>, is_expected: bool| {
+        condition.map_or(!is_expected, |condition| condition.is_true())
+    };
     let is_current = |condition: Condition<'_>| {
         condition.generation == 0 || condition.generation == meta::generation(object)
     };
@@ -142,7 +158,7 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     is_supported
         && deleted_at(object).is_empty()
         && !is_paused(object)
-        && holds(synced(object))
-        && holds(ready(object))
+        && holds(synced(object), is_ours)
+        && holds(ready(object), says_ready)
         && synced(object).is_none_or(is_current)
 }

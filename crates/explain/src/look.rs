@@ -3,6 +3,7 @@
 use ferroplane_api::{Object, keys, meta, unsupported};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
+use ferroplane_engine::operation::{CRON_LABEL, WATCH_LABEL};
 use serde_json::Value;
 
 use crate::id::Id;
@@ -17,6 +18,10 @@ pub(crate) enum Role {
     Composition,
     CompositionRevision,
     Function,
+    /// A pipeline that runs once.
+    Operation,
+    /// A `CronOperation` or a `WatchOperation`.
+    OperationMaker,
     /// Nothing acts on it, and its kind has no conditions in which it could say so.
     Unsupported,
     /// Whatever was composed, and everything else.
@@ -154,6 +159,17 @@ pub(crate) fn revisions_of(object: &Object) -> Option<List> {
     Some(List { label, ..cluster_list(api_version, kind) })
 }
 
+/// The operations that a `CronOperation` or a `WatchOperation` has made.
+pub(crate) fn operations_of(object: &Object) -> Option<List> {
+    let label = match (meta::group(meta::api_version(object)), meta::kind(object)) {
+        (keys::OPS, "CronOperation") => CRON_LABEL,
+        (keys::OPS, "WatchOperation") => WATCH_LABEL,
+        _ => return None,
+    };
+    let label = Some((label.to_owned(), meta::name(object).to_owned()));
+    Some(List { label, ..cluster_list("ops.crossplane.io/v1alpha1", "Operation") })
+}
+
 fn cluster_list(api_version: &str, kind: &str) -> List {
     List { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: String::new(), label: None }
 }
@@ -192,6 +208,8 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::APIEXTENSIONS, "Composition") => Role::Composition,
         (keys::APIEXTENSIONS, "CompositionRevision") => Role::CompositionRevision,
         (keys::PKG, "Function") => Role::Function,
+        (keys::OPS, "Operation") => Role::Operation,
+        (keys::OPS, "CronOperation" | "WatchOperation") => Role::OperationMaker,
         (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
         _ => match definition_of(snapshot, id) {
             Some((_, role)) => role,
@@ -226,7 +244,11 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let list = revisions_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
-        Role::CompositionRevision | Role::Unsupported | Role::Other => Vec::new(),
+        Role::OperationMaker => {
+            let list = operations_of(object);
+            list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
+        }
+        Role::CompositionRevision | Role::Operation | Role::Unsupported | Role::Other => Vec::new(),
     }
 }
 

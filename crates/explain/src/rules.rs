@@ -4,6 +4,7 @@
 mod deletion;
 mod existence;
 mod functions;
+mod operations;
 mod readiness;
 mod refusals;
 mod selection;
@@ -16,7 +17,7 @@ use crate::diagnosis::Above;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::is_fine;
-use crate::look::{Role, children, condition, created_at, deleted_at, role};
+use crate::look::{Role, children, condition, created_at, deleted_at, revision_of, role};
 use crate::snapshot::{Home, Snapshot, State};
 use crate::texts;
 
@@ -108,17 +109,6 @@ const SHOWN: &[Cause] = &[
     Cause::ConnectionSecretNotFound,
     Cause::ConnectionSecretControlled,
     Cause::CompositeResourceNameTaken,
-    // So do operations and what makes them.
-    Cause::OperationInvalid,
-    Cause::DesiredResourceInvalid,
-    Cause::DesiredResourceNotApplied,
-    Cause::OperationAttemptsExhausted,
-    Cause::OperationTimeout,
-    Cause::OperationsUnlisted,
-    Cause::OperationNotCreated,
-    Cause::ScheduleInvalid,
-    Cause::WatchNotStarted,
-    Cause::WatchLoop,
     // Packages say themselves what they lack.
     Cause::PackageUnavailable,
     Cause::PackageUnverified,
@@ -153,6 +143,7 @@ pub(crate) const RULES: &[Rule] = &[
     first("usage", "a Usage keeps something that somebody wants gone", deletion::usage),
     first("finalizer", "a finalizer keeps something that is being deleted", deletion::finalizer_below),
     first("paused", "an annotation stops everything", state::paused),
+    first("suspended", "a CronOperation or WatchOperation is suspended", operations::suspended),
     failed(
         "no-composition",
         "no Composition composes the kind, or none with the labels",
@@ -209,7 +200,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "function-capability",
-        "a function cannot do what a Composition is for",
+        "a function cannot do what a Composition or an operation is for",
         &[Cause::FunctionCapabilityMissing],
         functions::capability,
     ),
@@ -360,6 +351,60 @@ pub(crate) const RULES: &[Rule] = &[
         refusals::overload,
     ),
     failed(
+        "operation-invalid",
+        "an operation cannot be run as it is written",
+        &[Cause::OperationInvalid],
+        operations::invalid,
+    ),
+    failed(
+        "desired-resource-invalid",
+        "a step of an operation wants an object that cannot be applied as it is",
+        &[Cause::DesiredResourceInvalid],
+        operations::desired_invalid,
+    ),
+    failed(
+        "desired-resource-refused",
+        "the API server refuses what a step of an operation wants",
+        &[Cause::DesiredResourceNotApplied],
+        operations::desired_refused,
+    ),
+    failed(
+        "attempts-exhausted",
+        "an operation may not be tried any more",
+        &[Cause::OperationAttemptsExhausted],
+        operations::exhausted,
+    ),
+    failed(
+        "operation-slow",
+        "an attempt of an operation takes longer than it may",
+        &[Cause::OperationTimeout],
+        operations::slow,
+    ),
+    failed(
+        "operation-not-created",
+        "an operation cannot be created from its template, or operations cannot be listed",
+        &[Cause::OperationNotCreated, Cause::OperationsUnlisted],
+        operations::not_created,
+    ),
+    failed(
+        "schedule",
+        "the schedule of a CronOperation cannot be read, or never comes",
+        &[Cause::ScheduleInvalid],
+        operations::schedule,
+    ),
+    failed(
+        "watch",
+        "a WatchOperation watches a kind that does not exist, or that cannot be watched",
+        &[Cause::WatchNotStarted],
+        operations::watch,
+    ),
+    failed(
+        "watch-loop",
+        "operations of a WatchOperation keep changing what triggered them",
+        &[Cause::WatchLoop],
+        operations::watch_loop,
+    ),
+    failed(
         "claim-bound",
         "the XR is bound to another claim",
         &[Cause::CompositeResourceBound],
@@ -369,7 +414,8 @@ pub(crate) const RULES: &[Rule] = &[
     last("contested", "somebody keeps changing a field that is composed", state::contested),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
     last("stale", "a change has not been looked at yet", state::stale),
-    last("unattended", "no controller has ever looked at the XR", state::unattended),
+    last("unattended", "no controller has ever looked at the XR or operation", state::unattended),
+    last("operation-running", "the pipeline of an operation has not ended yet", operations::running),
     last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),
     last("not-ready", "something says itself that it is not ready", readiness::own_condition),
     last(
@@ -421,14 +467,23 @@ impl<'a> Suspect<'a> {
         let is_leaving = above.is_some_and(|above| above.is_leaving)
             || object.is_some_and(|object| !deleted_at(object).is_empty());
         // What others say of themselves means something else.
-        let ours = object.filter(|_| matches!(role, Role::Composite | Role::Claim));
-        let complaints = ours.map(|object| complaints(snapshot, id, object)).unwrap_or_default();
+        let is_ours = matches!(role, Role::Composite | Role::Claim | Role::Operation | Role::OperationMaker);
+        let ours = object.filter(|_| is_ours);
+        let complaints = ours.map(|object| complaints(snapshot, id, object, role)).unwrap_or_default();
         let above = above.map(|above| above.object);
         Self { snapshot, id, state: snapshot.state(id), object, role, above, is_leaving, complaints }
     }
 
     pub(crate) fn is_fine(&self) -> bool {
         self.object.is_some_and(|object| is_fine(self.role, object))
+    }
+
+    /// What has the steps that it runs: an operation itself, and of a composite resource the revision that it follows.
+    pub(crate) fn pipeline(&self) -> Option<&'a Object> {
+        match self.role {
+            Role::Operation => self.object,
+            _ => revision_of(self.snapshot, self.object?),
+        }
     }
 
     /// The first complaint that one of these failed.

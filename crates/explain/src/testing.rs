@@ -133,11 +133,16 @@ impl Plane {
     }
 
     pub(crate) fn read(&self) -> Snapshot {
+        self.read_from(&root())
+    }
+
+    /// What explains an object.
+    pub(crate) fn read_from(&self, root: &Id) -> Snapshot {
         let ready = "function-auto-ready".to_owned();
         let known = KnownFunction { name: ready, composes: false, declares_readiness: true };
         let mut snapshot = Snapshot::knowing(vec![known]);
         loop {
-            let wants = wants(&snapshot, &root(), Purpose::Cause);
+            let wants = wants(&snapshot, root, Purpose::Cause);
             if wants.is_empty() {
                 return snapshot;
             }

@@ -70,6 +70,23 @@ impl Path {
         &self.text
     }
 
+    /// Whether it goes into a list, by an index or for all of its items. Who applies such a field applies the whole list.
+    pub(crate) fn leads_into_list(&self) -> bool {
+        let is_item = |segment: &Segment| match segment {
+            Segment::Index(_) => true,
+            Segment::Field(name) => name == "*",
+        };
+        self.segments.iter().any(is_item)
+    }
+
+    /// The fields that lead there, by name.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = &str> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Field(name) => Some(name.as_str()),
+            Segment::Index(_) => None,
+        })
+    }
+
     /// About how many bytes the arrays on the way take, if they are not there yet.
     pub(crate) fn reach(&self) -> usize {
         let length = |segment: &Segment| match segment {

@@ -12,12 +12,16 @@ mod environment_configs;
 mod external;
 mod extra_resources;
 mod fieldpath;
+mod fleet;
 mod go_templating;
 mod input;
 mod labels;
 mod library;
 mod patch_and_transform;
+mod pause_on_storm;
 mod response;
+mod rolling_upgrade;
+mod schedule;
 mod selection;
 mod sequencer;
 mod starlark;
@@ -139,6 +143,21 @@ const BUILTINS: &[BuiltinFunction] = &[
             ("v0.9.3", Short(patch_and_transform::run_v0_8)),
             ("v0.10.8", Short(patch_and_transform::run)),
         ],
+    },
+    BuiltinFunction {
+        function: "function-pause-on-storm",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(pause_on_storm::run))],
+    },
+    BuiltinFunction {
+        function: "function-rolling-upgrade",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(rolling_upgrade::run))],
+    },
+    BuiltinFunction {
+        function: "function-schedule",
+        stable: "v0.1.0",
+        versions: &[("v0.1.0", Short(schedule::run))],
     },
     BuiltinFunction {
         function: "function-sequencer",

@@ -37,6 +37,7 @@ pub(super) async fn show(
 ) -> anyhow::Result<()> {
     let found = platform::install_definitions(client).await?;
     let found = found.and(platform::install_composites(client).await?);
+    let found = found.and(platform::install_operations(client).await?);
     let mut picture = Picture::follow(client);
     let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
     let is_ready = picture.until_ready(began, patience, terminal).await;
@@ -87,6 +88,14 @@ What is deleted comes back:
     kubectl wait database/payments --for=condition=Ready
     kubectl get databases
 
+An operation resizes all backends, one batch after the other:
+
+    kubectl get cronoperations                            # it waits until somebody resumes it
+    kubectl patch cronoperation resize-backends --type=merge -p '{{"spec":{{"suspend":false}}}}'
+    kubectl wait backend --all --for=jsonpath='{{.spec.size}}'=medium --timeout=90s
+    kubectl patch cronoperation resize-backends --type=merge -p '{{"spec":{{"suspend":true}}}}'
+    kubectl get operations                                # what was done; kubectl describe says more
+
 The manifests are in examples/demo of the source. Ctrl-C ends it; it is still here when you start it again.
 "#
     )
@@ -98,8 +107,8 @@ pub(super) async fn leftover(client: &ApiClient) -> Option<String> {
     is_there.then(|| {
         format!(
             "the demo is still here, but its cloud is not simulated: what changes of it will not become ready.\n\n    \
-             ferroplane up --demo                                          # runs it again\n    \
-             kubectl delete xrd,composition,crd -l {LABEL}      # removes it\n"
+             ferroplane up --demo                                                        # runs it again\n    \
+             kubectl delete cronoperation,xrd,composition,crd -l {LABEL}      # removes it\n"
         )
     })
 }

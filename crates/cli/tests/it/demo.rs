@@ -12,7 +12,7 @@ const DEMO: &[&str] = &["--data-dir", "data", "--demo"];
 /// What is said last.
 const LAST: &str = "The manifests are in examples/demo";
 /// The versions of everything in the demo.
-const VERSIONS: &str = "kubectl get xrd,composition,compositionrevision,crd,composite,managed -A \
+const VERSIONS: &str = "kubectl get xrd,composition,compositionrevision,crd,composite,managed,cronoperation -A \
                         -o jsonpath='{range .items[*]}{.kind}/{.metadata.name}={.metadata.resourceVersion} {end}'";
 
 /// The commands among what was said.
@@ -53,10 +53,16 @@ fn every_line_that_is_printed_works() {
     assert_eq!(tree, 8, "{said:#?}");
 
     let lines = commands(&said);
-    assert!(lines.len() >= 9, "{lines:#?}");
+    assert!(lines.len() >= 14, "{lines:#?}");
     let seen = follow(&plane, &lines);
     assert!(seen.contains("database.cloud.demo.ferroplane.io \"payments\" deleted"), "{seen}");
-    assert_eq!(plane.says("kubectl get database orders -o jsonpath={.status.atProvider.storageGB}"), "500");
+    plane.says(
+        "kubectl wait database/orders --for=jsonpath='{.status.atProvider.storageGB}'=100 --timeout=60s",
+    );
+    assert_eq!(plane.says("kubectl get backends -o jsonpath='{.items[*].spec.size}'"), "medium medium");
+    let outputs =
+        plane.says("kubectl get operations -o jsonpath='{.items[*].status.pipeline[0].output.state}'");
+    assert!(outputs.contains("Upgrading"), "{outputs}");
     assert_eq!(
         plane.says("kubectl get backend orders -o jsonpath={.status.endpoint}"),
         "orders.eu-north.db.demo:5432"
@@ -97,7 +103,7 @@ fn demo_whose_cloud_is_not_simulated_says_so_and_can_be_removed() {
     let removal = said.last().unwrap().trim();
     assert!(removal.starts_with("kubectl delete "), "{removal}");
     plane.says(removal);
-    let left = plane.says("kubectl get xrd,composition,crd -l ferroplane.io/demo -o name");
+    let left = plane.says("kubectl get cronoperation,xrd,composition,crd -l ferroplane.io/demo -o name");
     assert_eq!(left, "");
     plane.fails("kubectl get backends", "");
 }

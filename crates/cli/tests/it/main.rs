@@ -8,6 +8,7 @@ mod clients;
 mod commands;
 mod containers;
 mod corpus;
+mod day_two;
 mod demo;
 mod deploy;
 mod examples;

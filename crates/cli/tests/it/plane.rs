@@ -56,7 +56,11 @@ impl Plane {
         ]);
         command.args(["--webhook-url", &format!("https://{hooks}"), "--log-format", "json"]);
         // `up` calls them, and lets steps choose, too.
-        command.args(["--allow-development-functions", "--enable-function-revision-selectors"]);
+        command.args([
+            "--allow-development-functions",
+            "--enable-function-revision-selectors",
+            "--enable-operations",
+        ]);
         let kubectl = Command::new(crate::peers::directory().join("kubectl"))
             .args(["create", "namespace", "crossplane-system", "--kubeconfig", "kubeconfig"])
             .current_dir(directory.path())

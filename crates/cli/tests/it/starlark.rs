@@ -1,7 +1,7 @@
 //! Compositions with scripts in Starlark, on the command line. Skipped, and the skip is printed, where there is no interpreter in the
 //! binary (`cargo xtask guests`, then build again with `--features wasm`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use serde_json::Value;
@@ -47,16 +47,26 @@ static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
     is_there
 });
 
+/// Whether there is an interpreter in the binary.
+pub(crate) fn is_there() -> bool {
+    *IS_THERE
+}
+
+/// Where compiled interpreters are kept.
+pub(crate) fn cache() -> PathBuf {
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests-cache");
+    std::fs::create_dir_all(&cache).unwrap();
+    cache.canonicalize().unwrap()
+}
+
 /// Runs the binary. Nothing if it has no interpreter.
-fn run(sandbox: &Sandbox, arguments: &[&str]) -> Option<Ran> {
+pub(crate) fn run(sandbox: &Sandbox, arguments: &[&str]) -> Option<Ran> {
     IS_THERE.then(|| run_with_cache(sandbox, arguments))
 }
 
 fn run_with_cache(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
     let mut command = sandbox.command(arguments);
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/guests-cache");
-    std::fs::create_dir_all(&cache).unwrap();
-    command.env("XDG_CACHE_HOME", cache.canonicalize().unwrap()).output().unwrap().into()
+    command.env("XDG_CACHE_HOME", cache()).output().unwrap().into()
 }
 
 const RENDER: &[&str] = &["render", "xr.yaml", "composition.yaml"];

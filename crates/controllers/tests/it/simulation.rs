@@ -16,6 +16,7 @@ mod faults;
 mod functions;
 mod kinds;
 mod lessons;
+mod operations;
 mod package_runtime;
 mod packages;
 mod user;

@@ -13,6 +13,7 @@ use crate::failure::{Failure, chain};
 use crate::outcome::{Event, StepOutput};
 use crate::plan::Reference;
 use crate::settle::{conditions_in, conditions_to_json};
+use crate::wording::failure_limit;
 
 /// How often an operation that does not say so is tried.
 const RETRY_LIMIT: u64 = 5;
@@ -230,8 +231,8 @@ impl<'a> OperationStatus<'a> {
 
     fn give_up(&mut self, limit: u64, last: Option<&AttemptFailure>) {
         let message = match last {
-            Some(failure) => format!("failure limit of {limit} reached: {}", failure.message),
-            None => format!("failure limit of {limit} reached"),
+            Some(failure) => format!("{}: {}", failure_limit(limit), failure.message),
+            None => failure_limit(limit),
         };
         let mut point = FailurePoint::new(Cause::OperationAttemptsExhausted);
         if let Some(last) = last {

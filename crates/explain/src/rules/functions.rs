@@ -10,7 +10,7 @@ use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
 use crate::id::Id;
-use crate::look::{condition, credential_of, function, revision_of};
+use crate::look::{Role, condition, credential_of, function};
 use crate::snapshot::Home;
 use crate::steps::steps;
 use crate::texts;
@@ -18,8 +18,7 @@ use crate::words::one_line;
 
 /// The function that is to blame: the one that the step calls.
 fn blamed(suspect: &Suspect<'_>, said: Complaint<'_>) -> Option<Id> {
-    let revision = revision_of(suspect.snapshot, suspect.object?)?;
-    let steps = steps(revision);
+    let steps = steps(suspect.pipeline()?);
     steps.iter().find(|step| Some(step.name) == said.step).map(|step| function(step.function))
 }
 
@@ -105,6 +104,9 @@ pub(super) fn selectors_off(suspect: &Suspect<'_>, said: Complaint<'_>) -> Findi
 
 pub(super) fn capability(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = cause(suspect, said);
+    if suspect.role == Role::Operation {
+        return cause.advice("use a version of the function that has the capability `operation`: ferroplane functions versions");
+    }
     cause.advice("use a version of the function that can compose, or call it from an Operation")
 }
 
@@ -128,7 +130,8 @@ pub(super) fn unreachable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding
 }
 
 pub(super) fn answer(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    cause(suspect, said).advice("run it alone: ferroplane render XR.yaml COMPOSITION.yaml")
+    let files = if suspect.role == Role::Operation { "OPERATION.yaml" } else { "XR.yaml COMPOSITION.yaml" };
+    cause(suspect, said).advice(format!("run it alone: ferroplane render {files}"))
 }
 
 pub(super) fn fatal(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
@@ -152,8 +155,8 @@ pub(super) fn requirement(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding
 }
 
 pub(super) fn credential(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    let revision = suspect.object.and_then(|object| revision_of(suspect.snapshot, object));
-    let secret = revision.and_then(|revision| credential_of(revision, said.step?, said.resource?));
+    let pipeline = suspect.pipeline();
+    let secret = pipeline.and_then(|pipeline| credential_of(pipeline, said.step?, said.resource?));
     let Some((namespace, name)) = secret else { return suspect.own(said) };
     let id = Id::new("v1", "Secret", namespace, name);
     let cause = Finding { object: id.clone(), ..suspect.own(said) };

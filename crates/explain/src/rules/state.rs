@@ -92,9 +92,16 @@ pub(super) fn stale(suspect: &Suspect<'_>) -> Option<Finding> {
 
 pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object?;
-    let is_ours = matches!(suspect.role, Role::Composite | Role::Claim);
+    let is_operation = matches!(suspect.role, Role::Operation | Role::OperationMaker);
+    let is_ours = is_operation || matches!(suspect.role, Role::Composite | Role::Claim);
     if !is_ours || conditions(object).next().is_some() {
         return None;
+    }
+    if is_operation {
+        let message =
+            "no controller has looked at it yet: it is new, or the control plane runs no operations";
+        let finding = Finding::new(suspect.id, message).since(created_at(object));
+        return Some(finding.advice("start the control plane with --enable-operations"));
     }
     if let Some(finding) = first_run(suspect, object) {
         return Some(finding);

@@ -13,7 +13,7 @@ use ferroplane_engine::{
     Failure, InvalidPipeline, PipelineError, Trouble, UnresolvedStep, Unselectable, chain, refusal_cause,
 };
 
-use super::{RULES, SHOWN};
+use super::{RULES, SHOWN, operations};
 use crate::testing::{Plane, SINCE, bucket, composition, condition, established, revision, root};
 use crate::{Home, Id, State, diagnose};
 
@@ -319,7 +319,9 @@ fn every_cause_is_named_in_the_first_line() {
 #[test]
 fn every_rule_has_a_case() {
     // One is about a kind, not about an object of it: it has a test of its own.
-    let proven: BTreeSet<_> = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition"]).collect();
+    let proven = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition"]);
+    let proven: BTreeSet<_> =
+        proven.chain(operations::tests::cases().into_iter().map(|case| case.rule)).collect();
     let known: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(proven, known);
     assert!(known.len() >= 30);

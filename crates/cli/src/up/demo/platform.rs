@@ -14,6 +14,7 @@ const CRDS: &str = include_str!("../../../../../examples/demo/crds.yaml");
 const XRD: &str = include_str!("../../../../../examples/demo/xrd.yaml");
 const COMPOSITION: &str = include_str!("../../../../../examples/demo/composition.yaml");
 const COMPOSITES: &str = include_str!("../../../../../examples/demo/xr.yaml");
+const OPERATIONS: &str = include_str!("../../../../../examples/demo/operations.yaml");
 /// Who owns what is installed, and how it is applied.
 const OPTIONS: ApplyOptions<'_> =
     ApplyOptions { field_manager: "ferroplane/demo", is_forced: true, is_strict: true };
@@ -54,6 +55,10 @@ fn compositions() -> Resource {
     resource("apiextensions.crossplane.io/v1", "Composition", false)
 }
 
+fn cron_operations() -> Resource {
+    resource("ops.crossplane.io/v1alpha1", "CronOperation", false)
+}
+
 fn resource(api_version: &str, kind: &str, is_namespaced: bool) -> Resource {
     let plural = format!("{}s", kind.to_lowercase());
     Resource { api_version: api_version.to_owned(), kind: kind.to_owned(), plural, is_namespaced }
@@ -79,6 +84,11 @@ pub(super) async fn install_definitions(client: &ApiClient) -> anyhow::Result<Fo
 /// Ask for what two teams ask for.
 pub(super) async fn install_composites(client: &ApiClient) -> anyhow::Result<Found> {
     put_missing(client, backends(), COMPOSITES).await
+}
+
+/// Have day-two work ready to be tried.
+pub(super) async fn install_operations(client: &ApiClient) -> anyhow::Result<Found> {
+    put_missing(client, cron_operations(), OPERATIONS).await
 }
 
 /// Whether the demo was installed here.

@@ -32,6 +32,14 @@ pub(super) struct World {
     keeper: JoinHandle<()>,
 }
 
+/// What controllers are started with.
+#[derive(Default)]
+struct Equipment {
+    functions: Vec<Function>,
+    registry: Option<FakeRegistry>,
+    runs_operations: bool,
+}
+
 impl World {
     pub(super) async fn new(seed: u64) -> Self {
         Self::with(seed, false, Vec::new()).await
@@ -44,32 +52,33 @@ impl World {
 
     /// One that installs packages from this registry.
     pub(super) async fn with_registry(seed: u64, registry: &FakeRegistry) -> Self {
-        Self::made_of(seed, false, Vec::new(), Some(registry.clone())).await
+        Self::made_of(seed, false, Equipment { registry: Some(registry.clone()), ..Equipment::default() })
+            .await
+    }
+
+    /// One that runs operations, with functions for them.
+    pub(super) async fn with_operations(seed: u64, functions: Vec<Function>) -> Self {
+        Self::made_of(seed, false, Equipment { functions, runs_operations: true, ..Equipment::default() })
+            .await
     }
 
     /// One in which what sites become may never change, if it is steady.
     pub(super) async fn with(seed: u64, is_steady: bool, functions: Vec<Function>) -> Self {
-        Self::made_of(seed, is_steady, functions, None).await
+        Self::made_of(seed, is_steady, Equipment { functions, ..Equipment::default() }).await
     }
 
-    async fn made_of(
-        seed: u64,
-        is_steady: bool,
-        mut functions: Vec<Function>,
-        registry: Option<FakeRegistry>,
-    ) -> Self {
+    async fn made_of(seed: u64, is_steady: bool, mut equipment: Equipment) -> Self {
         let tape = installed();
         ferroplane_apiserver::random::simulate(seed);
         let weather = Arc::new(Weather::new(seed, is_steady));
         let server = RestartableServer::start(tape).await;
         let plane = Plane::installed(ApiServer::Restartable(server.clone()));
-        functions.push(functions::function(weather.clone()));
+        equipment.functions.push(functions::function(weather.clone()));
         let (ending, ended) = watch::channel(false);
         let controllers = Arc::default();
         let door = server.door(&master("ferroplane"));
         let passage = Passage { door, weather: weather.clone(), is_alive: Arc::default() };
-        let calls = (functions, registry);
-        let keeper = tokio::spawn(keep(passage, server.clone(), calls, Arc::clone(&controllers), ended));
+        let keeper = tokio::spawn(keep(passage, server.clone(), equipment, Arc::clone(&controllers), ended));
         Self { plane, server, weather, controllers, ending, keeper }
     }
 
@@ -122,7 +131,7 @@ fn installed() -> StoredState {
 async fn keep(
     passage: Passage,
     server: RestartableServer,
-    (functions, registry): (Vec<Function>, Option<FakeRegistry>),
+    equipment: Equipment,
     shown: Arc<Mutex<Weak<Controllers>>>,
     mut ended: watch::Receiver<bool>,
 ) {
@@ -132,8 +141,9 @@ async fn keep(
     while !*ended.borrow() {
         let passage = Passage { is_alive: Arc::new(AtomicBool::new(true)), ..passage.clone() };
         let settings = || Settings {
-            packages: registry.as_ref().map(FakeRegistry::manager),
-            ..settings(&passage.weather, &functions, &answers)
+            packages: equipment.registry.as_ref().map(FakeRegistry::manager),
+            runs_operations: equipment.runs_operations,
+            ..settings(clock(&equipment, began_at, &passage.weather), &equipment.functions, &answers)
         };
         let client = kube::Client::new(passage.clone(), "default");
         let life = async {
@@ -160,13 +170,19 @@ async fn keep(
     }
 }
 
-fn settings(weather: &Arc<Weather>, functions: &[Function], answers: &Arc<ResponseCache>) -> Settings {
-    let (began_at, weather) = (tokio::time::Instant::now(), weather.clone());
+fn clock(equipment: &Equipment, began_at: tokio::time::Instant, weather: &Arc<Weather>) -> Clock {
+    // Schedules need a clock that goes on when controllers do not. Everybody else has to live with one that is set back.
+    let began_at = if equipment.runs_operations { began_at } else { tokio::time::Instant::now() };
+    let weather = weather.clone();
+    Clock::new(move || {
+        let passed = i64::try_from(began_at.elapsed().as_secs()).unwrap_or_default();
+        Timestamp::from_second(EPOCH + passed + weather.clock.load(Ordering::Relaxed)).unwrap()
+    })
+}
+
+fn settings(clock: Clock, functions: &[Function], answers: &Arc<ResponseCache>) -> Settings {
     Settings {
-        clock: Clock::new(move || {
-            let passed = i64::try_from(began_at.elapsed().as_secs()).unwrap_or_default();
-            Timestamp::from_second(EPOCH + passed + weather.clock.load(Ordering::Relaxed)).unwrap()
-        }),
+        clock,
         built_ins: built_ins_and(functions),
         calls: grpc::Options::default(),
         local_functions: Arc::default(),

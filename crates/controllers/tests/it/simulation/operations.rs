@@ -1,0 +1,208 @@
+//! Operations and schedules in bad weather, and whenever controllers are killed.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use ferroplane_testkit::plane::condition;
+use serde_json::{Value, json};
+
+use super::checker::{calm_down, stay_still};
+use super::functions::{Function, saying};
+use super::in_virtual_time;
+use super::world::World;
+
+const OPS: &str = "/apis/ops.crossplane.io/v1alpha1";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const FUNCTION: &str = "function-operate";
+/// As many writes as an operation takes at most, and some more.
+const WRITES: u64 = 12;
+const SEEDS: u64 = 6;
+
+/// What a function was asked, in order.
+#[derive(Clone, Default)]
+struct Asked(Arc<Mutex<Vec<String>>>);
+
+impl Asked {
+    fn note(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A function that applies what its input says, or fails if it says so.
+fn obedient(asked: &Asked) -> Function {
+    let asked = asked.clone();
+    saying(FUNCTION, move |request| {
+        let input = Value::Object(request.input.as_ref().unwrap().json().unwrap().clone());
+        asked.note(input["name"].as_str().unwrap().to_owned());
+        if input["fails"] == true {
+            return json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]});
+        }
+        json!({"desired": {"resources": {"map": {"resource": map(input["name"].as_str().unwrap(), "done")}}}})
+    })
+}
+
+fn map(name: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
+        "data": {"v": value},
+    })
+}
+
+fn spec(input: &Value) -> Value {
+    json!({"mode": "Pipeline", "retryLimit": 3, "pipeline": [{"step": "work", "functionRef": {"name": FUNCTION}, "input": input}]})
+}
+
+async fn apply(world: &World, plural: &str, kind: &str, name: &str, spec: &Value) {
+    let object = json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    world.plane.apply(&format!("{OPS}/{plural}/{name}"), &object).await;
+}
+
+/// Controllers come to rest, and stay so.
+async fn settle(world: &World) {
+    assert_eq!(calm_down(world).await, Ok(()));
+    assert_eq!(stay_still(world).await, Ok(()));
+    assert_eq!(world.weather.wrongs(), Vec::<String>::new());
+}
+
+#[test]
+fn operation_ends_once_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let asked = Asked::default();
+        let world = World::with_operations(0, vec![obedient(&asked)]).await;
+        for write in 1..=WRITES {
+            for fails in [false, true] {
+                world.weather.kill_soon(write, write % 2 == 0);
+                let name = format!("o-{write}-{fails}");
+                apply(
+                    &world,
+                    "operations",
+                    "Operation",
+                    &name,
+                    &spec(&json!({"name": name, "fails": fails})),
+                )
+                .await;
+                settle(&world).await;
+                let operation = world.plane.get(&format!("{OPS}/operations/{name}")).await;
+                let (succeeded, failures) =
+                    (condition(&operation, "Succeeded"), operation["status"]["failures"].as_u64());
+                let calls = asked.all().into_iter().filter(|call| *call == name).count();
+                if fails {
+                    assert_eq!(
+                        (succeeded.as_deref(), failures),
+                        (Some("False/PipelineError"), Some(3)),
+                        "{name}: {operation}"
+                    );
+                    // The outcome of one attempt can be lost with whoever made it.
+                    assert!((3..=4).contains(&calls), "{name}: {calls} calls");
+                } else {
+                    assert_eq!(
+                        (succeeded.as_deref(), failures),
+                        (Some("True/PipelineSuccess"), None),
+                        "{name}: {operation}"
+                    );
+                    assert_eq!(world.plane.get(&format!("{MAPS}/{name}")).await["data"]["v"], "done");
+                    assert!((1..=2).contains(&calls), "{name}: {calls} calls");
+                }
+            }
+        }
+        // What has ended stays so.
+        let before = asked.all();
+        world.weather.kill_now();
+        settle(&world).await;
+        assert_eq!(asked.all(), before);
+        world.end().await;
+    });
+}
+
+#[test]
+fn operations_end_as_they_should_after_bad_weather() {
+    for seed in 0..SEEDS {
+        in_virtual_time(async {
+            let asked = Asked::default();
+            let world = World::with_operations(seed, vec![obedient(&asked)]).await;
+            world.weather.set_stormy(true);
+            for number in 0..8 {
+                let (name, fails) = (format!("o-{number}"), number % 4 == 3);
+                apply(
+                    &world,
+                    "operations",
+                    "Operation",
+                    &name,
+                    &spec(&json!({"name": name, "fails": fails})),
+                )
+                .await;
+                tokio::time::sleep(Duration::from_secs(20)).await;
+            }
+            world.weather.set_stormy(false);
+            settle(&world).await;
+            for number in 0..8 {
+                let operation = world.plane.get(&format!("{OPS}/operations/o-{number}")).await;
+                let (succeeded, failures) =
+                    (condition(&operation, "Succeeded"), operation["status"]["failures"].as_u64());
+                // In bad weather an operation may fail for other reasons than its function, but never without saying so.
+                let is_over = match succeeded.as_deref() {
+                    Some("True/PipelineSuccess") => number % 4 != 3 && failures.unwrap_or_default() < 3,
+                    Some("False/PipelineError") => failures == Some(3),
+                    _ => false,
+                };
+                assert!(is_over, "seed {seed}: {operation}");
+                if succeeded.as_deref() == Some("True/PipelineSuccess") {
+                    let applied = world.plane.get(&format!("{MAPS}/o-{number}")).await;
+                    assert_eq!(applied["data"]["v"], "done", "seed {seed}");
+                }
+            }
+            world.end().await;
+        });
+    }
+}
+
+/// The times of a schedule for which there are operations, in minutes.
+async fn minutes(world: &World) -> Vec<i64> {
+    let list = world.plane.get(&format!("{OPS}/operations")).await;
+    let names = list["items"].as_array().cloned().unwrap_or_default();
+    let seconds = |it: &Value| it["metadata"]["name"].as_str()?.strip_prefix("c-")?.parse::<i64>().ok();
+    let mut minutes: Vec<_> = names.iter().filter_map(seconds).map(|seconds| seconds / 60).collect();
+    minutes.sort_unstable();
+    minutes
+}
+
+#[test]
+fn schedule_goes_on_after_bad_weather_and_misses_nothing_in_good() {
+    for (seed, policy) in (0..SEEDS).zip(["Allow", "Forbid", "Replace"].into_iter().cycle()) {
+        in_virtual_time(async {
+            let asked = Asked::default();
+            let world = World::with_operations(seed, vec![obedient(&asked)]).await;
+            let cron = json!({
+                "schedule": "* * * * *", "concurrencyPolicy": policy, "successfulHistoryLimit": 1000, "failedHistoryLimit": 1000,
+                "operationTemplate": {"spec": spec(&json!({"name": "made"}))},
+            });
+            world.weather.set_stormy(true);
+            apply(&world, "cronoperations", "CronOperation", "c", &cron).await;
+            for _ in 0..6 {
+                tokio::time::sleep(Duration::from_secs(100)).await;
+                world.weather.kill_now();
+            }
+            world.weather.set_stormy(false);
+            // Until whoever waits for another attempt has made it.
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            let before = minutes(&world).await;
+            tokio::time::sleep(Duration::from_mins(20)).await;
+            let after = minutes(&world).await;
+            let new: Vec<_> = after.iter().copied().filter(|minute| !before.contains(minute)).collect();
+            let first = *before.last().unwrap() + 1;
+            assert_eq!(new, (first..first + 20).collect::<Vec<_>>(), "seed {seed}, {policy}");
+            let mut suspended = cron.clone();
+            suspended["suspend"] = true.into();
+            apply(&world, "cronoperations", "CronOperation", "c", &suspended).await;
+            settle(&world).await;
+            let cron = world.plane.get(&format!("{OPS}/cronoperations/c")).await;
+            let running = &cron["status"]["runningOperationRefs"];
+            assert!(running.is_null() || *running == json!([]), "seed {seed}: {cron}");
+            world.end().await;
+        });
+    }
+}

@@ -1,0 +1,83 @@
+//! What goes wrong with operations, and with what makes them.
+
+use serde_json::Value;
+
+use super::{Suspect, describe};
+use crate::complaint::Complaint;
+use crate::finding::Finding;
+use crate::look::{Role, at, condition, created_at};
+
+/// What makes operations makes none for the time being, because somebody said so.
+pub(super) fn suspended(suspect: &Suspect<'_>) -> Option<Finding> {
+    let object = suspect.object.filter(|_| suspect.role == Role::OperationMaker)?;
+    at(object, &["spec", "suspend"]).and_then(Value::as_bool).filter(|is_suspended| *is_suspended)?;
+    let finding = Finding::new(suspect.id, "is suspended: no operations are made").field("spec.suspend");
+    let since = ["Scheduling", "Watching"].into_iter().find_map(|kind| condition(object, kind));
+    let resume = format!(
+        "kubectl patch {} --type=merge -p '{{\"spec\":{{\"suspend\":false}}}}'",
+        suspect.id.arguments()
+    );
+    Some(finding.since(since.map_or("", |condition| condition.since)).advice(resume))
+}
+
+pub(super) fn invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).advice("correct the operation").advice(retry(suspect))
+}
+
+pub(super) fn desired_invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.own(said);
+    finding
+        .advice("correct what the step wants: an operation adds neither names nor namespaces")
+        .advice("then look: ferroplane render OPERATION.yaml")
+}
+
+pub(super) fn desired_refused(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).advice("correct what the step wants, or make what it lacks").advice(retry(suspect))
+}
+
+pub(super) fn exhausted(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).field("spec.retryLimit").advice(describe(suspect.id)).advice(retry(suspect))
+}
+
+pub(super) fn slow(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).advice("find out which function takes so long: /metrics, or the recordings of the run")
+}
+
+pub(super) fn not_created(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect.own(said).field("spec.operationTemplate").advice(describe(suspect.id))
+}
+
+pub(super) fn schedule(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.own(said).field("spec.schedule");
+    finding.advice("try schedules out: ferroplane operation next --schedule '0 3 * * *'")
+}
+
+pub(super) fn watch(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = suspect.own(said).field("spec.watch");
+    finding.advice("install the kind, or let the control plane list and watch it; then it is tried again")
+}
+
+pub(super) fn watch_loop(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    suspect
+        .own(said)
+        .advice("let functions change only what needs to be changed")
+        .advice("or let only other fields count: spec.watch.fields")
+}
+
+/// It runs, without trouble so far.
+pub(super) fn running(suspect: &Suspect<'_>) -> Option<Finding> {
+    let object = suspect.object.filter(|_| suspect.role == Role::Operation && !suspect.is_leaving)?;
+    let succeeded = condition(object, "Succeeded").filter(|it| it.status == "Unknown")?;
+    let message = "its pipeline runs, and has not ended yet";
+    let since = if succeeded.since.is_empty() { created_at(object) } else { succeeded.since };
+    let finding = Finding::new(suspect.id, message).since(since);
+    Some(finding.advice(format!("ferroplane operation logs {}", suspect.id.name)))
+}
+
+/// What runs it again.
+fn retry(suspect: &Suspect<'_>) -> String {
+    format!("then run it again: ferroplane operation retry {}", suspect.id.name)
+}
+
+#[cfg(test)]
+pub(super) mod tests;
