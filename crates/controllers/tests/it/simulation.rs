@@ -18,6 +18,7 @@ mod kinds;
 mod lessons;
 mod package_runtime;
 mod packages;
+mod rollouts;
 mod user;
 mod watches;
 mod weather;
