@@ -127,6 +127,7 @@ enum Standing {
 
 impl<'a> Rollout<'a> {
     fn step(&mut self) {
+        self.forget_future();
         if !self.keep_stable() {
             return;
         }
@@ -136,6 +137,15 @@ impl<'a> Rollout<'a> {
         match self.status.candidate.clone() {
             Some(candidate) => self.progress(&candidate),
             None => self.settle_rollback(),
+        }
+    }
+
+    /// Clocks are set back. What is said to come later was at the latest now: whoever waited for that time would wait too long.
+    fn forget_future(&mut self) {
+        let now = time(self.it.now);
+        let moved = self.status.cohort.iter_mut().map(|cohort| &mut cohort.moved_at);
+        for noted in moved.chain(self.status.started_at.as_mut()).filter(|noted| **noted > now) {
+            now.clone_into(noted);
         }
     }
 
@@ -281,11 +291,10 @@ impl<'a> Rollout<'a> {
             }
             let since =
                 self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
-            // Clocks can be set back: nobody waits longer than was asked for.
-            let waited = (self.it.now - since).max(0);
-            if waited < self.it.spec.min_ready_seconds {
+            let elapsed = self.it.now - since;
+            if elapsed < self.it.spec.min_ready_seconds {
                 self.status.message = format!("wave {number} ({share}) is ready, and is observed");
-                return self.look_again_in(self.it.spec.min_ready_seconds - waited);
+                return self.look_again_in(self.it.spec.min_ready_seconds - elapsed);
             }
             if number >= waves.len() {
                 return self.promote("all composite resources are ready with it");

@@ -279,6 +279,17 @@ fn users_promote_undo_and_pause() {
 }
 
 #[test]
+fn clock_that_is_set_back_holds_up_nobody() {
+    let mut fleet = Fleet::of(20);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.now = START - 100_000;
+    fleet.finish();
+    assert_eq!(fleet.status.state, RolloutState::Promoted);
+    assert!(fleet.now < START, "it took {} s", fleet.now - START + 100_000);
+}
+
+#[test]
 fn undo_ends_a_rollout_under_way() {
     let mut fleet = Fleet::of(100);
     fleet.install("v2", 2);
