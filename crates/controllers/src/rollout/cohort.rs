@@ -52,7 +52,7 @@ impl Cohort {
     }
 
     /// The functions whose candidates it calls.
-    pub(crate) fn moved<'f>(self, functions: &'f [String]) -> impl Iterator<Item = &'f String> {
+    pub(crate) fn moved(self, functions: &[String]) -> impl Iterator<Item = &String> {
         functions
             .iter()
             .enumerate()

@@ -328,7 +328,8 @@ impl Controller {
         it.recording.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
         match &run.trial {
-            Some(trial) => self.judge(it, run, trial, considered, (outcome, number)).await,
+            // Boxed: trials are rare, and every reconcile would have to hold room for one.
+            Some(trial) => Box::pin(self.judge(it, run, trial, considered, (outcome, number))).await,
             None => Ok(outcome),
         }
     }
