@@ -323,8 +323,8 @@ async fn old_revision_stays_active_beyond_the_limit_until_a_newer_one_is_promote
     }
     // Then the limit counts again.
     let active = |list: &Value| {
-        let states = list["items"].as_array().unwrap().iter();
-        states.filter(|it| it["spec"]["desiredState"] == "Active").count() == 2
+        let revisions = list["items"].as_array().unwrap().iter();
+        revisions.filter(|it| it["spec"]["desiredState"] == "Active").count() == 2
     };
     fleet.rollout.plane.until("/apis/pkg.crossplane.io/v1/functionrevisions", active).await;
     assert_eq!(fleet.rollout.states().await, [(1, false), (2, true), (3, true)]);

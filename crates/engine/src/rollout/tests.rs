@@ -20,12 +20,15 @@ enum Fate {
     Refused(RolloutDifference),
 }
 
+/// What becomes of a composite resource that is moved in a wave.
+type FateOf = Box<dyn Fn(&Subject, i64) -> Fate>;
+
 struct Fleet {
     spec: FunctionRolloutSpec,
     status: FunctionRolloutStatus,
     revisions: Vec<RevisionFact>,
     subjects: Vec<Subject>,
-    fate: Box<dyn Fn(&Subject, i64) -> Fate>,
+    fate: FateOf,
     promote: Option<String>,
     undo: Option<String>,
     now: i64,

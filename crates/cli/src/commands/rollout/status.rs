@@ -137,7 +137,8 @@ fn describe(rollout: &Object) -> String {
     }
     rows.extend(status.examples.iter().map(|example| ("Example", example.clone())));
     rows.extend(status.rejected.iter().map(|rejected| ("Rejected", rejected.clone())));
-    rows.iter().map(|(name, value)| format!("{:13}{value}\n", format!("{name}:"))).collect()
+    let line = |(name, value): &(&str, String)| format!("{:13}{value}\n", format!("{name}:"));
+    rows.iter().map(line).collect()
 }
 
 fn verdict(rollout: &Object) -> Verdict {

@@ -220,7 +220,8 @@ impl Controller {
         let mut asked = before.to_vec();
         if round.applied.has_news {
             asked.extend_from_slice(&round.outcome.requirements);
-            round = self.round_again(it, &run, round).await?;
+            // Boxed: it holds all that a round does and more, and every reconcile would have to hold room for it.
+            round = Box::pin(self.round_again(it, &run, round)).await?;
         }
         let published = match self.publish_details(it, &mut round).await {
             Ok(published) => published,

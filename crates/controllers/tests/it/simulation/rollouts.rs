@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions};
 use ferroplane_testkit::plane::FakeRegistry;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::checker::{calm_down, stay_still};
 use super::in_virtual_time;
@@ -113,8 +113,7 @@ async fn settle(world: &World, state: &str, color: u64) -> Vec<String> {
     }
     for number in 0..SITES_COUNT {
         let site = world.plane.get(&format!("{SITES}/site-{number}")).await;
-        let is_so = |site: &Value| is_ready(site) && site["status"]["color"] == color.to_string();
-        if !is_so(&site) {
+        if !is_ready(&site) || site["status"]["color"] != json!(color.to_string()) {
             wrongs.push(format!("site-{number} is not ready with version {color}: {site:#}"));
         }
     }
