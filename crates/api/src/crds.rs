@@ -94,6 +94,11 @@ pub const ALL: &[Crd] = &[
         include_str!("../crds/protection.crossplane.io_clusterusages.yaml"),
     ),
     crd("protection.crossplane.io", "Usage", include_str!("../crds/protection.crossplane.io_usages.yaml")),
+    crd(
+        "rollout.ferroplane.io",
+        "FunctionRollout",
+        include_str!("../crds/rollout.ferroplane.io_functionrollouts.yaml"),
+    ),
 ];
 
 const fn crd(group: &'static str, kind: &'static str, yaml: &'static str) -> Crd {

@@ -10,6 +10,7 @@ mod functions;
 mod grants;
 mod kind;
 pub(crate) mod marks;
+mod rollouts;
 mod schema;
 mod usages;
 
@@ -30,6 +31,7 @@ pub fn definitions() -> Vec<(String, Value)> {
         functions::function(),
         functions::revision(),
         grants::access_grant(),
+        rollouts::function_rollout(),
     ];
     let file = |kind: Kind| (format!("{}_{}.yaml", kind.group, kind.plural()), kind.definition());
     kinds.into_iter().map(file).collect()

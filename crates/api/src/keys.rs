@@ -44,6 +44,8 @@ pub const CONNECTION_SECRET: &str = "connection.crossplane.io/v1alpha1";
 pub const PROTECTION: &str = "protection.crossplane.io";
 /// The API group of the kinds that only Ferroplane has.
 pub const FERROPLANE: &str = "ferroplane.io";
+/// The API group of rollouts.
+pub const ROLLOUT: &str = "rollout.ferroplane.io";
 /// The group of operations.
 pub const OPS: &str = "ops.crossplane.io";
 /// On objects that are used: `true` has their deletion looked at.

@@ -8,6 +8,7 @@ mod external;
 mod function;
 mod grant;
 mod package;
+mod rollout;
 mod unsupported;
 mod usage;
 
@@ -42,6 +43,11 @@ pub use package::{
     CosignAuthority, CosignKey, CosignVerification, Dependency, ImageConfig, ImageMatch, ImageRewrite,
     ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec, RegistryAuthentication,
     RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
+};
+pub use rollout::{
+    FunctionRolloutSpec, FunctionRolloutStatus, PROMOTE_ANNOTATION, RolloutCohort, RolloutCounts,
+    RolloutDifference, RolloutFailurePolicy, RolloutFirst, RolloutFunction, RolloutRecord, RolloutState,
+    UNDO_ANNOTATION,
 };
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};

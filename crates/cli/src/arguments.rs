@@ -20,6 +20,7 @@ use crate::commands::operation::Operation;
 use crate::commands::render::Render;
 use crate::commands::replay::Replay;
 use crate::commands::resource::Resource;
+use crate::commands::rollout::Rollout;
 use crate::commands::start::Start;
 use crate::commands::trace::Trace;
 use crate::commands::up::Up;
@@ -64,6 +65,7 @@ enum Command {
     Functions(Functions),
     #[command(alias = "op")]
     Operation(Operation),
+    Rollout(Rollout),
     Xpkg(Box<Xpkg>),
     Audit(Audit),
     Backup(Backup),
@@ -109,6 +111,7 @@ impl Arguments {
             Command::Composition(composition) => composition.run(terminal),
             Command::Functions(functions) => functions.run(terminal),
             Command::Operation(operation) => operation.run(terminal),
+            Command::Rollout(rollout) => rollout.run(terminal),
             Command::Xpkg(xpkg) => xpkg.run(terminal),
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),

@@ -13,6 +13,7 @@ pub(crate) mod operation;
 pub(crate) mod render;
 pub(crate) mod replay;
 pub(crate) mod resource;
+pub(crate) mod rollout;
 pub(crate) mod start;
 pub(crate) mod trace;
 pub(crate) mod up;

@@ -15,6 +15,7 @@ mod operations;
 mod package_source;
 mod recordings;
 mod remote_templates;
+mod rollouts;
 mod size;
 mod start;
 mod telemetry;

@@ -24,6 +24,10 @@ pub struct ObjectMetadata<'a> {
     #[serde(borrow, default)]
     pub resource_version: Cow<'a, str>,
     #[serde(borrow, default)]
+    pub uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub creation_timestamp: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
     pub deletion_timestamp: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     pub labels: Option<BTreeMap<Cow<'a, str>, Cow<'a, str>>>,

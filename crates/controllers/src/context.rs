@@ -36,12 +36,15 @@ pub(crate) struct Context {
     pub(crate) function_revisions: Arc<Informer>,
     /// What administrators allow beyond namespaces. Where the kind is not installed, there is none.
     pub(crate) grants: Arc<Informer>,
+    /// How new revisions of functions reach composite resources. Where the kind is not installed, at once.
+    pub(crate) rollouts: Arc<Informer>,
     /// The metadata of every `CustomResourceDefinition`.
     pub(crate) kinds: Arc<Informer>,
 }
 
 const EXTENSIONS: &str = "apiextensions.crossplane.io/v1";
 const PACKAGES: &str = "pkg.crossplane.io/v1";
+const ROLLOUTS: &str = "rollout.ferroplane.io/v1alpha1";
 
 /// As whom controllers come to the API server.
 pub(crate) struct Clients {
@@ -88,6 +91,7 @@ impl Context {
             functions: follow(PACKAGES, "Function", "functions"),
             function_revisions: follow(PACKAGES, "FunctionRevision", "functionrevisions"),
             grants: follow(GRANT_API_VERSION, GRANT_KIND, "accessgrants"),
+            rollouts: follow(ROLLOUTS, "FunctionRollout", "functionrollouts"),
             kinds,
             cluster,
             composer,
@@ -98,6 +102,7 @@ impl Context {
         }
         // Somebody else may have installed the kinds, for an older release. Without grants, nothing more is allowed.
         let _ = context.grants.synced_or_failed().await;
+        let _ = context.rollouts.synced_or_failed().await;
         Ok(context)
     }
 
@@ -111,7 +116,7 @@ impl Context {
 
     /// Follow no longer.
     pub(crate) fn stop(&self) {
-        for informer in self.informers().into_iter().chain([&self.grants]) {
+        for informer in self.informers().into_iter().chain([&self.grants, &self.rollouts]) {
             informer.stop();
         }
     }

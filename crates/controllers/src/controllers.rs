@@ -21,6 +21,7 @@ use crate::pkg::{self, PackageManager};
 use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
 use crate::rbac;
+use crate::rollout;
 use crate::runtime::clock::Clock;
 use crate::tuning::Tuning;
 use crate::unsupported::{self, Acting};
@@ -132,6 +133,15 @@ impl Standby {
         if let Some(packages) = &self.packages {
             tasks.spawn(pkg::run(context.clone(), functions.clone(), packages.clone(), self.writes_roles));
         }
+        // Where programs run in pods, two revisions of a Function would share a Service.
+        let can_choose = functions.has_revision_selectors()
+            && self.packages.as_ref().is_none_or(|packages| packages.deployments.is_none());
+        tasks.spawn(rollout::controller::run(
+            context.clone(),
+            composites.clone(),
+            functions.clone(),
+            can_choose,
+        ));
         if self.runs_operations {
             let operations = ops::operations(context);
             tasks.spawn(ops::operation::run(context.clone(), functions.clone(), operations.clone()));

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
 use ferroplane_engine::packages::is_in_service;
+use ferroplane_engine::rollout::{Overlay, RevisionFact, overlays};
 use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replacement, Revision, UnusableFunction,
     Version, VersionSource,
@@ -29,6 +30,7 @@ use crate::context::Context;
 use crate::local_functions::LocalFunctions;
 use crate::metrics::{Called, Metrics};
 use crate::packaged_functions::{PackagedFunction, PackagedFunctions};
+use crate::rollout::Trials;
 use crate::runtime::events::Recorder;
 use standing::asks_for_development;
 
@@ -84,6 +86,8 @@ pub(crate) struct CallableFunctions {
     pub(crate) epoch: u64,
     pub(crate) catalogue: Catalogue,
     pub(crate) directory: Directory,
+    /// How new revisions are rolled out, by function.
+    pub(crate) overlays: BTreeMap<String, Overlay>,
     /// What is wrong with functions that cannot be called, by the name of their revision.
     troubles: BTreeMap<String, String>,
     /// What can be called, by the name of its revision, until whoever counts has it.
@@ -93,8 +97,18 @@ pub(crate) struct CallableFunctions {
 impl CallableFunctions {
     /// Decide for every step which version of its function is called.
     pub(crate) fn resolve(&self, pipeline: Pipeline) -> Result<Pipeline, Unusable> {
-        let pipeline =
-            pipeline.resolve(&self.catalogue).map_err(|error| Unusable::new(chain(&error), error.point()))?;
+        self.resolve_preferring(pipeline, |_| None)
+    }
+
+    /// The same, where steps that do not say which revision of a function to call prefer these, by function.
+    pub(crate) fn resolve_preferring<'p>(
+        &self,
+        pipeline: Pipeline,
+        preferred: impl Fn(&str) -> Option<&'p str>,
+    ) -> Result<Pipeline, Unusable> {
+        let pipeline = pipeline
+            .resolve_preferring(&self.catalogue, preferred)
+            .map_err(|error| Unusable::new(chain(&error), error.point()))?;
         for step in pipeline.steps() {
             let revision = step.callee.as_ref().map(|callee| &callee.revision);
             if let Some(trouble) = revision.and_then(|revision| self.troubles.get(revision)) {
@@ -141,6 +155,8 @@ pub(crate) struct FunctionRegistry {
     recorder: Recorder,
     functions: Arc<Informer>,
     revisions: Arc<Informer>,
+    rollouts: Arc<Informer>,
+    trials: Arc<Trials>,
     metrics: Arc<Metrics>,
     returned: Arc<Returned>,
     state: Mutex<State>,
@@ -219,6 +235,7 @@ impl FunctionRegistry {
             epoch: 0,
             catalogue: built_ins.catalogue.clone(),
             directory: built_ins.directory.clone(),
+            overlays: BTreeMap::new(),
             troubles: BTreeMap::new(),
             called: BTreeMap::new(),
         });
@@ -240,11 +257,13 @@ impl FunctionRegistry {
             recorder,
             functions,
             revisions,
+            rollouts: context.rollouts.clone(),
+            trials: Arc::default(),
             metrics,
             returned,
             state,
         });
-        for informer in [&registry.functions, &registry.revisions] {
+        for informer in [&registry.functions, &registry.revisions, &registry.rollouts] {
             let follower = Arc::downgrade(&registry);
             informer.listen(move |_, _| {
                 if let Some(registry) = follower.upgrade() {
@@ -258,6 +277,37 @@ impl FunctionRegistry {
     /// Whether steps may name revisions and labels, and several revisions of a Function may be active.
     pub(crate) fn has_revision_selectors(&self) -> bool {
         self.has_revision_selectors
+    }
+
+    /// The revisions of a function that a rollout has composite resources call.
+    pub(crate) fn held_revisions(&self, function: &str) -> BTreeSet<String> {
+        let current = self.current();
+        let overlay = current.overlays.get(function);
+        overlay
+            .into_iter()
+            .flat_map(|it| [Some(&it.stable), it.candidate.as_ref()])
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    /// What is known of the revisions of a function.
+    pub(crate) fn revision_facts(&self, function: &str) -> Vec<RevisionFact> {
+        let current = self.current();
+        let records = current.catalogue.family(function).map(|family| family.records.as_slice());
+        let of_package = |record: &&Record| record.source == VersionSource::Package;
+        let fact = |record: &Record| RevisionFact {
+            name: record.revision.name.clone(),
+            number: record.revision.number,
+            is_active: record.is_active,
+            is_serving: record.is_serving,
+        };
+        records.unwrap_or_default().iter().filter(of_package).map(fact).collect()
+    }
+
+    /// How candidates of rollouts did where they were tried.
+    pub(crate) fn trials(&self) -> &Arc<Trials> {
+        &self.trials
     }
 
     /// How often a function could be reached again that could not be before.
@@ -288,7 +338,12 @@ impl FunctionRegistry {
         let BuiltIns { catalogue, directory, .. } = self.built_ins.clone();
         let epoch = state.current.epoch + 1;
         let (troubles, called) = (BTreeMap::new(), BTreeMap::new());
-        let mut callables = CallableFunctions { epoch, catalogue, directory, troubles, called };
+        let overlays =
+            if self.has_revision_selectors { overlays(&self.rollouts.objects()) } else { BTreeMap::new() };
+        let mut callables = CallableFunctions { epoch, catalogue, directory, overlays, troubles, called };
+        for (function, overlay) in &callables.overlays {
+            callables.catalogue.prefer(function, &overlay.stable);
+        }
         for family in self.built_ins.catalogue.families() {
             for record in &family.records {
                 callables.name(&record.revision.name, &family.function, "", true);

@@ -16,6 +16,7 @@ mod packaged_functions;
 mod pkg;
 mod protection;
 mod rbac;
+mod rollout;
 mod runtime;
 mod setup;
 mod takeover;

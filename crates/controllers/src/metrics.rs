@@ -6,12 +6,14 @@
 
 mod breaker;
 mod requests;
+mod rollouts;
 mod states;
 mod work;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ferroplane_api::{FunctionRolloutStatus, RolloutState};
 use ferroplane_client::{InformerEvent, Observer, RequestLabels, Resource};
 use ferroplane_engine::Ran;
 use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
@@ -21,6 +23,7 @@ use ferroplane_runner::Happening;
 use breaker::Breakings;
 pub(crate) use breaker::{Breaking, Passage};
 use requests::{Requests, Watches};
+use rollouts::Rollouts;
 use states::States;
 pub(crate) use states::Tally;
 use work::Works;
@@ -42,6 +45,7 @@ pub struct Metrics {
     works: Works,
     breakings: Breakings,
     states: States,
+    rollouts: Rollouts,
     api: Requests,
     watches: Watches,
     recorder: OnceLock<Recorder>,
@@ -90,6 +94,7 @@ impl Default for Metrics {
             works: Works::default(),
             breakings: Breakings::default(),
             states: States::default(),
+            rollouts: Rollouts::default(),
             api: Requests::default(),
             watches: Watches::default(),
             recorder: OnceLock::new(),
@@ -132,6 +137,7 @@ impl Metrics {
         self.works.write(page);
         self.breakings.write(page);
         self.states.write(page);
+        self.rollouts.write(page);
         self.api.write(page);
         self.watches.write(page);
         if let Some(recorder) = self.recorder.get() {
@@ -167,6 +173,19 @@ impl Metrics {
     /// Nobody counts them any more.
     pub(crate) fn end_tally(&self, resource: &Resource, tally: &Arc<Tally>) {
         self.states.end(resource.group(), &resource.kind, tally);
+    }
+
+    /// A rollout is like this now. If a revision was promoted or rolled back just now, with how it ended.
+    pub(crate) fn rollout(&self, name: &str, status: &FunctionRolloutStatus, ended: Option<RolloutState>) {
+        self.rollouts.set(name, status);
+        if let Some(result) = ended {
+            self.rollouts.end(name, result);
+        }
+    }
+
+    /// A rollout is gone.
+    pub(crate) fn forget_rollout(&self, name: &str) {
+        self.rollouts.remove(name);
     }
 
     /// Something happened to a call.

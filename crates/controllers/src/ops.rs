@@ -3,7 +3,7 @@
 mod children;
 pub(crate) mod cron_operation;
 pub(crate) mod operation;
-mod status;
+pub(crate) mod status;
 pub(crate) mod watch_operation;
 mod watched_resources;
 

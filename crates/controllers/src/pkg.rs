@@ -31,7 +31,7 @@ mod verification;
 
 use std::sync::Arc;
 
-use ferroplane_api::{PackageKind, keys};
+use ferroplane_api::{Object, PackageKind, keys};
 use ferroplane_client::{Informer, InformerScope, Resource};
 use ferroplane_engine::packages::ResolveOptions;
 use tokio::sync::Mutex;
@@ -77,6 +77,7 @@ pub(crate) async fn run(
     // Revisions before packages: a package that is looked at before its revisions are known would get one that exists.
     manager.caches.listen(&packages.queue, &revisions.queue, &resolver.queue);
     revisions.listen();
+    follow_rollouts(&manager, &packages.queue);
     manager.follow_image_configs(&packages.queue, &revisions.queue);
     let roles = async {
         if writes_roles && manager.runs_in_pods(PackageKind::Provider) {
@@ -92,6 +93,18 @@ pub(crate) async fn run(
         roles,
         managed_kinds
     );
+}
+
+/// Look at a Function again when a rollout of it changes: it may no longer need a revision that is beyond the limit.
+fn follow_rollouts(manager: &Manager, packages: &caches::PackageQueue) {
+    let packages = packages.clone();
+    manager.context.rollouts.listen(move |_, change| {
+        let rollout: Option<Object> = serde_json::from_slice(&change.object().bytes).ok();
+        let reference = rollout.as_ref().and_then(|it| it.get("spec")?.get("functionRef"));
+        if let Some(function) = reference.and_then(|it| it.get("name")?.as_str()) {
+            packages.add((PackageKind::Function, function.to_owned()));
+        }
+    });
 }
 
 /// What all controllers of packages share.

@@ -35,6 +35,7 @@ mod remote_templates;
 mod requirements;
 mod resources;
 mod revisions;
+pub mod rollout;
 mod run;
 mod schemas;
 mod selection;

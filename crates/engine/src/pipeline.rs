@@ -9,7 +9,9 @@ use ferroplane_wire::{Struct, StructError, v1};
 use crate::advice::VersionWarning;
 use crate::external::{check_functions, external_type};
 use crate::resources::{check_patches, to_pipeline};
-use crate::versions::{Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve};
+use crate::versions::{
+    Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve_preferring,
+};
 
 /// The steps of a composition, made ready once and shared by every run.
 #[derive(Debug)]
@@ -141,10 +143,20 @@ impl Pipeline {
     }
 
     /// Decide for every step which version of its function is called, before any is called.
-    pub fn resolve(mut self, catalogue: &Catalogue) -> Result<Self, UnresolvedStep> {
+    pub fn resolve(self, catalogue: &Catalogue) -> Result<Self, UnresolvedStep> {
+        self.resolve_preferring(catalogue, |_| None)
+    }
+
+    /// The same, where steps that do not say which revision of a function to call prefer these, by function.
+    pub fn resolve_preferring<'p>(
+        mut self,
+        catalogue: &Catalogue,
+        preferred: impl Fn(&str) -> Option<&'p str>,
+    ) -> Result<Self, UnresolvedStep> {
         // All before the first call: a pipeline that would fail at its last step must not begin.
         for (index, step) in self.steps.iter_mut().enumerate() {
-            let resolution = resolve(catalogue, &step.question);
+            let resolution =
+                resolve_preferring(catalogue, &step.question, preferred(&step.question.function));
             let resolution =
                 resolution.map_err(|source| UnresolvedStep { index, step: step.name.clone(), source })?;
             step.callee = Some(Callee {

@@ -20,6 +20,6 @@ pub use catalogue::{
 };
 pub use lifecycle::{Lifecycle, LifecycleState};
 pub use native::{Native, NotReplaced, Replaceable, Replacement, replacement};
-pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve};
+pub use resolve::{Advice, Advisory, Question, Resolution, Unresolved, resolve, resolve_preferring};
 pub use rules::Fault;
 pub use version::{InvalidVersion, Version};

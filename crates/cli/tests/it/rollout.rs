@@ -111,3 +111,62 @@ fn function_that_is_built_in_is_rolled_out_by_labels() {
     let said = plane.says("kubectl get functionrevisions -o jsonpath='{.items[*].status.conditions[?(@.type==\"RuntimeHealthy\")].message}'");
     assert_eq!(said.matches("runs the same code, so that nothing changes between them").count(), 2, "{said}");
 }
+
+/// What `ferroplane rollout` does is seen in what it says, and in the status of the rollout.
+#[test]
+fn rollout_is_watched_undone_and_promoted_on_the_command_line() {
+    let (Some(_), Some(registry)) = (peer("kubectl"), LocalRegistry::start()) else { return };
+    let name = "function-patch-and-transform";
+    let images = ["v0.8.1", "v0.8.2"].map(|version| {
+        let image = format!("crossplane-contrib/{name}:{version}");
+        let meta = format!(
+            "# {version}\napiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: {name}}}\n"
+        );
+        registry.push(&image, &meta);
+        format!("{}/{image}", registry.address)
+    });
+    let plane = Plane::new();
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    let until = |path: &str, value: &str| {
+        plane.says(&format!(
+            "kubectl wait functionrollout/buckets --for=jsonpath='{{.status.{path}}}'={value} --timeout=120s"
+        ));
+    };
+    plane.told("kubectl apply -f -", DEFINITION);
+    plane.says(
+        "kubectl wait xrd/acmebuckets.custom-api.example.org --for=condition=Established --timeout=60s",
+    );
+    plane.told("kubectl apply -f -", &function(name, &images[0], "any"));
+    plane.says(&format!("kubectl wait function/{name} --for=condition=Healthy --timeout=120s"));
+    let input = "input: {apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, resources: [{name: a, base: {apiVersion: v1, kind: ConfigMap}, readinessChecks: [{type: None}]}]}";
+    let open = composition(name, "any", input)
+        .replace("    functionRevisionSelector: {matchLabels: {release-channel: any}}\n", "");
+    plane.told("kubectl apply -f -", &open);
+    plane.told("kubectl apply -f -", &bucket("one", "any"));
+    plane.says("kubectl wait acmebucket/one --for=condition=Ready --timeout=60s");
+    plane.says(
+        r#"kubectl patch acmebucket one --type=merge -p '{"spec":{"crossplane":{"compositionUpdatePolicy":"Automatic"}}}'"#,
+    );
+    let rollout = format!(
+        "{{apiVersion: rollout.ferroplane.io/v1alpha1, kind: FunctionRollout, metadata: {{name: buckets}}, \
+          spec: {{functionRef: {{name: {name}}}, minReadySeconds: 0}}}}"
+    );
+    plane.told("kubectl apply -f -", &rollout);
+    until("state", "Idle");
+    plane.says(&format!("{ferroplane} rollout pause buckets"));
+    plane.told("kubectl apply -f -", &function(name, &images[1], "any"));
+    until("state", "Paused");
+    let said = plane.says(&format!("{ferroplane} rollout status; test $? = 3"));
+    assert!(said.contains("Paused") && said.contains("0/1"), "{said}");
+    plane.says(&format!("{ferroplane} rollout resume buckets"));
+    let said = plane.says(&format!("{ferroplane} rollout status buckets --watch"));
+    assert!(said.contains("Promoted"), "{said}");
+    let said = plane.says(&format!("{ferroplane} rollout undo buckets"));
+    assert!(said.contains("undoes `function-patch-and-transform-"), "{said}");
+    until("state", "RolledBack");
+    plane.says(&format!("{ferroplane} rollout status buckets; test $? = 3"));
+    plane.says(&format!("{ferroplane} rollout promote buckets"));
+    until("state", "Promoted");
+    let said = plane.says(&format!("{ferroplane} rollout history buckets"));
+    assert_eq!((said.matches("Promoted").count(), said.matches("RolledBack").count()), (2, 1), "{said}");
+}

@@ -24,6 +24,8 @@ mod secrets;
 mod select;
 mod settle;
 mod spans;
+mod subjects;
+mod trial;
 mod triggers;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use ferroplane_api::{Cause, CompositionSpec, FailurePoint, Object, Status, TypeRef, keys, meta};
+use ferroplane_api::{Cause, CompositionSpec, FailurePoint, Object, Status, Step, TypeRef, keys, meta};
 use ferroplane_client::{Change, Informer};
 use ferroplane_engine::{
     Candidate, Pipeline, RevisionCandidate, VersionWarning, chain, conditions_in, to_pipeline,
@@ -13,7 +13,10 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::function_registry::CallableFunctions;
+use crate::rollout::Cohort;
 
+/// For how many cohorts the steps of a revision are kept ready.
+const MOST_COHORTS: usize = 8;
 const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
 
 /// Compositions and their revisions, as they are now.
@@ -69,8 +72,11 @@ pub(crate) struct Revision {
     pub(crate) problem: Option<Unusable>,
     /// Whether nobody has looked at its pipeline yet.
     pub(crate) is_new: bool,
+    /// The functions of steps that do not say which revision to call, in order.
+    pub(crate) open_functions: Vec<String>,
     spec: Result<CompositionSpec, Unusable>,
-    pipeline: Mutex<Option<Ready>>,
+    /// For each cohort of rollouts that there is.
+    pipelines: Mutex<Vec<Ready>>,
 }
 
 /// Why a revision cannot be used.
@@ -86,9 +92,10 @@ impl Unusable {
     }
 }
 
-/// A pipeline for what can be called at one moment.
+/// A pipeline for what a cohort can call at one moment.
 #[derive(Debug)]
 struct Ready {
+    cohort: Cohort,
     epoch: u64,
     pipeline: Result<Arc<Pipeline>, Unusable>,
 }
@@ -128,6 +135,17 @@ impl CompositionCache {
     pub(crate) fn revisions_calling(&self, function: &str) -> BTreeSet<Arc<str>> {
         let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
         revisions.by_function.get(function).cloned().unwrap_or_default()
+    }
+
+    /// The names of all revisions that call a function in a step that does not say which revision of it.
+    pub(crate) fn revisions_open_to(&self, function: &str) -> BTreeSet<Arc<str>> {
+        let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
+        let callers = revisions.by_function.get(function).into_iter().flatten();
+        let is_open = |name: &&Arc<str>| {
+            let revision = revisions.by_name.get(&***name);
+            revision.is_some_and(|it| it.open_functions.iter().any(|open| open == function))
+        };
+        callers.filter(is_open).cloned().collect()
     }
 
     /// Grows with every change.
@@ -195,8 +213,9 @@ impl Revision {
                 .filter(|namespace| !namespace.is_empty()),
             problem: verdict(object).map_or_else(|| Some(not_validated()), Result::err),
             is_new: verdict(object).is_none(),
+            open_functions: spec.as_ref().map(open_functions).unwrap_or_default(),
             spec,
-            pipeline: Mutex::default(),
+            pipelines: Mutex::default(),
         }
     }
 
@@ -206,22 +225,32 @@ impl Revision {
         steps.iter().map(|step| step.function_ref.name.clone()).collect()
     }
 
-    /// Its steps, ready to call what can be called now.
-    pub(crate) fn pipeline(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Unusable> {
-        let mut ready = self.pipeline.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ready) = ready.as_ref().filter(|ready| ready.epoch == callables.epoch) {
+    /// Its steps, ready to call what can be called now by a cohort.
+    pub(crate) fn pipeline(
+        &self,
+        callables: &CallableFunctions,
+        cohort: Cohort,
+    ) -> Result<Arc<Pipeline>, Unusable> {
+        let mut pipelines = self.pipelines.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = pipelines.iter().position(|ready| ready.cohort == cohort);
+        if let Some(ready) = known.map(|index| &pipelines[index]).filter(|it| it.epoch == callables.epoch) {
             return ready.pipeline.clone();
         }
-        let mut pipeline = self.prepare(callables);
+        let before = known.map(|index| pipelines.remove(index));
+        let mut pipeline = self.prepare(callables, cohort);
         // What is called is the same: what ran with it need not run again.
-        if let (Some(Ready { pipeline: Ok(before), .. }), Ok(now)) = (&*ready, &pipeline)
+        if let (Some(Ready { pipeline: Ok(before), .. }), Ok(now)) = (&before, &pipeline)
             && before.calls_the_same_as(now)
         {
             pipeline = Ok(before.clone());
         } else if let Ok(now) = &pipeline {
             self.warn_of_versions(now);
         }
-        *ready = Some(Ready { epoch: callables.epoch, pipeline: pipeline.clone() });
+        // There are as many as there are rollouts at the same time, and two of them; the oldest go.
+        if pipelines.len() >= MOST_COHORTS {
+            pipelines.remove(0);
+        }
+        pipelines.push(Ready { cohort, epoch: callables.epoch, pipeline: pipeline.clone() });
         pipeline
     }
 
@@ -233,11 +262,25 @@ impl Revision {
         }
     }
 
-    fn prepare(&self, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Unusable> {
+    fn prepare(&self, callables: &CallableFunctions, cohort: Cohort) -> Result<Arc<Pipeline>, Unusable> {
         let spec = self.spec.as_ref().map_err(Clone::clone)?;
         let pipeline = Pipeline::of(spec).map_err(|error| Unusable::new(chain(&error), error.point()))?;
-        callables.resolve(pipeline).map(Arc::new)
+        let preferred = |function: &str| cohort.revision(&self.open_functions, function, &callables.overlays);
+        callables.resolve_preferring(pipeline, preferred).map(Arc::new)
     }
+}
+
+/// The functions of steps that do not say which revision to call.
+fn open_functions(spec: &CompositionSpec) -> Vec<String> {
+    let is_open = |step: &&Step| {
+        step.function_ref.version.is_none()
+            && step.function_revision_ref.is_none()
+            && step.function_revision_selector.is_none()
+    };
+    let steps = to_pipeline(spec);
+    let names: BTreeSet<_> =
+        steps.iter().filter(is_open).map(|step| step.function_ref.name.clone()).collect();
+    names.into_iter().collect()
 }
 
 fn candidate(object: &Object) -> Option<Candidate> {

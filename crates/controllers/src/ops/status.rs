@@ -1,4 +1,4 @@
-//! Writes the status of what the group has.
+//! Writes the status of operations and rollouts.
 
 use ferroplane_api::{Condition, Object, meta, set_condition};
 use ferroplane_client::{ApiClient, Informer, ObjectPath, Subresource};
@@ -9,7 +9,7 @@ use tracing::warn;
 use crate::runtime::queue::Next;
 
 /// The status of an object, with these conditions in it.
-pub(super) fn status_with<const N: usize>(object: &Object, conditions: [Condition; N], now: &str) -> Object {
+pub(crate) fn status_with<const N: usize>(object: &Object, conditions: [Condition; N], now: &str) -> Object {
     let mut status = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut all = status.get("conditions").map(conditions_in).unwrap_or_default();
     for mut condition in conditions {
@@ -22,7 +22,7 @@ pub(super) fn status_with<const N: usize>(object: &Object, conditions: [Conditio
 }
 
 /// Write a status, if it is another one. The error is what to do if it cannot be written.
-pub(super) async fn write_status(
+pub(crate) async fn write_status(
     cluster: &ApiClient,
     informer: &Informer,
     object: &mut Object,
@@ -36,7 +36,7 @@ pub(super) async fn write_status(
 
 /// Write a status, even if it is the same. The object has it afterwards, with the version that the API server gave it. Only whoever
 /// has the latest state of the object can do that.
-pub(super) async fn replace_status(
+pub(crate) async fn replace_status(
     cluster: &ApiClient,
     informer: &Informer,
     object: &mut Object,

@@ -95,7 +95,7 @@ impl Packages {
         };
         let digest = resolved.digest.rsplit(':').next().unwrap_or_default();
         let fetched = FetchedPackage { digest };
-        let plan =
+        let mut plan =
             match plan_package_revisions(kind, package, &revisions, fetched, self.revision_options(kind)) {
                 Ok(plan) => plan,
                 Err(foreign) => {
@@ -105,6 +105,9 @@ impl Packages {
                     return Next::Rest;
                 }
             };
+        if kind == PackageKind::Function {
+            plan.keep_active(&self.manager.registry.held_revisions(meta::name(package)));
+        }
         if let Err(next) = self.carry_out(kind, package, &plan).await {
             return next;
         }

@@ -10,6 +10,7 @@ mod composites;
 mod composition;
 mod connection_details;
 mod definition;
+mod function_rollout;
 mod grants;
 mod install;
 mod masses;

@@ -19,16 +19,16 @@ const COMPOSITION_REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compos
 const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
 
 /// A plane on which a function is installed from a package that is run, and sites that it composes.
-struct Rollout {
-    plane: Plane,
-    functions: Arc<PackagedFunctions>,
+pub(crate) struct Rollout {
+    pub(crate) plane: Plane,
+    pub(crate) functions: Arc<PackagedFunctions>,
     wanted: watch::Receiver<BTreeMap<String, PackagedImage>>,
     /// How many revisions are active.
-    limit: i64,
+    pub(crate) limit: i64,
 }
 
 impl Rollout {
-    async fn begin() -> Self {
+    pub(crate) async fn begin() -> Self {
         Self::with(true).await
     }
 
@@ -52,7 +52,7 @@ impl Rollout {
     }
 
     /// Install a version. Returns the name of its revision.
-    async fn install(&self, version: &str, channel: Option<&str>) -> String {
+    pub(crate) async fn install(&self, version: &str, channel: Option<&str>) -> String {
         let image = format!("acme/function-own:{version}");
         install(&self.plane, ("own", &image), channel, self.limit).await
     }
@@ -64,9 +64,19 @@ impl Rollout {
 
     /// Install a version, and let it answer this color. Returns when it is called.
     async fn install_serving(&mut self, version: &str, channel: Option<&str>, color: &str) -> String {
+        self.install_running(version, channel, runner(color)).await
+    }
+
+    /// Install a version, and let this run it. Returns when it is called.
+    pub(crate) async fn install_running(
+        &mut self,
+        version: &str,
+        channel: Option<&str>,
+        runner: Arc<Runner>,
+    ) -> String {
         let revision = self.install(version, channel).await;
         self.wanted.wait_for(|wanted| wanted.contains_key(&revision)).await.unwrap();
-        self.serve(&revision, color);
+        self.functions.set(&revision, Some(PackagedFunction::Serving(runner)));
         self.until_in_service(&revision).await;
         revision
     }
@@ -77,7 +87,7 @@ impl Rollout {
     }
 
     /// The numbers of all revisions, and whether each is active.
-    async fn states(&self) -> Vec<(i64, bool)> {
+    pub(crate) async fn states(&self) -> Vec<(i64, bool)> {
         let list = self.plane.get(&format!("{PKG}/functionrevisions")).await;
         let state =
             |it: &Value| (it["spec"]["revision"].as_i64().unwrap(), it["spec"]["desiredState"] == "Active");
@@ -87,7 +97,7 @@ impl Rollout {
     }
 
     /// Sites become what this step says, in a composition of this channel. Returns when its revision can be used.
-    async fn compose(&self, channel: &str, more: &Value) {
+    pub(crate) async fn compose(&self, channel: &str, more: &Value) {
         let mut step = json!({"step": "own", "functionRef": {"name": "own"}});
         step.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         compose(&self.plane, channel, &json!([step])).await;
@@ -170,7 +180,7 @@ fn select(channel: &str) -> Value {
 }
 
 /// Which revisions composed a site.
-fn revisions_of(site: &Value) -> Vec<&str> {
+pub(crate) fn revisions_of(site: &Value) -> Vec<&str> {
     let functions = site["status"]["ferroplane"]["functions"].as_array();
     functions.into_iter().flatten().map(|it| it["revision"].as_str().unwrap_or_default()).collect()
 }

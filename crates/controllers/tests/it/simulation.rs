@@ -19,6 +19,7 @@ mod lessons;
 mod operations;
 mod package_runtime;
 mod packages;
+mod rollouts;
 mod user;
 mod watches;
 mod weather;

@@ -57,6 +57,13 @@ pub struct PackageRevisions {
     pub delete: Vec<String>,
 }
 
+impl PackageRevisions {
+    /// Leave these revisions active, though there are more than the limit: a rollout still calls them.
+    pub fn keep_active(&mut self, held: &BTreeSet<String>) {
+        self.deactivate.retain(|revision| !held.contains(meta::name(revision)));
+    }
+}
+
 /// What has to be done, given all revisions that say they are of the package.
 pub fn plan_package_revisions(
     kind: PackageKind,

@@ -22,6 +22,8 @@ pub struct Catalogue {
     unusable: BTreeMap<String, UnusableFunction>,
     /// Whether a step may name a revision or labels.
     has_revision_selectors: bool,
+    /// The revisions for those who do not say which, by function, where it is not the newest.
+    preferred: BTreeMap<String, String>,
 }
 
 /// A function that is installed, and that nothing here can run.
@@ -95,12 +97,23 @@ impl Catalogue {
             further_names: BTreeMap::new(),
             unusable: BTreeMap::new(),
             has_revision_selectors: true,
+            preferred: BTreeMap::new(),
         }
     }
 
     /// Refuse steps that name a revision or labels.
     pub fn disable_revision_selectors(&mut self) {
         self.has_revision_selectors = false;
+    }
+
+    /// Have this revision of a function called by whoever does not say which, as long as it is active.
+    pub fn prefer(&mut self, function: &str, revision: &str) {
+        self.preferred.insert(function.to_owned(), revision.to_owned());
+    }
+
+    /// The revision for those who do not say which, if it is not the newest.
+    pub fn preferred(&self, function: &str) -> Option<&str> {
+        self.preferred.get(function).map(String::as_str)
     }
 
     /// Whether a step may name a revision or labels.

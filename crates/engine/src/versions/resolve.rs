@@ -156,6 +156,15 @@ impl Unresolved {
 
 /// Which version runs?
 pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Resolution<'c>, Unresolved> {
+    resolve_preferring(catalogue, question, None)
+}
+
+/// The same, where whoever does not say which revision to call calls this one, as long as it is active.
+pub fn resolve_preferring<'c>(
+    catalogue: &'c Catalogue,
+    question: &Question,
+    preferred: Option<&str>,
+) -> Result<Resolution<'c>, Unresolved> {
     let function = &question.function;
     check_contradiction(question)?;
     if !catalogue.has_revision_selectors() {
@@ -181,7 +190,12 @@ pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Reso
             shelf.exactly(&parse(version)?)
         }
         Some(version) => shelf.rather(&parse(version)?),
-        None => shelf.any(),
+        None => {
+            let preferred = preferred.or_else(|| catalogue.preferred(function));
+            let preferred =
+                preferred.and_then(|name| shelf.active().find(|record| record.revision.name == name));
+            preferred.map_or_else(|| shelf.any(), |record| shelf.take(record))
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use ferroplane_engine::{
     Trouble,
 };
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
-use ferroplane_runner::drive_noting;
+use ferroplane_runner::{drive, drive_noting};
 use ferroplane_wire::Struct;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -31,6 +31,7 @@ use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
+use super::trial::OnTrial;
 use crate::function_registry::CallableFunctions;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
@@ -77,10 +78,19 @@ pub(super) struct Composed {
 }
 
 /// What is run.
-struct Run {
+pub(super) struct Run {
     selected: Selected,
     pipeline: Arc<Pipeline>,
+    /// The candidates of rollouts that are among what it calls.
+    trial: Option<OnTrial>,
     callables: Arc<CallableFunctions>,
+}
+
+impl Run {
+    /// What it calls.
+    pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
+        &self.pipeline
+    }
 }
 
 /// What a round starts from.
@@ -91,6 +101,15 @@ struct Input {
     remembered: Vec<Requirement>,
     /// One, or two.
     number: usize,
+}
+
+/// What a run of the pipeline is made from.
+pub(super) struct Considered<'a> {
+    /// What functions see of the composite resource.
+    pub(super) composite: &'a Object,
+    pub(super) state: &'a ObservedState,
+    /// What functions asked for the last time.
+    pub(super) remembered: &'a [Requirement],
 }
 
 /// A run of the pipeline, carried out.
@@ -201,7 +220,8 @@ impl Controller {
         let mut asked = before.to_vec();
         if round.applied.has_news {
             asked.extend_from_slice(&round.outcome.requirements);
-            round = self.round_again(it, &run, round).await?;
+            // Boxed: it holds all that a round does and more, and every reconcile would have to hold room for it.
+            round = Box::pin(self.round_again(it, &run, round)).await?;
         }
         let published = match self.publish_details(it, &mut round).await {
             Ok(published) => published,
@@ -222,7 +242,7 @@ impl Controller {
 
     /// Go by what was selected. It is written down even if it cannot be used.
     async fn adopt(&self, it: &mut Reconciliation<'_>, follows: Follows) -> Result<Run, Problem> {
-        let Follows { selected, revision, events, pipeline, callables } = follows;
+        let Follows { selected, revision, events, pipeline, trial, callables } = follows;
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
         // Another controller is checking its pipeline right now. To say so would only flash up and go.
         if revision.is_new && failures < PATIENT_LOOKS {
@@ -234,7 +254,7 @@ impl Controller {
         match pipeline {
             Ok(pipeline) => {
                 it.recording.follows(&selected.composition, &revision.name);
-                Ok(Run { selected, pipeline, callables })
+                Ok(Run { selected, pipeline, trial, callables })
             }
             Err(problem) => Err(self.record(it, &selected, None).await.err().unwrap_or(problem)),
         }
@@ -256,7 +276,8 @@ impl Controller {
             }
         }
         let slot = it.slot;
-        let deciding = self.decide(it, run, &composite, &state, remembered);
+        let considered = Considered { composite: &composite, state: &state, remembered: &remembered };
+        let deciding = self.decide(it, run, &considered, number);
         // A function that hangs must not keep others from being called.
         let mut outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
         // What functions were shown of Secrets has to stay as it was, as much as what they asked for.
@@ -298,36 +319,65 @@ impl Controller {
         &self,
         it: &mut Reconciliation<'_>,
         run: &Run,
-        composite: &Object,
-        state: &ObservedState,
-        remembered: Vec<Requirement>,
+        considered: &Considered<'_>,
+        number: usize,
     ) -> Result<Outcome, Problem> {
+        let inputs = self.inputs(it, run.pipeline.clone(), considered).await?;
+        let notes = it.recording.run(&inputs);
+        let callables = self.callables(&run.pipeline, &run.callables);
+        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
+        it.recording.came_to(&outcome);
+        self.shared.context.metrics.count_versions(&outcome.ran);
+        match &run.trial {
+            // Boxed: trials are rare, and every reconcile would have to hold room for one.
+            Some(trial) => Box::pin(self.judge(it, run, trial, considered, (outcome, number))).await,
+            None => Ok(outcome),
+        }
+    }
+
+    /// Decide, without a recording of it, what another pipeline would do.
+    pub(super) async fn decide_besides(
+        &self,
+        it: &Reconciliation<'_>,
+        run: &Run,
+        pipeline: &Arc<Pipeline>,
+        considered: &Considered<'_>,
+    ) -> Result<Outcome, Problem> {
+        let inputs = self.inputs(it, pipeline.clone(), considered).await?;
+        let callables = self.callables(pipeline, &run.callables);
+        Ok(drive(inputs, &callables.directory, &it.required).await)
+    }
+
+    /// The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
+    /// revision that is not listed any more still answers whoever began with it.
+    fn callables(&self, pipeline: &Pipeline, begun_with: &Arc<CallableFunctions>) -> Arc<CallableFunctions> {
+        let current = self.shared.functions.current();
+        if current.lists(pipeline) { current } else { begun_with.clone() }
+    }
+
+    async fn inputs(
+        &self,
+        it: &Reconciliation<'_>,
+        pipeline: Arc<Pipeline>,
+        considered: &Considered<'_>,
+    ) -> Result<Inputs, Problem> {
+        let Considered { composite, state, remembered } = considered;
         let subject = CompositeSubject {
             connection_details: self.own_connection_details(composite).await?,
-            object: Struct::try_from(composite.clone()).map_err(|error| {
+            object: Struct::try_from((*composite).clone()).map_err(|error| {
                 let message = format!("cannot read the composite resource: {error}");
                 Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
             })?,
             layout: self.layout,
             observed: state.observed.clone(),
         };
-        let inputs = Inputs {
+        Ok(Inputs {
             subject: Subject::Composite(subject),
-            pipeline: run.pipeline.clone(),
-            remembered,
+            pipeline,
+            remembered: remembered.to_vec(),
             context: None,
             grants: it.grants.clone(),
-        };
-        let notes = it.recording.run(&inputs);
-        // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
-        // revision that is not listed any more still answers whoever began with it.
-        let current = self.shared.functions.current();
-        let callables = if current.lists(&run.pipeline) { &current } else { &run.callables };
-        let directory = &callables.directory;
-        let outcome = drive_noting(inputs, directory, &it.required, notes).await;
-        it.recording.came_to(&outcome);
-        self.shared.context.metrics.count_versions(&outcome.ran);
-        Ok(outcome)
+        })
     }
 
     /// Do what was decided.

@@ -13,8 +13,9 @@ use super::controller::Controller;
 use super::fingerprints::{Basis, LastReconcile, essence};
 use super::memory::Name;
 use super::reconcile::{Composed, Reconciliation};
-use super::select::Selection;
+use super::select::{Follows, Selection};
 use super::settle::Settled;
+use super::trial::OnTrial;
 use crate::runtime::backoff::pause;
 use crate::runtime::queue::Next;
 
@@ -51,6 +52,10 @@ impl Controller {
 
     /// Whether nothing changed since the last reconcile; then, when to reconcile again.
     async fn is_unchanged(&self, name: &Name, live: &Object, selection: &Selection) -> Option<Next> {
+        let is_preview = |follows: &Follows| follows.trial.as_ref().is_some_and(OnTrial::is_preview);
+        if selection.result.as_ref().is_ok_and(is_preview) {
+            return None;
+        }
         let last = self.memory.last(name)?;
         let rest = last.requeue_at.map(|time| time.saturating_duration_since(Instant::now()));
         if rest == Some(Duration::ZERO) {

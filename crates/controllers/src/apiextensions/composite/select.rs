@@ -11,8 +11,10 @@ use ferroplane_engine::{
 
 use super::controller::Controller;
 use super::problem::Problem;
+use super::trial::OnTrial;
 use crate::apiextensions::composition_cache::{Revision, Unusable};
 use crate::function_registry::CallableFunctions;
+use crate::rollout::Cohort;
 
 /// What was selected for a composite resource. It is selected once in a reconcile.
 #[derive(Debug)]
@@ -35,6 +37,8 @@ pub(super) struct Follows {
     pub(super) events: Vec<Event>,
     /// Its steps and what they call, or why it cannot be used.
     pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
+    /// The candidates of rollouts that it calls, or that are to be tried for it.
+    pub(super) trial: Option<OnTrial>,
     /// Everything that could be called when it was selected. What it calls is not ended as long as this is held.
     pub(super) callables: Arc<CallableFunctions>,
 }
@@ -90,12 +94,19 @@ impl Controller {
         let selected = Selected { composition, why, revision: Some(name), connection_namespace };
         let events = selection_events(&selected, preferences.revision.as_deref());
         let callables = self.shared.functions.current();
-        let pipeline = self.resolve(&revision, &callables);
-        Ok(Follows { selected, revision, events, pipeline, callables })
+        let (functions, overlays) = (&revision.open_functions, &callables.overlays);
+        let cohort = Cohort::of(functions, overlays, live, preferences.is_manual);
+        let (pipeline, trial) = self.resolve_on_trial(live, &revision, &callables, cohort);
+        Ok(Follows { selected, revision, events, pipeline, trial, callables })
     }
 
-    /// What the steps of a revision call, if it can be used.
-    fn resolve(&self, revision: &Revision, callables: &CallableFunctions) -> Result<Arc<Pipeline>, Problem> {
+    /// What the steps of a revision call for a cohort, if it can be used.
+    pub(super) fn resolve(
+        &self,
+        revision: &Revision,
+        callables: &CallableFunctions,
+        cohort: Cohort,
+    ) -> Result<Arc<Pipeline>, Problem> {
         let name = &revision.facts.name;
         let unusable = |Unusable { message, failure }: Unusable| {
             Problem::new(COMPOSE, failure, format!("{}: {message}", cannot_use_revision(name)))
@@ -107,7 +118,7 @@ impl Controller {
             let (composes, wanted) = (revision.composes.clone(), self.type_ref.clone());
             return Err(compose(&Unselectable::Incompatible { revision: name.clone(), composes, wanted }));
         }
-        revision.pipeline(callables).map_err(unusable)
+        revision.pipeline(callables, cohort).map_err(unusable)
     }
 }
 

@@ -5,6 +5,7 @@
 //! | A composite resource, unless we wrote it ourselves | It |
 //! | A Composition or one of its revisions | Those that follow the composition, and those that follow none yet |
 //! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
+//! | A `FunctionRollout` | Those that call another revision from now on |
 //! | A function can be reached again | Those that failed because one could not be |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
@@ -18,10 +19,14 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use ferroplane_api::{keys, meta};
-use ferroplane_client::{Change, Informer, InformerScope, ObjectHeader, OwnerReference, Resource, cache_key};
+use ferroplane_client::{
+    CachedObject, Change, Informer, InformerScope, ObjectHeader, OwnerReference, Resource, cache_key,
+};
+use ferroplane_engine::rollout::{Choice, Member, Overlay};
 
 use super::Composites;
 use super::controller::Controller;
+use super::fingerprints::LastReconcile;
 use super::memory::Name;
 use crate::apiextensions::grants::namespaces_concerned;
 
@@ -36,6 +41,7 @@ pub(super) fn follow_composites(controller: &Arc<Controller>) {
         if !is_ours {
             controller.queue.add(name);
         }
+        controller.shared.functions.trials().note_change();
     });
 }
 
@@ -54,6 +60,9 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     });
     listen(&context.function_revisions, &weak, |composites, _, change| {
         function_changed(composites, change.header().label(keys::PACKAGE).unwrap_or_default());
+    });
+    listen(&context.rollouts, &weak, |composites, _, change| {
+        rollout_changed(composites, change);
     });
     listen(&context.grants, &weak, |composites, _, change| {
         composites.wake_in(namespaces_concerned(change).as_ref());
@@ -123,6 +132,51 @@ fn function_changed(composites: &Composites, function: &str) {
     let callers: BTreeSet<_> = composites.shared.compositions.revisions_calling(function);
     if !callers.is_empty() {
         composites.wake(|last| last.is_some_and(|last| callers.contains(&*last.revision)));
+    }
+}
+
+fn rollout_changed(composites: &Composites, change: Change<'_>) {
+    let read = |cached: &CachedObject| Overlay::read(&serde_json::from_slice(&cached.bytes).ok()?);
+    let (before, after) = match change {
+        Change::Applied { object, before, .. } => (before.and_then(read), read(object)),
+        Change::Deleted { object, .. } => (read(object), None),
+    };
+    let revisions = |overlay: &Overlay| {
+        [Choice::Stable, Choice::Candidate, Choice::Previous].map(|it| overlay.revision(it).to_owned())
+    };
+    match (before, after) {
+        // Others have been moved to the same revision. To look at all would cost as much for each of them as for all.
+        (Some(before), Some(after)) if revisions(&before) == revisions(&after) => {
+            for controller in composites.all() {
+                controller.wake_moved(&before, &after);
+            }
+        }
+        (before, after) => {
+            for overlay in before.iter().chain(&after) {
+                function_changed(composites, &overlay.function);
+            }
+        }
+    }
+}
+
+impl Controller {
+    /// Wake those that one of two overlays moves, and the other does not.
+    fn wake_moved(&self, before: &Overlay, after: &Overlay) {
+        let callers = self.shared.compositions.revisions_open_to(&after.function);
+        let is_concerned =
+            |last: Option<&LastReconcile>| last.is_some_and(|last| callers.contains(&last.revision));
+        for name in self.memory.names_of(is_concerned) {
+            let Some(cached) = self.informer.get_by_key(&name) else { continue };
+            let Some(header) = ObjectHeader::read(&cached.bytes) else { continue };
+            let has_moved = |overlay: &Overlay| {
+                let is_first = overlay.is_first(|key| header.label(key));
+                let created = header.metadata.creation_timestamp.as_deref().unwrap_or_default();
+                overlay.has_moved(Member { uid: &header.metadata.uid, created, is_first })
+            };
+            if has_moved(before) != has_moved(after) {
+                self.queue.add(name);
+            }
+        }
     }
 }
 

@@ -1,0 +1,46 @@
+//! `ferroplane rollout promote`: have all composite resources call the new revision.
+
+use anyhow::Context as _;
+use ferroplane_api::{PROMOTE_ANNOTATION, UNDO_ANNOTATION};
+use serde_json::json;
+
+use crate::Verdict;
+use crate::client::Access;
+use crate::explain::block_on;
+use crate::rollouts::{Rollouts, status};
+use crate::terminal::Terminal;
+
+/// Have all composite resources call the new revision at once
+///
+/// It leaves out all waves and gates that are still to come. A revision that was rolled back can be promoted, too, as long as it is the newest.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane rollout promote own")]
+pub(crate) struct Promote {
+    /// The name of the FunctionRollout
+    name: String,
+
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Promote {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        let revision = block_on(async {
+            let rollouts = Rollouts::connect(&self.access)?;
+            let status = status(&rollouts.get(&self.name).await?);
+            let revision = status.candidate.or(status.rejected);
+            let revision = revision.with_context(|| {
+                format!(
+                    "FunctionRollout `{}` has no revision to promote: none is being rolled out",
+                    self.name
+                )
+            })?;
+            let annotations = json!({PROMOTE_ANNOTATION: revision, UNDO_ANNOTATION: null});
+            rollouts.change(&self.name, &json!({"metadata": {"annotations": annotations}})).await?;
+            Ok(revision)
+        })?;
+        terminal.line(&format!("FunctionRollout `{}` promotes `{revision}`", self.name));
+        Ok(Verdict::Yes)
+    }
+}

@@ -1,0 +1,180 @@
+//! `ferroplane rollout status`: where rollouts are.
+
+use std::time::Duration;
+
+use ferroplane_api::{FunctionRolloutStatus, Object, RolloutState, meta};
+
+use crate::Verdict;
+use crate::client::Access;
+use crate::explain::block_on;
+use crate::rollouts::{Rollouts, function, refusal, status, table};
+use crate::terminal::Terminal;
+
+/// How often a rollout is read while it is watched.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Show where rollouts are
+///
+/// With a name it shows the waves, the numbers of composite resources, and how the new revision differs. With --watch it prints each change until the
+/// rollout has ended.
+///
+/// Exit codes: 0 all call the revision that they should; 3 a rollout is under way, failed or refused; 1 error
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane rollout status
+  ferroplane rollout status own
+  ferroplane rollout status own --watch")]
+pub(crate) struct Status {
+    /// The name of a FunctionRollout [default: all]
+    name: Option<String>,
+
+    /// Print each change until the rollout has ended
+    #[arg(short, long, requires = "name")]
+    watch: bool,
+
+    #[command(flatten)]
+    access: Access,
+}
+
+impl Status {
+    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        block_on(async {
+            let rollouts = Rollouts::connect(&self.access)?;
+            match &self.name {
+                None => list(&rollouts.list().await?, terminal),
+                Some(name) if self.watch => watch(&rollouts, name, terminal).await,
+                Some(name) => {
+                    let rollout = rollouts.get(name).await?;
+                    terminal.text(&describe(&rollout))?;
+                    Ok(verdict(&rollout))
+                }
+            }
+        })
+    }
+}
+
+fn list(rollouts: &[Object], terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    if rollouts.is_empty() {
+        terminal.note("there are no FunctionRollouts");
+        return Ok(Verdict::Yes);
+    }
+    let head = ["NAME", "FUNCTION", "STATE", "CANDIDATE", "MOVED", "MESSAGE"].map(str::to_owned).to_vec();
+    let rows: Vec<_> = std::iter::once(head).chain(rollouts.iter().map(row)).collect();
+    terminal.text(&table(&rows))?;
+    let is_no = rollouts.iter().any(|rollout| verdict(rollout) == Verdict::No);
+    Ok(if is_no { Verdict::No } else { Verdict::Yes })
+}
+
+fn row(rollout: &Object) -> Vec<String> {
+    let status = status(rollout);
+    let (state, message) = match refusal(rollout) {
+        Some(message) => ("Refused", message),
+        None => (status.state.as_str(), status.message.as_str()),
+    };
+    vec![
+        meta::name(rollout).to_owned(),
+        function(rollout).to_owned(),
+        state.to_owned(),
+        status.candidate.clone().unwrap_or_default(),
+        format!("{}/{}", status.composites.moved, status.composites.total),
+        message.to_owned(),
+    ]
+}
+
+async fn watch(rollouts: &Rollouts, name: &str, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    let mut last = None;
+    loop {
+        let rollout = rollouts.get(name).await?;
+        let status = status(&rollout);
+        let told = (status.state, status.message.clone(), status.composites.clone());
+        if last.as_ref() != Some(&told) {
+            terminal.text(&format!("{}\n", line(&status)))?;
+            last = Some(told);
+        }
+        let is_under_way = status.candidate.is_some() || status.state == RolloutState::RollingBack;
+        if !is_under_way {
+            return Ok(verdict(&rollout));
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+fn line(status: &FunctionRolloutStatus) -> String {
+    let FunctionRolloutStatus { state, composites, message, .. } = status;
+    let (moved, total, failed) = (composites.moved, composites.total, composites.failed);
+    format!("{:12} {moved}/{total} moved, {failed} failed: {message}", state.as_str())
+}
+
+/// Everything about a rollout, a line for each.
+fn describe(rollout: &Object) -> String {
+    let status = status(rollout);
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let waves = rollout.get("spec").and_then(|spec| spec.get("waves")?.as_array());
+    let waves: Vec<_> = waves.into_iter().flatten().filter_map(|wave| wave.as_str()).collect();
+    let composites = &status.composites;
+    let differences: Vec<_> =
+        status.differences.iter().map(|(class, count)| format!("{class} {count}")).collect();
+    let mut rows = vec![
+        ("Function", function(rollout).to_owned()),
+        (
+            "State",
+            refusal(rollout).map_or_else(|| status.state.as_str().to_owned(), |it| format!("Refused: {it}")),
+        ),
+        ("Message", status.message.clone()),
+        ("Stable", or_none(&status.stable)),
+        ("Candidate", or_none(&status.candidate)),
+        ("Wave", format!("{} of {}", status.wave, waves.join(", "))),
+        (
+            "Composites",
+            format!(
+                "{} of {} moved, {} ready, {} failed; {} on Manual are not moved",
+                composites.moved, composites.total, composites.ready, composites.failed, composites.manual
+            ),
+        ),
+    ];
+    if !differences.is_empty() {
+        rows.push(("Differences", differences.join(", ")));
+    }
+    rows.extend(status.examples.iter().map(|example| ("Example", example.clone())));
+    rows.extend(status.rejected.iter().map(|rejected| ("Rejected", rejected.clone())));
+    let line = |(name, value): &(&str, String)| format!("{:13}{value}\n", format!("{name}:"));
+    rows.iter().map(line).collect()
+}
+
+fn verdict(rollout: &Object) -> Verdict {
+    let is_settled = matches!(status(rollout).state, RolloutState::Idle | RolloutState::Promoted);
+    if is_settled && refusal(rollout).is_none() { Verdict::Yes } else { Verdict::No }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rollout_is_described_in_lines() {
+        let rollout = json!({
+            "metadata": {"name": "own"}, "spec": {"functionRef": {"name": "own"}, "waves": ["1", "100%"]},
+            "status": {
+                "state": "Progressing", "message": "wave 1: 1 of 4 composite resources have been moved", "stable": "own-1",
+                "candidate": "own-2", "wave": 1, "composites": {"total": 4, "moved": 1, "ready": 1, "manual": 2},
+                "differences": {"Changed": 1}, "examples": ["Site blog: changes `a`"],
+            },
+        });
+        let expected = "\
+Function:    own
+State:       Progressing
+Message:     wave 1: 1 of 4 composite resources have been moved
+Stable:      own-1
+Candidate:   own-2
+Wave:        1 of 1, 100%
+Composites:  1 of 4 moved, 1 ready, 0 failed; 2 on Manual are not moved
+Differences: Changed 1
+Example:     Site blog: changes `a`
+";
+        let rollout = rollout.as_object().unwrap();
+        assert_eq!(describe(rollout), expected);
+        assert_eq!(verdict(rollout), Verdict::No);
+    }
+}

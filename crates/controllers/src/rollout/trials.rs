@@ -1,0 +1,99 @@
+//! How candidates of rollouts did where they were tried.
+//!
+//! In-memory state is a cache: after a restart, a composite resource that was moved and not composed by the candidate is tried again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ferroplane_api::RolloutDifference;
+use ferroplane_engine::rollout::{Comparison, Tried};
+
+/// How many differences are told in words.
+const MOST_EXAMPLES: usize = 5;
+
+/// What became of candidates, by the name of the revision.
+#[derive(Debug, Default)]
+pub(crate) struct Trials {
+    candidates: Mutex<BTreeMap<String, CandidateTrials>>,
+    /// Grows when a composite resource or a trial changes.
+    news: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct CandidateTrials {
+    /// By the uid of the composite resource.
+    differences: HashMap<String, RolloutDifference>,
+    examples: Vec<(RolloutDifference, String)>,
+}
+
+/// A candidate was tried for a composite resource.
+#[derive(Debug)]
+pub(crate) struct Trial<'a> {
+    pub(crate) candidate: &'a str,
+    pub(crate) uid: &'a str,
+    /// What the composite resource is called, for people.
+    pub(crate) name: &'a str,
+    pub(crate) comparison: Comparison,
+}
+
+impl Trials {
+    /// Remember a trial. A later one for the same composite resource counts in its place.
+    pub(crate) fn note(&self, trial: Trial<'_>) {
+        let Trial { candidate, uid, name, comparison: Comparison { difference, detail } } = trial;
+        let mut candidates = self.lock();
+        let trials = candidates.entry(candidate.to_owned()).or_default();
+        if trials.differences.insert(uid.to_owned(), difference) == Some(difference) {
+            return;
+        }
+        if !detail.is_empty() {
+            trials.examples.push((difference, format!("{name}: {detail}")));
+            // The gravest ones are kept, and of those the first.
+            trials.examples.sort_by_key(|(difference, _)| std::cmp::Reverse(*difference));
+            trials.examples.truncate(MOST_EXAMPLES);
+        }
+        drop(candidates);
+        self.note_change();
+    }
+
+    /// Something may have changed for a rollout.
+    pub(crate) fn note_change(&self) {
+        self.news.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Grows when a composite resource or a trial changes.
+    pub(crate) fn news(&self) -> u64 {
+        self.news.load(Ordering::Acquire)
+    }
+
+    /// Whether a candidate has been tried for a composite resource.
+    pub(crate) fn has(&self, candidate: &str, uid: &str) -> bool {
+        self.lock().get(candidate).is_some_and(|trials| trials.differences.contains_key(uid))
+    }
+
+    /// How a candidate differed for each composite resource, by its uid.
+    pub(crate) fn of(&self, candidate: &str) -> HashMap<String, RolloutDifference> {
+        self.lock().get(candidate).map(|trials| trials.differences.clone()).unwrap_or_default()
+    }
+
+    /// How a candidate differed, in numbers and in words.
+    pub(crate) fn tried(&self, candidate: &str) -> Tried {
+        let candidates = self.lock();
+        let Some(trials) = candidates.get(candidate) else { return Tried::default() };
+        let mut differences = BTreeMap::new();
+        for difference in trials.differences.values() {
+            *differences.entry(difference.as_str().to_owned()).or_default() += 1;
+        }
+        let examples = trials.examples.iter().map(|(_, example)| example.clone()).collect();
+        Tried { differences, examples }
+    }
+
+    /// Forget all candidates but these.
+    pub(crate) fn keep(&self, candidates: &BTreeSet<&str>) {
+        self.lock().retain(|candidate, _| candidates.contains(candidate.as_str()));
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CandidateTrials>> {
+        self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,398 @@
+//! `FunctionRollout`: a new revision of a function reaches composite resources in waves, and goes back when it misbehaves.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use ferroplane_controllers::PackagedFunction;
+use ferroplane_runner::{AsyncFunction, Runner};
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SITES, is_ready};
+use ferroplane_wire::{from_json, to_json};
+use serde_json::{Value, json};
+
+use crate::rollout::{Rollout, revisions_of};
+
+const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
+const SECOND: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/second";
+const COUNT: usize = 5;
+
+/// Sites that are composed by the first revision of a function, and a rollout for it.
+struct Fleet {
+    rollout: Rollout,
+    first: String,
+}
+
+/// A function that answers by the name of the composite resource.
+pub(crate) fn runner(answer: impl Fn(&str) -> Value + Send + Sync + 'static) -> Arc<Runner> {
+    let answer = Arc::new(answer);
+    let call = move |request| {
+        let answer = answer.clone();
+        async move {
+            let request = to_json(&request).unwrap();
+            let name = &request["observed"]["composite"]["resource"]["metadata"]["name"];
+            Ok(from_json(&answer(name.as_str().unwrap_or_default())).unwrap())
+        }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
+}
+
+/// What composes these resources, and tells this color.
+pub(crate) fn answer(color: &str, resources: &[&str]) -> Value {
+    let object = |who: &str| {
+        json!({
+            "resource": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": who, "color": color}},
+            "ready": "READY_TRUE",
+        })
+    };
+    let resources: serde_json::Map<_, _> =
+        resources.iter().map(|who| ((*who).to_owned(), object(who))).collect();
+    json!({"meta": {}, "desired": {"composite": {"resource": {"status": {"color": color}}}, "resources": resources}})
+}
+
+pub(crate) fn fatal() -> Value {
+    json!({"meta": {}, "results": [{"severity": "SEVERITY_FATAL", "message": "no way"}]})
+}
+
+pub(crate) fn function_rollout(name: &str, more: &Value) -> Value {
+    let mut spec =
+        json!({"functionRef": {"name": "own"}, "waves": ["1", "50%", "100%"], "minReadySeconds": 0});
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    json!({
+        "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": name}, "spec": spec,
+    })
+}
+
+fn site(number: usize) -> String {
+    format!("{SITES}/site-{number}")
+}
+
+impl Fleet {
+    async fn begin(more: Value) -> Self {
+        let mut rollout = Rollout::begin().await;
+        let first = rollout.install_running("v1.0.0", None, runner(|_| answer("one", &["a", "b"]))).await;
+        rollout.compose("all", &json!({})).await;
+        for number in 0..COUNT {
+            rollout.plane.create_site(&format!("site-{number}"), "any").await;
+        }
+        for number in 0..COUNT {
+            rollout.plane.until(&site(number), is_ready).await;
+        }
+        rollout.plane.apply(ROLLOUT, &function_rollout("own", &more)).await;
+        let fleet = Self { rollout, first };
+        fleet.until(|status| status["stable"] == fleet.first).await;
+        fleet
+    }
+
+    async fn install(
+        &mut self,
+        version: &str,
+        answer: impl Fn(&str) -> Value + Send + Sync + 'static,
+    ) -> String {
+        self.rollout.install_running(version, None, runner(answer)).await
+    }
+
+    /// Wait until the status of the rollout is so.
+    async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        self.rollout.plane.until(ROLLOUT, |rollout| is_so(&rollout["status"])).await["status"].clone()
+    }
+
+    async fn until_state(&self, state: &str) -> Value {
+        self.until(|status| status["state"] == state).await
+    }
+
+    async fn sites(&self) -> Vec<Value> {
+        let mut sites = Vec::new();
+        for number in 0..COUNT {
+            sites.push(self.rollout.plane.get(&site(number)).await);
+        }
+        sites
+    }
+
+    /// The identities of everything that sites compose.
+    async fn composed(&self) -> BTreeSet<String> {
+        let list = self.rollout.plane.get("/api/v1/configmaps?labelSelector=crossplane.io/composite").await;
+        list["items"].as_array().unwrap().iter().map(|it| it["metadata"]["uid"].to_string()).collect()
+    }
+
+    /// All sites are as the first revision made them, and nothing was deleted or told meanwhile.
+    async fn assert_unharmed(&self, composed: &BTreeSet<String>) {
+        for site in self.sites().await {
+            assert!(is_ready(&site), "{site:#}");
+            assert_eq!((&site["status"]["color"], revisions_of(&site)), (&json!("one"), vec![&*self.first]));
+            let name = site["metadata"]["name"].as_str().unwrap();
+            let events = self.rollout.plane.events(name).await;
+            assert!(!events.iter().any(|event| event.starts_with("Warning")), "{events:#?}");
+        }
+        assert_eq!(self.composed().await, *composed);
+    }
+
+    /// Roll out a revision that answers so, and see it rolled back before anybody is harmed.
+    async fn refuse(more: Value, answer: impl Fn(&str) -> Value + Send + Sync + 'static) -> Value {
+        let mut fleet = Self::begin(more).await;
+        let composed = fleet.composed().await;
+        let second = fleet.install("v1.1.0", answer).await;
+        let status = fleet.until_state("RolledBack").await;
+        assert_eq!(status["rejected"], second);
+        assert_eq!(status["history"][0]["result"], "RolledBack");
+        fleet.rollout.plane.until_said("own", "RolledBack").await;
+        fleet.assert_unharmed(&composed).await;
+        // It is not tried again.
+        fleet.rollout.plane.quiet().await;
+        assert_eq!(fleet.rollout.plane.quiet().await, Vec::<String>::new());
+        status
+    }
+}
+
+#[tokio::test]
+async fn revision_that_works_reaches_all_in_waves() {
+    let mut fleet = Fleet::begin(json!({"paused": true})).await;
+    let called = Arc::new(Mutex::new(BTreeSet::new()));
+    let seen = called.clone();
+    let second = fleet
+        .install("v1.1.0", move |name| {
+            seen.lock().unwrap().insert(name.to_owned());
+            answer("two", &["a", "b", "c"])
+        })
+        .await;
+    // It is in service, and nobody calls it.
+    fleet.until_state("Paused").await;
+    fleet.rollout.plane.quiet().await;
+    assert!(called.lock().unwrap().is_empty());
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+    let status = fleet.until_state("Promoted").await;
+    assert_eq!((&status["stable"], &status["previous"]), (&json!(second), &json!(fleet.first)));
+    assert_eq!(status["differences"], json!({"Added": COUNT}));
+    for number in 0..COUNT {
+        let is_new = |site: &Value| is_ready(site) && site["status"]["color"] == "two";
+        let site = fleet.rollout.plane.until(&site(number), is_new).await;
+        assert_eq!(revisions_of(&site), [&*second]);
+    }
+    let rollout = fleet.rollout.plane.get(ROLLOUT).await;
+    assert_eq!(condition(&rollout, "Ready").as_deref(), Some("True/Promoted"));
+    fleet.rollout.plane.until_said("own", "WaveStarted").await;
+    // Nothing changed, nothing happens.
+    fleet.rollout.plane.quiet().await;
+    fleet.rollout.plane.restart().await;
+    assert_eq!(fleet.rollout.plane.quiet().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn revision_that_returns_fatal_harms_nobody() {
+    let status = Fleet::refuse(json!({}), |_| fatal()).await;
+    assert!(status["message"].as_str().unwrap().contains("no way"), "{status:#}");
+    assert_eq!(status["differences"], json!({"Fails": 1}));
+}
+
+#[tokio::test]
+async fn revision_that_drops_a_resource_deletes_nothing() {
+    let status = Fleet::refuse(json!({}), |_| answer("two", &["a"])).await;
+    assert!(status["message"].as_str().unwrap().contains("no longer composes `b`"), "{status:#}");
+}
+
+#[tokio::test]
+async fn revision_that_renames_a_resource_deletes_nothing() {
+    let status = Fleet::refuse(json!({}), |_| answer("two", &["a", "other"])).await;
+    assert_eq!(status["differences"], json!({"Renamed": 1}));
+}
+
+#[tokio::test]
+async fn revision_that_answers_differently_each_time_can_be_refused() {
+    let count = Mutex::new(0);
+    let more = json!({"refuse": ["NotDeterministic"]});
+    let status = Fleet::refuse(more, move |_| {
+        *count.lock().unwrap() += 1;
+        answer(&count.lock().unwrap().to_string(), &["a", "b"])
+    });
+    assert_eq!(status.await["differences"], json!({"NotDeterministic": 1}));
+}
+
+#[tokio::test]
+async fn preview_tries_a_revision_for_all_and_applies_nothing() {
+    let mut fleet = Fleet::begin(json!({"preview": true, "paused": true})).await;
+    let composed = fleet.composed().await;
+    fleet.install("v1.1.0", |_| answer("two", &["a", "b", "c"])).await;
+    let status = fleet.until_state("Paused").await;
+    assert_eq!(status["differences"], json!({"Added": COUNT}));
+    fleet.assert_unharmed(&composed).await;
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+    fleet.until_state("Promoted").await;
+}
+
+#[tokio::test]
+async fn preview_that_finds_a_deletion_for_one_of_all_ends_the_rollout() {
+    let more = json!({"preview": true});
+    let status =
+        Fleet::refuse(more, |name| answer("two", if name == "site-3" { &["a"] } else { &["a", "b"] }));
+    assert_eq!(status.await["differences"], json!({"Changed": COUNT - 1, "Deleted": 1}));
+}
+
+#[tokio::test]
+async fn deletion_that_was_announced_is_carried_out() {
+    let mut fleet = Fleet::begin(json!({"refuse": ["Renamed"]})).await;
+    fleet.install("v1.1.0", |_| answer("two", &["a"])).await;
+    let status = fleet.until_state("Promoted").await;
+    assert_eq!(status["differences"], json!({"Deleted": COUNT}));
+    fleet.rollout.plane.quiet().await;
+    assert_eq!(fleet.composed().await.len(), COUNT);
+}
+
+#[tokio::test]
+async fn revision_that_never_becomes_ready_goes_back() {
+    let mut fleet = Fleet::begin(json!({"progressDeadlineSeconds": 1})).await;
+    let composed = fleet.composed().await;
+    let second = fleet
+        .install("v1.1.0", |_| {
+            let mut answer = answer("two", &["a", "b"]);
+            answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
+            answer
+        })
+        .await;
+    let status = fleet.until_state("RolledBack").await;
+    assert_eq!(status["rejected"], second);
+    assert!(status["message"].as_str().unwrap().contains("not ready in time"), "{status:#}");
+    for number in 0..COUNT {
+        fleet
+            .rollout
+            .plane
+            .until(&site(number), |site| is_ready(site) && site["status"]["color"] == "one")
+            .await;
+    }
+    assert_eq!(fleet.composed().await, composed);
+}
+
+#[tokio::test]
+async fn revision_that_works_for_the_first_and_fails_later_goes_back() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    let composed = fleet.composed().await;
+    let worked = Mutex::new(BTreeSet::new());
+    fleet
+        .install("v1.1.0", move |name| {
+            let mut worked = worked.lock().unwrap();
+            if worked.len() < 3 {
+                worked.insert(name.to_owned());
+            }
+            if worked.contains(name) { answer("two", &["a", "b"]) } else { fatal() }
+        })
+        .await;
+    let status = fleet.until_state("RolledBack").await;
+    assert_eq!(status["differences"], json!({"Changed": 3, "Fails": 1}));
+    fleet.assert_unharmed(&composed).await;
+}
+
+#[tokio::test]
+async fn revision_that_crashes_while_it_is_rolled_out_goes_back() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 600})).await;
+    let composed = fleet.composed().await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.functions.set(&second, Some(PackagedFunction::Down("it ended".to_owned())));
+    let status = fleet.until_state("RolledBack").await;
+    assert!(status["message"].as_str().unwrap().contains("it ended"), "{status:#}");
+    fleet.assert_unharmed(&composed).await;
+}
+
+#[tokio::test]
+async fn plane_that_is_restarted_goes_on_where_it_was() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 3})).await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    let before = fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.plane.restart().await;
+    let after = fleet.rollout.plane.get(ROLLOUT).await["status"].clone();
+    assert_eq!((&after["candidate"], &after["startedAt"]), (&before["candidate"], &before["startedAt"]));
+    fleet.until(|status| status["wave"] == 2 || status["state"] == "Promoted").await;
+    fleet.rollout.plane.restart().await;
+    fleet.until_state("Promoted").await;
+    for number in 0..COUNT {
+        let site = fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "two").await;
+        assert_eq!(revisions_of(&site), [&*second]);
+    }
+}
+
+#[tokio::test]
+async fn old_revision_stays_active_beyond_the_limit_until_a_newer_one_is_promoted() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    fleet.install("v1.1.0", |_| fatal()).await;
+    fleet.until_state("RolledBack").await;
+    let third = fleet.install("v1.2.0", |_| answer("three", &["a", "b"])).await;
+    let status = fleet.until(|status| status["stable"] == third).await;
+    assert_eq!(status["history"].as_array().unwrap().len(), 2);
+    for number in 0..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "three").await;
+        let events = fleet.rollout.plane.events(&format!("site-{number}")).await;
+        assert!(!events.iter().any(|event| event.starts_with("Warning")), "{events:#?}");
+    }
+    // Then the limit counts again.
+    let active = |list: &Value| {
+        let revisions = list["items"].as_array().unwrap().iter();
+        revisions.filter(|it| it["spec"]["desiredState"] == "Active").count() == 2
+    };
+    fleet.rollout.plane.until("/apis/pkg.crossplane.io/v1/functionrevisions", active).await;
+    assert_eq!(fleet.rollout.states().await, [(1, false), (2, true), (3, true)]);
+}
+
+#[tokio::test]
+async fn undo_goes_back_from_what_was_promoted() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until_state("Promoted").await;
+    let undo = json!({"metadata": {"annotations": {"rollout.ferroplane.io/undo": second}}});
+    fleet.rollout.plane.merge(ROLLOUT, &undo).await;
+    let status = fleet.until_state("RolledBack").await;
+    assert_eq!(status["stable"], fleet.first);
+    for number in 0..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "one").await;
+    }
+}
+
+#[tokio::test]
+async fn steps_that_name_a_revision_and_composites_on_manual_are_not_moved() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    let manual = json!({"spec": {"crossplane": {"compositionUpdatePolicy": "Manual"}}});
+    fleet.rollout.plane.merge(&site(0), &manual).await;
+    fleet.rollout.plane.until(&site(0), is_ready).await;
+    fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    let status = fleet.until_state("Promoted").await;
+    assert_eq!(
+        (&status["composites"]["total"], &status["composites"]["manual"]),
+        (&json!(COUNT - 1), &json!(1))
+    );
+    for number in 1..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "two").await;
+    }
+    fleet.rollout.plane.quiet().await;
+    assert_eq!(fleet.rollout.plane.get(&site(0)).await["status"]["color"], "one");
+    // Nor are steps that say which revision.
+    let named = json!({"functionRevisionRef": {"name": fleet.first}});
+    fleet.rollout.compose("named", &named).await;
+    for number in 1..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "one").await;
+    }
+}
+
+#[tokio::test]
+async fn rollout_says_what_it_needs_and_a_second_one_is_refused() {
+    let fleet = Fleet::begin(json!({})).await;
+    let plane = &fleet.rollout.plane;
+    plane.apply(SECOND, &function_rollout("second", &json!({}))).await;
+    let reason = |reason: &'static str| {
+        move |rollout: &Value| condition(rollout, "Accepted").as_deref() == Some(reason)
+    };
+    plane.until(SECOND, reason("False/AnotherRollout")).await;
+    plane.until(ROLLOUT, reason("True/Accepted")).await;
+    plane.delete(ROLLOUT).await;
+    plane.until(SECOND, |it| reason("True/Accepted")(it) && it["status"]["stable"] == fleet.first).await;
+    let limit = json!({"spec": {"activeRevisionLimit": 1}});
+    plane.merge("/apis/pkg.crossplane.io/v1/functions/own", &limit).await;
+    let refused = plane.until(SECOND, reason("False/ActiveRevisionLimitTooLow")).await;
+    assert_eq!(condition(&refused, "Ready").as_deref(), Some("False/ActiveRevisionLimitTooLow"));
+    assert_eq!(refused["status"]["stable"], Value::Null);
+}
+
+#[tokio::test]
+async fn waves_that_do_not_reach_all_are_refused_by_the_schema() {
+    let fleet = Fleet::begin(json!({})).await;
+    let (kind, change) = ("application/merge-patch+json", json!({"spec": {"waves": ["1", "10%"]}}));
+    let (code, answer) = fleet.rollout.plane.send(http::Method::PATCH, ROLLOUT, kind, &change).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert!(answer["message"].as_str().unwrap().contains("the last wave has to be 100%"), "{answer:#}");
+}

@@ -1,0 +1,87 @@
+//! Whether a `FunctionRollout` can be acted on.
+
+use ferroplane_api::{Condition, Object, PackageSpec, Status, meta};
+
+use super::overlay::age;
+
+/// The condition that says whether a `FunctionRollout` is acted on.
+pub const ACCEPTED: &str = "Accepted";
+
+/// Whether a `FunctionRollout` can be acted on, given all of them and its Function. `can_choose` is whether several revisions of a
+/// Function can be active.
+pub fn accept(rollout: &Object, all: &[Object], function: Option<&Object>, can_choose: bool) -> Condition {
+    let name = function_name(rollout);
+    let older = all.iter().find(|it| function_name(it) == name && age(it) < age(rollout));
+    if let Some(older) = older {
+        let older = meta::name(older);
+        let message = format!(
+            "FunctionRollout `{older}` is for the same Function `{name}`, and is older: delete one of them"
+        );
+        return refused("AnotherRollout", message);
+    }
+    if !can_choose {
+        let message = "only one revision of a Function can be active here: start the control plane with \
+            --enable-function-revision-selectors, and without pods for packages";
+        return refused("FunctionRevisionSelectorsDisabled", message.to_owned());
+    }
+    let Some(function) = function else {
+        return refused("FunctionNotFound", format!("there is no Function `{name}`"));
+    };
+    let spec = PackageSpec::of(function);
+    if spec.is_automatic() && spec.active_limit() < 2 {
+        let message = format!(
+            "Function `{name}` keeps one revision active: set its `activeRevisionLimit` to 2 or more, so that the old \
+             revision can be called while the new one is rolled out"
+        );
+        return refused("ActiveRevisionLimitTooLow", message);
+    }
+    Condition::new(ACCEPTED, Status::True, "Accepted")
+}
+
+fn refused(reason: &str, message: String) -> Condition {
+    Condition::new(ACCEPTED, Status::False, reason).with_message(message)
+}
+
+fn function_name(rollout: &Object) -> &str {
+    let reference = rollout.get("spec").and_then(|spec| spec.get("functionRef"));
+    reference.and_then(|reference| reference.get("name")?.as_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(json: Value) -> Object {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn rollout(name: &str, created: &str) -> Object {
+        object(json!({
+            "metadata": {"name": name, "creationTimestamp": created}, "spec": {"functionRef": {"name": "own"}},
+        }))
+    }
+
+    #[test]
+    fn rollout_is_refused_with_the_reason() {
+        let function = |spec: Value| object(json!({"metadata": {"name": "own"}, "spec": spec}));
+        let two = function(json!({"package": "p", "activeRevisionLimit": 2}));
+        let one = function(json!({"package": "p"}));
+        let manual = function(json!({"package": "p", "revisionActivationPolicy": "Manual"}));
+        let (old, new) = (rollout("b", "2026-01-01T00:00:00Z"), rollout("a", "2026-01-02T00:00:00Z"));
+        let both = [old.clone(), new.clone()];
+        for (rollout, all, function, can_choose, reason) in [
+            (&old, &both[..], Some(&two), true, "Accepted"),
+            (&old, &both[..1], Some(&manual), true, "Accepted"),
+            (&new, &both[..], Some(&two), true, "AnotherRollout"),
+            (&old, &both[..1], Some(&one), true, "ActiveRevisionLimitTooLow"),
+            (&old, &both[..1], None, true, "FunctionNotFound"),
+            (&old, &both[..1], Some(&two), false, "FunctionRevisionSelectorsDisabled"),
+        ] {
+            let condition = accept(rollout, all, function, can_choose);
+            assert_eq!(condition.reason, reason);
+            assert_eq!(condition.status == Status::True, reason == "Accepted");
+        }
+    }
+}

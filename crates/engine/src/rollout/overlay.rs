@@ -1,0 +1,168 @@
+//! Which revision of a function a composite resource calls, while it is rolled out.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{
+    FunctionRolloutSpec, FunctionRolloutStatus, Object, RolloutCohort, RolloutDifference, meta,
+};
+use serde_json::Value;
+
+/// The highest place there is.
+pub(super) const LAST: u64 = u64::MAX;
+/// Set in the places of those that do not come first.
+const NOT_FIRST: u64 = 1 << 63;
+
+/// What a `FunctionRollout` says about calls.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overlay {
+    pub function: String,
+    /// For all that were not moved, and for whoever is no composite resource.
+    pub stable: String,
+    /// For those that were moved.
+    pub candidate: Option<String>,
+    /// For those with the update policy `Manual`, as long as it is active.
+    pub previous: Option<String>,
+    /// What the candidate must not do.
+    pub refuse: Vec<RolloutDifference>,
+    /// Whether only the first wave has been moved.
+    pub is_first_wave: bool,
+    /// Whether the candidate is tried for all, before anybody is moved.
+    pub is_preview: bool,
+    first: BTreeMap<String, String>,
+    cohort: Vec<Bound>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bound {
+    until: String,
+    place: u64,
+}
+
+/// Which of the revisions it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Choice {
+    #[default]
+    Stable,
+    Candidate,
+    Previous,
+}
+
+/// What decides whether a composite resource has been moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Member<'a> {
+    pub uid: &'a str,
+    /// When it was created, in RFC 3339.
+    pub created: &'a str,
+    /// Whether it has the labels of those that come first.
+    pub is_first: bool,
+}
+
+/// What all `FunctionRollout`s say, by function. Of two for one function the older one counts.
+pub fn overlays<'o>(rollouts: impl IntoIterator<Item = &'o Object>) -> BTreeMap<String, Overlay> {
+    let mut all: Vec<&Object> = rollouts.into_iter().collect();
+    all.sort_by_key(|rollout| age(rollout));
+    let mut overlays = BTreeMap::new();
+    for overlay in all.into_iter().rev().filter_map(Overlay::read) {
+        overlays.insert(overlay.function.clone(), overlay);
+    }
+    overlays
+}
+
+/// What the older one of two is told by.
+pub(super) fn age(rollout: &Object) -> (&str, &str) {
+    (created(rollout), meta::name(rollout))
+}
+
+impl Overlay {
+    /// What a `FunctionRollout` says. Nothing before it knows a stable revision.
+    pub fn read(rollout: &Object) -> Option<Self> {
+        let spec = serde_json::from_value(rollout.get("spec")?.clone()).ok()?;
+        let status = serde_json::from_value(rollout.get("status")?.clone()).ok()?;
+        Self::of(&spec, &status)
+    }
+
+    pub(super) fn of(spec: &FunctionRolloutSpec, status: &FunctionRolloutStatus) -> Option<Self> {
+        Some(Self {
+            function: spec.function_ref.name.clone(),
+            stable: status.stable.clone()?,
+            candidate: status.candidate.clone(),
+            previous: status.previous.clone(),
+            refuse: spec.refuse.clone(),
+            is_first_wave: status.wave <= 1,
+            is_preview: status.candidate.is_some() && status.wave == 0,
+            first: spec.first.clone().unwrap_or_default().match_labels,
+            cohort: status.cohort.iter().map(Bound::of).collect(),
+        })
+    }
+
+    /// Which revision a composite resource calls.
+    pub fn choose(&self, composite: &Object, is_manual: bool) -> Choice {
+        if is_manual {
+            return if self.previous.is_some() { Choice::Previous } else { Choice::Stable };
+        }
+        let is_first = self.is_first(|key| {
+            let labels = composite.get("metadata").and_then(|metadata| metadata.get("labels"));
+            labels.and_then(|labels| labels.get(key)?.as_str())
+        });
+        let member = Member { uid: meta::uid(composite), created: created(composite), is_first };
+        if self.has_moved(member) { Choice::Candidate } else { Choice::Stable }
+    }
+
+    /// The name of the revision that is chosen.
+    pub fn revision(&self, choice: Choice) -> &str {
+        let chosen = match choice {
+            Choice::Stable => None,
+            Choice::Candidate => self.candidate.as_deref(),
+            Choice::Previous => self.previous.as_deref(),
+        };
+        chosen.unwrap_or(&self.stable)
+    }
+
+    /// Whether a composite resource with these labels comes first.
+    pub fn is_first<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        !self.first.is_empty() && self.first.iter().all(|(key, value)| label(key) == Some(value))
+    }
+
+    /// Whether a composite resource calls the candidate.
+    pub fn has_moved(&self, member: Member<'_>) -> bool {
+        let Some(candidate) = self.candidate.as_deref().filter(|_| !self.cohort.is_empty()) else {
+            return false;
+        };
+        let place = place(candidate, member.uid, member.is_first);
+        self.cohort.iter().any(|bound| place <= bound.place && member.created < bound.until.as_str())
+    }
+}
+
+impl Bound {
+    fn of(cohort: &RolloutCohort) -> Self {
+        // What cannot be read is nobody.
+        let place = u64::from_str_radix(&cohort.bound, 16).ok();
+        let until = if place.is_some() { cohort.until.clone() } else { String::new() };
+        Self { until, place: place.unwrap_or_default() }
+    }
+}
+
+/// Where in the line a composite resource stands. It is another place for each revision, so that it is not always the same ones that
+/// come first.
+pub(super) fn place(candidate: &str, uid: &str, is_first: bool) -> u64 {
+    let hash = hash(candidate, uid) >> 1;
+    if is_first { hash } else { hash | NOT_FIRST }
+}
+
+/// FNV-1a, and the last step of `MurmurHash3`, without which names that differ at their end would stand next to each other.
+fn hash(candidate: &str, uid: &str) -> u64 {
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for byte in candidate.bytes().chain([0]).chain(uid.bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash ^= hash >> 33;
+    hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
+}
+
+pub(super) fn created(object: &Object) -> &str {
+    let created = object.get("metadata").and_then(|metadata| metadata.get("creationTimestamp"));
+    created.and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,93 @@
+//! A composite resource, as a rollout sees it.
+
+use ferroplane_api::{Condition, Object, RolloutDifference, RolloutFirst, Status, keys, meta};
+use ferroplane_golang::time::rfc3339;
+
+use super::overlay::created;
+use crate::composite::Machinery;
+use crate::inputs::Layout;
+use crate::settle::conditions_in;
+
+/// A composite resource that calls the function in a step that does not say which revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    pub uid: String,
+    /// Its kind, namespace and name, for people.
+    pub name: String,
+    /// When it was created, in RFC 3339.
+    pub created: String,
+    pub is_first: bool,
+    pub is_manual: bool,
+    pub is_paused: bool,
+    /// The revisions of the function that composed it last.
+    pub ran: Vec<String>,
+    pub health: Health,
+    /// Since when, in seconds since 1970.
+    pub since: i64,
+    /// How the candidate differed, if it has been tried for it.
+    pub trial: Option<RolloutDifference>,
+}
+
+/// How a composite resource is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It is synced and ready.
+    Ready,
+    /// It is synced.
+    NotReady,
+    /// It cannot be composed.
+    Failed,
+}
+
+impl Subject {
+    pub fn read(composite: &Object, layout: Layout, function: &str, first: Option<&RolloutFirst>) -> Self {
+        let label = |key: &str| meta::label(composite, key);
+        let has_labels = |first: &RolloutFirst| {
+            !first.match_labels.is_empty()
+                && first.match_labels.iter().all(|(key, value)| label(key) == value.as_str())
+        };
+        let (health, since) = health(composite);
+        Self {
+            uid: meta::uid(composite).to_owned(),
+            name: name(composite),
+            created: created(composite).to_owned(),
+            is_first: first.is_some_and(has_labels),
+            is_manual: Machinery::of(composite, layout).is_manual(),
+            is_paused: meta::annotation(composite, keys::PAUSED) == "true",
+            ran: ran(composite, function),
+            health,
+            since,
+            trial: None,
+        }
+    }
+}
+
+fn name(composite: &Object) -> String {
+    let (kind, namespace, name) = (meta::kind(composite), meta::namespace(composite), meta::name(composite));
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
+}
+
+fn ran(composite: &Object, function: &str) -> Vec<String> {
+    let status = composite.get("status").and_then(|status| status.get("ferroplane"));
+    let functions = status.and_then(|status| status.get("functions")?.as_array());
+    let of_function = functions.into_iter().flatten().filter(|ran| ran["function"] == function);
+    of_function.filter_map(|ran| ran["revision"].as_str().map(str::to_owned)).collect()
+}
+
+fn health(composite: &Object) -> (Health, i64) {
+    let conditions = composite.get("status").and_then(|status| status.get("conditions"));
+    let conditions = conditions.map(conditions_in).unwrap_or_default();
+    let find = |kind: &str| conditions.iter().find(|condition| condition.kind == kind);
+    let is_true = |condition: Option<&Condition>| condition.is_some_and(|it| it.status == Status::True);
+    let since = |condition: Option<&Condition>| {
+        condition.and_then(|it| rfc3339::moment(&it.last_transition_time)).map_or(0, |it| it.seconds)
+    };
+    let (synced, ready) = (find("Synced"), find("Ready"));
+    if !is_true(synced) {
+        (Health::Failed, since(synced))
+    } else if !is_true(ready) {
+        (Health::NotReady, since(ready))
+    } else {
+        (Health::Ready, since(ready))
+    }
+}

@@ -1,0 +1,450 @@
+//! A fleet of composite resources, and revisions that behave or misbehave.
+
+use ferroplane_api::{
+    FunctionRolloutSpec, FunctionRolloutStatus, RolloutDifference, RolloutFailurePolicy, RolloutState,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::overlay::{Choice, Member, Overlay};
+use super::{Commands, Decision, Health, Observation, RevisionFact, Subject, Tried, decide};
+
+const START: i64 = 1_800_000_000;
+
+/// What becomes of a composite resource that is moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Ready,
+    NeverReady,
+    Fails,
+    Refused(RolloutDifference),
+}
+
+/// What becomes of a composite resource that is moved in a wave.
+type FateOf = Box<dyn Fn(&Subject, i64) -> Fate>;
+
+struct Fleet {
+    spec: FunctionRolloutSpec,
+    status: FunctionRolloutStatus,
+    revisions: Vec<RevisionFact>,
+    subjects: Vec<Subject>,
+    fate: FateOf,
+    promote: Option<String>,
+    undo: Option<String>,
+    now: i64,
+    events: Vec<&'static str>,
+    /// How often each was moved, there or back.
+    moves: Vec<usize>,
+    /// The most that were harmed at the same time.
+    most_harmed: usize,
+}
+
+fn revision(name: &str, number: u64) -> RevisionFact {
+    RevisionFact { name: name.to_owned(), number, is_active: true, is_serving: true }
+}
+
+fn subject(number: usize) -> Subject {
+    Subject {
+        uid: format!("uid-{number}"),
+        name: format!("Site default/site-{number}"),
+        created: "2026-01-01T00:00:00Z".to_owned(),
+        is_first: false,
+        is_manual: false,
+        is_paused: false,
+        ran: vec!["v1".to_owned()],
+        health: Health::Ready,
+        since: 0,
+        trial: None,
+    }
+}
+
+impl Fleet {
+    /// So many composite resources that are composed by `v1`.
+    fn of(count: usize) -> Self {
+        let spec = json!({"functionRef": {"name": "own"}, "minReadySeconds": 30});
+        let mut fleet = Self {
+            spec: serde_json::from_value(spec).unwrap(),
+            status: FunctionRolloutStatus::default(),
+            revisions: vec![revision("v1", 1)],
+            subjects: (0..count).map(subject).collect(),
+            fate: Box::new(|_, _| Fate::Ready),
+            promote: None,
+            undo: None,
+            now: START,
+            events: Vec::new(),
+            moves: vec![0; count],
+            most_harmed: 0,
+        };
+        fleet.step();
+        assert_eq!(fleet.status.stable.as_deref(), Some("v1"));
+        fleet
+    }
+
+    fn with_fate(mut self, fate: impl Fn(&Subject, i64) -> Fate + 'static) -> Self {
+        self.fate = Box::new(fate);
+        self
+    }
+
+    fn install(&mut self, name: &str, number: u64) {
+        self.revisions.push(revision(name, number));
+    }
+
+    fn decide(&self) -> Decision {
+        let commands = Commands { promote: self.promote.as_deref(), undo: self.undo.as_deref() };
+        decide(&Observation {
+            spec: &self.spec,
+            status: &self.status,
+            commands,
+            revisions: &self.revisions,
+            subjects: &self.subjects,
+            tried: &Tried::default(),
+            now: self.now,
+        })
+    }
+
+    /// Decide, let composite resources do what follows, and let time pass.
+    fn step(&mut self) {
+        let decision = self.decide();
+        assert_eq!(decision, self.decide(), "the same inputs give the same decision");
+        // What is not in the status is lost, as when the plane is killed.
+        let text = serde_json::to_string(&decision.status).unwrap();
+        assert!(text.len() < 20_000, "a status of {} bytes", text.len());
+        self.status = serde_json::from_str(&text).unwrap();
+        assert_eq!(self.status, decision.status);
+        self.events.extend(decision.events.iter().map(|(_, reason, _)| *reason));
+        self.now += decision.look_again.map_or(1, |pause| i64::try_from(pause.as_secs()).unwrap());
+        self.run();
+    }
+
+    fn run(&mut self) {
+        let Some(overlay) = Overlay::of(&self.spec, &self.status) else { return };
+        if overlay.is_preview {
+            for index in 0..self.subjects.len() {
+                let trial = match (self.fate)(&self.subjects[index], 0) {
+                    Fate::Refused(difference) => difference,
+                    Fate::Fails => RolloutDifference::Fails,
+                    Fate::Ready | Fate::NeverReady => RolloutDifference::Changed,
+                };
+                self.subjects[index].trial = Some(trial);
+            }
+        }
+        for (index, subject) in self.subjects.iter_mut().enumerate() {
+            let Subject { uid, created, is_first, .. } = &*subject;
+            let member = Member { uid, created, is_first: *is_first };
+            let has_moved = !subject.is_manual && overlay.has_moved(member);
+            let calls = match (has_moved, subject.is_manual) {
+                (true, _) => overlay.revision(Choice::Candidate),
+                (false, true) => overlay.revision(Choice::Previous),
+                (false, false) => &overlay.stable,
+            };
+            let calls = Some(calls.to_owned());
+            let fate = if has_moved { (self.fate)(subject, self.status.wave) } else { Fate::Ready };
+            let mut outcome = |ran: Option<String>, health: Health| {
+                let ran: Vec<_> = ran.into_iter().collect();
+                if subject.ran != ran {
+                    self.moves[index] += 1;
+                }
+                if subject.health != health {
+                    subject.since = self.now;
+                }
+                (subject.ran, subject.health) = (ran, health);
+            };
+            match fate {
+                Fate::Ready => outcome(calls, Health::Ready),
+                Fate::NeverReady => outcome(calls, Health::NotReady),
+                Fate::Fails => outcome(Some(overlay.stable.clone()), Health::Failed),
+                Fate::Refused(difference) => {
+                    outcome(Some(overlay.stable.clone()), Health::Ready);
+                    subject.trial = Some(difference);
+                }
+            }
+        }
+        let harmed = self.subjects.iter().filter(|it| it.health != Health::Ready).count();
+        self.most_harmed = self.most_harmed.max(harmed);
+    }
+
+    /// Go on until nothing changes any more.
+    fn finish(&mut self) -> RolloutState {
+        for _ in 0..10_000 {
+            let before = self.status.clone();
+            self.step();
+            if before == self.status && self.status.candidate.is_none() {
+                return self.status.state;
+            }
+        }
+        self.status.state
+    }
+
+    fn calling(&self, revision: &str) -> usize {
+        self.subjects.iter().filter(|it| it.ran.iter().any(|ran| ran == revision)).count()
+    }
+}
+
+#[test]
+fn revision_that_behaves_reaches_all_in_waves_and_is_promoted() {
+    let mut fleet = Fleet::of(1000);
+    fleet.install("v2", 2);
+    fleet.step();
+    assert_eq!((fleet.calling("v2"), fleet.status.state), (1, RolloutState::Progressing));
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    assert_eq!(fleet.calling("v2"), 1000);
+    assert_eq!(fleet.events, ["RolloutStarted", "WaveStarted", "WaveStarted", "WaveStarted", "Promoted"]);
+    assert!(fleet.now - START >= 4 * 30, "each wave is observed");
+    assert_eq!(fleet.status.previous.as_deref(), Some("v1"));
+    assert_eq!(fleet.status.history[0].result, RolloutState::Promoted);
+}
+
+#[test]
+fn at_most_one_percent_are_harmed_whatever_goes_wrong_and_in_whichever_wave() {
+    for fate in [Fate::Fails, Fate::NeverReady, Fate::Refused(RolloutDifference::Deleted)] {
+        for wave in 1..=4 {
+            // Those of earlier waves go on well: only whoever is moved in this wave is harmed.
+            let mut fleet = Fleet::of(1000).with_fate(move |subject, now| {
+                let is_new = !subject.ran.iter().any(|ran| ran == "v2") || subject.health != Health::Ready;
+                if now >= wave && is_new { fate } else { Fate::Ready }
+            });
+            fleet.install("v2", 2);
+            assert_eq!(fleet.finish(), RolloutState::RolledBack, "{fate:?} in wave {wave}");
+            assert!(fleet.most_harmed <= 10, "{} harmed by {fate:?} in wave {wave}", fleet.most_harmed);
+            assert_eq!(fleet.calling("v1"), 1000);
+            assert!(fleet.subjects.iter().all(|it| it.health == Health::Ready));
+            assert_eq!(fleet.status.rejected.as_deref(), Some("v2"));
+        }
+    }
+}
+
+#[test]
+fn preview_finds_what_is_refused_before_anybody_moves() {
+    let is_bad = |subject: &Subject| subject.uid == "uid-7";
+    let bad = move |subject: &Subject, _| {
+        if is_bad(subject) { Fate::Refused(RolloutDifference::Deleted) } else { Fate::Ready }
+    };
+    let mut fleet = Fleet::of(100).with_fate(bad);
+    (fleet.spec.preview, fleet.spec.paused) = (true, true);
+    fleet.install("v2", 2);
+    fleet.step();
+    assert_eq!((fleet.status.state, fleet.status.wave), (RolloutState::Previewing, 0));
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    assert!(fleet.moves.iter().all(|moves| *moves == 0));
+
+    let mut fleet = Fleet::of(100);
+    fleet.spec.preview = true;
+    fleet.install("v2", 2);
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+}
+
+#[test]
+fn revision_that_was_rolled_back_is_not_tried_again_and_a_newer_one_is() {
+    let mut fleet = Fleet::of(10).with_fate(|_, _| Fate::Fails);
+    fleet.install("v2", 2);
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let status = fleet.status.clone();
+    fleet.step();
+    assert_eq!(fleet.status, status);
+    fleet.fate = Box::new(|_, _| Fate::Ready);
+    fleet.install("v3", 3);
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    assert_eq!((fleet.calling("v3"), fleet.status.history.len()), (10, 2));
+}
+
+#[test]
+fn newer_revision_waits_until_the_one_under_way_has_ended() {
+    let mut fleet = Fleet::of(200);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.install("v3", 3);
+    for _ in 0..3 {
+        fleet.step();
+        assert_eq!(fleet.status.candidate.as_deref(), Some("v2"));
+    }
+    fleet.finish();
+    assert_eq!(fleet.status.stable.as_deref(), Some("v3"));
+    assert!(fleet.moves.iter().all(|moves| *moves == 2), "each went from v1 to v2 and from v2 to v3");
+}
+
+#[test]
+fn users_promote_undo_and_pause() {
+    let mut fleet = Fleet::of(100);
+    fleet.spec.paused = true;
+    fleet.install("v2", 2);
+    for _ in 0..5 {
+        fleet.step();
+    }
+    assert_eq!((fleet.status.state, fleet.calling("v2")), (RolloutState::Paused, 0));
+    fleet.promote = Some("v2".to_owned());
+    fleet.step();
+    assert_eq!((fleet.status.state, fleet.calling("v2")), (RolloutState::Promoted, 100));
+    (fleet.promote, fleet.undo) = (None, Some("v2".to_owned()));
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    assert_eq!((fleet.calling("v1"), fleet.status.stable.as_deref()), (100, Some("v1")));
+    (fleet.promote, fleet.undo) = (Some("v2".to_owned()), None);
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+}
+
+#[test]
+fn clock_that_is_set_back_holds_up_nobody() {
+    let mut fleet = Fleet::of(20);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.now = START - 100_000;
+    fleet.finish();
+    assert_eq!(fleet.status.state, RolloutState::Promoted);
+    assert!(fleet.now < START, "it took {} s", fleet.now - START + 100_000);
+}
+
+#[test]
+fn undo_ends_a_rollout_under_way() {
+    let mut fleet = Fleet::of(100);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.undo = Some("v2".to_owned());
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    assert_eq!(fleet.calling("v1"), 100);
+}
+
+#[test]
+fn failure_pauses_where_the_policy_says_so() {
+    let mut fleet = Fleet::of(100).with_fate(|_, _| Fate::Refused(RolloutDifference::Fails));
+    fleet.spec.on_failure = RolloutFailurePolicy::Pause;
+    fleet.install("v2", 2);
+    for _ in 0..10 {
+        fleet.step();
+    }
+    assert_eq!((fleet.status.state, fleet.status.composites.moved), (RolloutState::Paused, 1));
+    assert_eq!(fleet.events, ["RolloutStarted", "RolloutPaused"], "it is told once");
+}
+
+#[test]
+fn who_was_not_ready_before_is_not_held_against_a_revision() {
+    let mut fleet = Fleet::of(50).with_fate(|_, _| Fate::NeverReady);
+    for subject in &mut fleet.subjects {
+        subject.health = Health::NotReady;
+    }
+    fleet.install("v2", 2);
+    // As long as they are on the old revision they are no better.
+    for _ in 0..1000 {
+        for subject in &mut fleet.subjects {
+            subject.health = Health::NotReady;
+        }
+        fleet.step();
+    }
+    assert_eq!(fleet.status.state, RolloutState::Promoted);
+}
+
+#[test]
+fn those_with_the_labels_come_first_and_manual_ones_are_only_counted() {
+    let mut fleet = Fleet::of(100);
+    fleet.spec.first = Some(serde_json::from_value(json!({"matchLabels": {"canary": "yes"}})).unwrap());
+    for subject in fleet.subjects.iter_mut().skip(40).take(5) {
+        subject.is_first = true;
+    }
+    for subject in fleet.subjects.iter_mut().take(10) {
+        subject.is_manual = true;
+    }
+    fleet.install("v2", 2);
+    let mut moved = Vec::new();
+    while moved.len() < 6 {
+        fleet.step();
+        for subject in fleet.subjects.iter().filter(|it| it.ran == ["v2"]) {
+            if !moved.contains(&subject.uid) {
+                moved.push(subject.uid.clone());
+            }
+        }
+    }
+    assert!(
+        moved[..5].iter().all(|uid| ["40", "41", "42", "43", "44"].iter().any(|it| uid.ends_with(it))),
+        "{moved:?}"
+    );
+    fleet.finish();
+    assert_eq!((fleet.calling("v2"), fleet.calling("v1")), (90, 10));
+    assert_eq!(fleet.status.composites.manual, 10);
+}
+
+#[test]
+fn revision_that_goes_is_given_up() {
+    let mut fleet = Fleet::of(100);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.revisions[1].is_active = false;
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    fleet.revisions[1].is_active = true;
+    fleet.revisions[0].is_active = false;
+    fleet.step();
+    assert_eq!(fleet.status.stable.as_deref(), Some("v2"), "whoever is left is called");
+    assert!(fleet.events.contains(&"StableRevisionGone"));
+}
+
+#[test]
+fn thousands_that_are_created_meanwhile_are_not_moved_at_once() {
+    let mut fleet = Fleet::of(1);
+    fleet.install("v2", 2);
+    fleet.step();
+    assert_eq!(fleet.calling("v2"), 1);
+    for number in 1..5000 {
+        let mut new = subject(number);
+        new.created = "2027-01-15T08:05:00Z".to_owned();
+        fleet.subjects.push(new);
+        fleet.moves.push(0);
+    }
+    let mut before = 1;
+    while fleet.status.state != RolloutState::Promoted {
+        fleet.step();
+        let now = fleet.calling("v2");
+        assert!(now >= before, "somebody went back: {:#?}", fleet.status);
+        if fleet.status.state != RolloutState::Promoted {
+            assert!(now - before <= 50, "{} were moved at once", now - before);
+            assert!(fleet.status.cohort.len() <= 2);
+        }
+        before = now;
+    }
+    assert_eq!(fleet.calling("v2"), 5000);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whoever fails, whenever: nobody goes back and forth, few are harmed, and it ends.
+    #[test]
+    fn nobody_moves_back_and_forth(
+        count in 1..400usize,
+        bad in prop::collection::btree_set(0..400usize, 0..4),
+        manual in prop::collection::btree_set(0..400usize, 0..20),
+        max_failures in 0..2i64,
+        kind in 0..3usize,
+    ) {
+        let fate = [Fate::Fails, Fate::NeverReady, Fate::Refused(RolloutDifference::Renamed)][kind];
+        let is_bad = bad.clone();
+        let mut fleet = Fleet::of(count).with_fate(move |subject, _| {
+            let number: usize = subject.uid.trim_start_matches("uid-").parse().unwrap();
+            if is_bad.contains(&number) { fate } else { Fate::Ready }
+        });
+        fleet.spec.max_failures = max_failures;
+        for number in manual.iter().filter(|number| **number < count) {
+            fleet.subjects[*number].is_manual = true;
+        }
+        fleet.install("v2", 2);
+        let result = fleet.finish();
+        let failing = bad.iter().filter(|it| **it < count && !manual.contains(it)).count();
+        if failing > usize::try_from(max_failures).unwrap() {
+            prop_assert_eq!(result, RolloutState::RolledBack);
+            prop_assert_eq!(fleet.calling("v1"), count);
+        } else {
+            prop_assert_eq!(result, RolloutState::Promoted);
+        }
+        let most = (count / 100).max(1) + usize::try_from(max_failures).unwrap();
+        prop_assert!(result == RolloutState::Promoted || fleet.most_harmed <= most);
+        for (index, moves) in fleet.moves.iter().enumerate() {
+            let most = if manual.contains(&index) { 0 } else { 2 };
+            prop_assert!(*moves <= most, "number {} was moved {} times", index, moves);
+        }
+    }
+
+    /// Places are spread evenly, so that a percentage of hashes is that percentage of composite resources.
+    #[test]
+    fn places_are_spread(candidate in "[a-z]{3,20}") {
+        let below = (0..1000).filter(|number| {
+            super::overlay::place(&candidate, &format!("uid-{number}"), true) < u64::MAX / 4
+        }).count();
+        prop_assert!((400..600).contains(&below), "{} of 1000", below);
+    }
+}
