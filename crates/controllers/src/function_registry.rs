@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
@@ -22,6 +23,7 @@ use ferroplane_engine::{
 };
 use ferroplane_runner::{CallError, Directory, Observer, Runner, grpc};
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::apiextensions::composition_cache::Unusable;
@@ -32,6 +34,8 @@ use crate::packaged_functions::{PackagedFunction, PackagedFunctions};
 use crate::runtime::events::Recorder;
 use standing::asks_for_development;
 
+/// How long functions may take in all while a plan is made. Whoever asked waits for it, for a minute at most.
+const PLAN_PATIENCE: Duration = Duration::from_secs(30);
 /// Who says what happened, in events.
 const COMPONENT: &str = "functions/function.pkg.crossplane.io";
 /// The value of the annotation by which a Function says that a developer serves it.
@@ -103,6 +107,23 @@ impl CallableFunctions {
             }
         }
         Ok(pipeline)
+    }
+
+    /// The same, as it would be if steps that name only a function called this revision of it. Every function is asked anew.
+    pub(crate) fn preferring(&self, revisions: &BTreeMap<String, String>) -> Result<Self, String> {
+        let mut catalogue = self.catalogue.clone();
+        for (function, revision) in revisions {
+            catalogue.prefer(function, revision)?;
+        }
+        let mut directory = self.directory.without_answers();
+        directory.set_deadline(Instant::now() + PLAN_PATIENCE);
+        Ok(Self {
+            epoch: self.epoch,
+            catalogue,
+            directory,
+            troubles: self.troubles.clone(),
+            called: BTreeMap::new(),
+        })
     }
 
     /// Whether all that a pipeline calls is still there.

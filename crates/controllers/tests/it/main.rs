@@ -17,6 +17,7 @@ mod operations;
 mod package_runtime;
 mod packages;
 mod pipelines;
+mod plans;
 mod recorder;
 mod rendered;
 mod revision;

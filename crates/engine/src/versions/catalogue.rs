@@ -87,6 +87,24 @@ impl VersionSource {
 }
 
 impl Catalogue {
+    /// Have steps that name only a function call this revision of it, as if it were the newest.
+    pub fn prefer(&mut self, function: &str, revision: &str) -> Result<(), String> {
+        let family = self.families.get_mut(function);
+        let family = family.ok_or_else(|| format!("there is no function `{function}`"))?;
+        let newest = family.records.iter().map(|record| record.revision.number).max().unwrap_or_default();
+        let record = family.records.iter_mut().find(|record| record.revision.name == revision);
+        let record = record.ok_or_else(|| format!("function `{function}` has no revision `{revision}`"))?;
+        if !record.is_active || !record.is_serving {
+            return Err(format!(
+                "revision `{revision}` of function `{function}` does not serve; activate it first: a Function with \
+                 `activeRevisionLimit: 2` keeps the old revision active beside it"
+            ));
+        }
+        record.revision.number = newest + 1;
+        family.records.sort_by_key(|record| record.revision.number);
+        Ok(())
+    }
+
     /// A catalogue of nothing.
     pub fn new(release: Version) -> Self {
         Self {

@@ -1,6 +1,6 @@
 //! The story of a composite resource: select, observe, decide, apply, settle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use ferroplane_engine::composite::{
     remove_own_status,
 };
 use ferroplane_engine::{
-    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Subject,
-    Trouble,
+    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Observed, Outcome, Pipeline, Requirement,
+    Subject, Trouble,
 };
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use ferroplane_runner::drive_noting;
@@ -25,7 +25,7 @@ use super::apply::Applied;
 use super::controller::Controller;
 use super::fingerprints::Basis;
 use super::memory::Name;
-use super::observe::ObservedState;
+use super::observe::{LiveSource, ObservedSource, ObservedState};
 use super::problem::{Problem, Report};
 use super::requeue::Failed;
 use super::required::RequiredResources;
@@ -81,6 +81,17 @@ struct Run {
     selected: Selected,
     pipeline: Arc<Pipeline>,
     callables: Arc<CallableFunctions>,
+}
+
+/// What functions are asked about.
+pub(super) struct Question<'a> {
+    /// The composite resource as functions see it.
+    pub(super) composite: &'a Object,
+    pub(super) pipeline: &'a Arc<Pipeline>,
+    pub(super) observed: &'a BTreeMap<String, Observed>,
+    /// What functions asked for the last time.
+    pub(super) remembered: Vec<Requirement>,
+    pub(super) grants: &'a Arc<Grants>,
 }
 
 /// What a round starts from.
@@ -243,8 +254,9 @@ impl Controller {
     /// Observe, decide, apply.
     async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
         let Input { composite, remembered, number } = input;
-        let observing = self.observe(&composite, &it.required);
-        let mut state = match observing.instrument(spans::phase("observe", number)).await {
+        let source = LiveSource { controller: self, required: &it.required };
+        let observing = self.observe(&composite, &source).instrument(spans::phase("observe", number)).await;
+        let mut state = match observing {
             Ok(state) => state,
             // Nothing came of it, but what was selected stays selected.
             Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
@@ -302,22 +314,15 @@ impl Controller {
         state: &ObservedState,
         remembered: Vec<Requirement>,
     ) -> Result<Outcome, Problem> {
-        let subject = CompositeSubject {
-            connection_details: self.own_connection_details(composite).await?,
-            object: Struct::try_from(composite.clone()).map_err(|error| {
-                let message = format!("cannot read the composite resource: {error}");
-                Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
-            })?,
-            layout: self.layout,
-            observed: state.observed.clone(),
-        };
-        let inputs = Inputs {
-            subject: Subject::Composite(subject),
-            pipeline: run.pipeline.clone(),
+        let source = LiveSource { controller: self, required: &it.required };
+        let question = Question {
+            composite,
+            pipeline: &run.pipeline,
+            observed: &state.observed,
             remembered,
-            context: None,
-            grants: it.grants.clone(),
+            grants: &it.grants,
         };
+        let inputs = self.inputs(question, &source).await?;
         let notes = it.recording.run(&inputs);
         // The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
         // revision that is not listed any more still answers whoever began with it.
@@ -328,6 +333,31 @@ impl Controller {
         it.recording.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
         Ok(outcome)
+    }
+
+    /// What a run of the pipeline starts from. Plans start from the same.
+    pub(super) async fn inputs(
+        &self,
+        question: Question<'_>,
+        source: &impl ObservedSource,
+    ) -> Result<Inputs, Problem> {
+        let Question { composite, pipeline, observed, remembered, grants } = question;
+        let subject = CompositeSubject {
+            connection_details: self.own_connection_details(composite, source).await?,
+            object: Struct::try_from(composite.clone()).map_err(|error| {
+                let message = format!("cannot read the composite resource: {error}");
+                Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
+            })?,
+            layout: self.layout,
+            observed: observed.clone(),
+        };
+        Ok(Inputs {
+            subject: Subject::Composite(subject),
+            pipeline: pipeline.clone(),
+            remembered,
+            context: None,
+            grants: grants.clone(),
+        })
     }
 
     /// Do what was decided.
@@ -504,7 +534,7 @@ fn late() -> Problem {
 }
 
 /// The composite resource as it will be once its status is written.
-fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
+pub(super) fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
     let mut composite = live.clone();
     let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
     // Over what functions saw, field by field, as the status will be merged.
