@@ -26,5 +26,5 @@ mod verbs;
 mod webhooks;
 
 pub use response::Body;
-pub use server::{Server, Settings};
+pub use server::{InProcessEndpoint, Server, Settings};
 pub use webhooks::InProcessWebhook;

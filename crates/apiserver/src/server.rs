@@ -3,6 +3,7 @@
 mod audit_trail;
 mod authorize;
 mod body;
+mod endpoints;
 mod filters;
 mod guard;
 mod labels;
@@ -26,6 +27,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
+pub use self::endpoints::InProcessEndpoint;
 use self::routes::AuthenticatedRequest;
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, ServiceAccountTokens, StaticTokens};
@@ -72,6 +74,7 @@ pub(crate) struct ServerState {
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
     other_metrics: OnceLock<WriteMetrics>,
+    endpoints: endpoints::Endpoints,
     pub(crate) audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -146,6 +149,7 @@ impl Server {
             reserved_bodies: BodyMemory::reserved(),
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
+            endpoints: endpoints::Endpoints::default(),
             audit: OnceLock::new(),
             stop,
         });

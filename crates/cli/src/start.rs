@@ -7,6 +7,7 @@ mod initialise;
 mod options;
 mod packages;
 mod pages;
+mod plans;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -162,6 +163,7 @@ impl<'a> Replica<'a> {
         loop {
             self.site.health.set_leading(true);
             let controllers = self.standby.lead();
+            self.site.plans.set(Some(controllers.planner()));
             let end = tokio::select! {
                 biased;
                 _ = interrupts.next() => End::Told,
@@ -171,6 +173,7 @@ impl<'a> Replica<'a> {
                 }
             };
             self.site.health.set_leading(false);
+            self.site.plans.set(None);
             match end {
                 End::Told => return hand_over(controllers, self.site, election, interrupts).await,
                 End::Lost => {

@@ -8,6 +8,7 @@ mod function_containers;
 mod kubeconfig;
 mod manifests;
 mod plane;
+mod plans;
 mod programs;
 mod renewal;
 mod simulate;
@@ -32,6 +33,7 @@ use programs::Programs;
 use simulate::Simulation;
 
 pub(crate) use audit::AuditFlags;
+pub(crate) use manifests::rank as apply_rank;
 pub(crate) use simulate::Selection;
 
 /// What to run, and where.

@@ -24,7 +24,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::function_containers::FunctionContainers;
-use super::{Configuration, plane};
+use super::{Configuration, plane, plans};
 use crate::external::{RegistryUser, Trust, external};
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
@@ -82,6 +82,7 @@ pub(super) async fn start(
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot advise on versions of functions")?;
+    plans::serve(server, controllers.planner());
     let containers = packages.map(|packages| FunctionContainers::start(functions, packages));
     Ok((controllers, containers.transpose()?))
 }

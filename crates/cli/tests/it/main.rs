@@ -10,6 +10,7 @@ mod containers;
 mod corpus;
 mod demo;
 mod deploy;
+mod diff;
 mod examples;
 mod formats;
 mod functions;
