@@ -3,6 +3,7 @@
 mod audit_trail;
 mod authorize;
 mod body;
+mod endpoints;
 mod filters;
 mod guard;
 mod labels;
@@ -28,6 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
+pub use self::endpoints::InProcessEndpoint;
 use self::routes::AuthenticatedRequest;
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, ServiceAccountTokens, StaticTokens};
@@ -76,6 +78,7 @@ pub(crate) struct ServerState {
     other_metrics: OnceLock<WriteMetrics>,
     /// What somebody else in this process has to tell, and the path that it is below.
     other_pages: OnceLock<(&'static str, AnswerPage)>,
+    endpoints: endpoints::Endpoints,
     pub(crate) audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
     pub(crate) stop: watch::Sender<bool>,
@@ -172,6 +175,7 @@ impl Server {
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
             other_pages: OnceLock::new(),
+            endpoints: endpoints::Endpoints::default(),
             audit: OnceLock::new(),
             stop,
         });

@@ -7,11 +7,13 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::Verdict;
+use crate::commands::apply::Apply;
 use crate::commands::audit::Audit;
 use crate::commands::backup::{Backup, Restore};
 use crate::commands::certificates::Certificates;
 use crate::commands::completions::Completions;
 use crate::commands::composition::Composition;
+use crate::commands::diff::Diff;
 use crate::commands::functions::Functions;
 use crate::commands::internal::Internal;
 use crate::commands::logs::Logs;
@@ -39,11 +41,12 @@ use crate::terminal::Terminal;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 success; 1 error; 2 usage error; 3 negative result (fatal function result, invalid, or not ready)
+    after_help = "Exit codes: 0 success; 1 error; 2 usage error; 3 negative result (fatal function result, invalid, differences, or not ready)
 
 Try:
   ferroplane up --demo                              a control plane with an example platform on it
   ferroplane render xr.yaml composition.yaml        what a composite resource would become
+  ferroplane diff FILES                             what a change would do to a control plane
   ferroplane why KIND/NAME                          why it is not ready"
 )]
 pub(crate) struct Arguments {
@@ -61,6 +64,8 @@ enum Command {
     Replay(Box<Replay>),
     Render(Box<Render>),
     Validate(Box<Validate>),
+    Diff(Box<Diff>),
+    Apply(Apply),
     #[command(alias = "function")]
     Functions(Functions),
     #[command(alias = "op")]
@@ -107,6 +112,8 @@ impl Arguments {
             Command::Certificates(certificates) => certificates.run(terminal),
             Command::Render(render) => render.run(terminal),
             Command::Validate(validate) => validate.run(terminal),
+            Command::Diff(diff) => diff.run(terminal),
+            Command::Apply(apply) => apply.run(terminal),
             Command::Resource(resource) => resource.run(terminal),
             Command::Composition(composition) => composition.run(terminal),
             Command::Functions(functions) => functions.run(terminal),

@@ -13,6 +13,7 @@ mod functions;
 mod interrupt;
 mod operations;
 mod package_source;
+mod plans;
 mod recordings;
 mod remote_templates;
 mod rollouts;

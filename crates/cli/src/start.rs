@@ -7,6 +7,7 @@ mod initialise;
 mod options;
 mod packages;
 mod pages;
+mod plans;
 mod site;
 #[cfg(test)]
 mod tests;
@@ -193,6 +194,7 @@ impl<'a> Replica<'a> {
         }
         site.health.set_leading(true);
         let controllers = self.standby.lead();
+        site.plans.set(Some(controllers.planner()));
         let end = loop {
             let credentials = tokio::select! {
                 biased;
@@ -203,6 +205,7 @@ impl<'a> Replica<'a> {
             self.certificates.replace(credentials)?;
         };
         site.health.set_leading(false);
+        site.plans.set(None);
         match end {
             End::Told => hand_over(controllers, site, election, interrupts).await,
             End::Lost => {

@@ -11,6 +11,7 @@ mod kubeconfig;
 mod manifests;
 mod on_demand;
 mod plane;
+mod plans;
 mod programs;
 mod renewal;
 mod simulate;
@@ -35,6 +36,7 @@ use programs::Programs;
 use simulate::Simulation;
 
 pub(crate) use audit::AuditFlags;
+pub(crate) use manifests::rank as apply_rank;
 pub(crate) use simulate::Selection;
 
 /// What to run, and where.

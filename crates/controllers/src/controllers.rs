@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::apiextensions::advisor::Advisor;
 use crate::apiextensions::claim::Claims;
+use crate::apiextensions::composite::plan::Planner;
 use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
 use crate::context::{Clients, Context};
@@ -161,6 +162,11 @@ impl Standby {
         Advisor::new(&self.context, &self.functions)
     }
 
+    /// What plans changes without making them. It knows what it needs only while controllers run.
+    pub fn planner(&self) -> Planner {
+        Planner::new(&self.composites)
+    }
+
     /// What has been counted. Goes on counting.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.context.metrics.clone()
@@ -186,6 +192,11 @@ impl Controllers {
     /// What tells users of versions of functions that will not be there for long.
     pub fn advisor(&self) -> Advisor {
         self.standby.advisor()
+    }
+
+    /// What plans changes without making them.
+    pub fn planner(&self) -> Planner {
+        self.standby.planner()
     }
 
     /// What has been counted. Goes on counting.

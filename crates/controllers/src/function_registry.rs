@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
@@ -23,6 +24,7 @@ use ferroplane_engine::{
 };
 use ferroplane_runner::{CallError, Directory, Observer, Runner, grpc};
 use serde_json::Value;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::apiextensions::composition_cache::Unusable;
@@ -34,6 +36,8 @@ use crate::rollout::Trials;
 use crate::runtime::events::Recorder;
 use standing::asks_for_development;
 
+/// How long functions may take in all while a plan is made. Whoever asked waits for it, for a minute at most.
+const PLAN_PATIENCE: Duration = Duration::from_secs(30);
 /// Who says what happened, in events.
 const COMPONENT: &str = "functions/function.pkg.crossplane.io";
 /// The value of the annotation by which a Function says that a developer serves it.
@@ -117,6 +121,27 @@ impl CallableFunctions {
             }
         }
         Ok(pipeline)
+    }
+
+    /// The same, as it would be if steps that name only a function called this revision of it. Every function is asked anew.
+    pub(crate) fn preferring(&self, revisions: &BTreeMap<String, String>) -> Result<Self, String> {
+        let (mut catalogue, mut overlays) = (self.catalogue.clone(), self.overlays.clone());
+        for (function, revision) in revisions {
+            catalogue.check_serving(function, revision)?;
+            catalogue.prefer(function, revision);
+            // A rollout of the function would move some of the composite resources to another revision.
+            overlays.remove(function);
+        }
+        let mut directory = self.directory.without_answers();
+        directory.set_deadline(Instant::now() + PLAN_PATIENCE);
+        Ok(Self {
+            epoch: self.epoch,
+            catalogue,
+            directory,
+            overlays,
+            troubles: self.troubles.clone(),
+            called: BTreeMap::new(),
+        })
     }
 
     /// Whether all that a pipeline calls is still there.

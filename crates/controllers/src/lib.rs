@@ -25,6 +25,7 @@ mod unsupported;
 
 pub use apiextensions::advisor::{Advisor, Examiner, PATH as ADVISOR_PATH, ServedDefinitions};
 pub use apiextensions::composite::Holdings;
+pub use apiextensions::composite::plan::{PlanError, PlanRequest, Planner, apply_file};
 pub use controllers::{Controllers, Settings, Standby};
 pub use function_registry::{BuiltIns, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};

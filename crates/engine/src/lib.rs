@@ -14,6 +14,7 @@
 
 mod access;
 mod advice;
+pub mod changes;
 mod claim;
 pub mod composite;
 mod conversation;

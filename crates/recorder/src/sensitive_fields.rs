@@ -79,6 +79,11 @@ impl SensitiveFields {
         path.pop();
     }
 
+    /// Put this in place of every text and number in these fields.
+    pub fn mark(&self, object: &mut Value, marker: &str) {
+        self.each(object, &mut |value| *value = marker.into());
+    }
+
     /// Look at every text and number in these fields.
     pub(crate) fn each(&self, object: &mut Value, look: &mut dyn FnMut(&mut Value)) {
         for path in &self.0 {

@@ -152,6 +152,12 @@ impl Directory {
         self.answers = Some(answers);
     }
 
+    /// The same functions, each of which is asked whatever it has answered before. None of their answers is kept.
+    #[must_use]
+    pub fn without_answers(&self) -> Self {
+        Self { answers: None, ..self.clone() }
+    }
+
     /// Have this one told what happens.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);

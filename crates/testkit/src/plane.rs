@@ -11,16 +11,19 @@ mod signer;
 pub mod sites;
 mod write_log;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::PackageKind;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
-use ferroplane_client::ApiClient;
+use ferroplane_client::{ApiClient, Query};
 use ferroplane_controllers::{
-    COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, Settings, Tuning, install,
+    COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, PlanError, PlanRequest, Planner, Settings, Tuning,
+    install,
 };
+use ferroplane_engine::changes::ChangePlan;
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
 use ferroplane_runner::{External, ResponseCache, grpc};
@@ -213,6 +216,38 @@ impl Plane {
             settings.built_ins.directory.enable_external(external);
         }
         Controllers::start(client, settings).await.unwrap()
+    }
+
+    /// What plans changes on it.
+    pub fn planner(&self) -> Planner {
+        self.controllers.as_ref().expect("controllers run").planner()
+    }
+
+    /// The API server as somebody sees it.
+    pub fn client_of(&self, who: &Identity) -> ApiClient {
+        ApiClient::new(self.server.client(who))
+    }
+
+    /// What a change would do, as an administrator sees it.
+    pub async fn plan(&self, objects: &[Value]) -> Result<ChangePlan, PlanError> {
+        let objects = objects.iter().map(|object| object.as_object().unwrap().clone()).collect();
+        let request = PlanRequest { objects, ..PlanRequest::default() };
+        self.planner().plan(&request, &self.client_of(&master("user"))).await
+    }
+
+    /// The versions of everything there is, by what it is called.
+    pub async fn versions(&self) -> BTreeMap<String, String> {
+        let client = self.client_of(&master("user"));
+        let mut versions = BTreeMap::new();
+        for resource in client.catalogue().await.unwrap().resources() {
+            let objects = client.list_objects(resource, "", &Query::default()).await;
+            for object in objects.unwrap_or_default() {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                let name = format!("{} {}/{}", resource.plural, text("namespace"), text("name"));
+                versions.insert(name, text("resourceVersion"));
+            }
+        }
+        versions
     }
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.

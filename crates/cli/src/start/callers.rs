@@ -31,21 +31,18 @@ impl Callers {
         Self { endpoint: Endpoint { identity: None, token: None, ..endpoint.clone() } }
     }
 
-    /// Nothing if whoever sent these headers may `get` a path.
-    pub(super) async fn authorize(&self, headers: &HeaderMap, path: &str) -> Result<(), Refusal> {
-        let Some(token) = bearer_token(headers) else {
-            let words = "show a token of the API server: curl -H \"Authorization: Bearer $(kubectl create token …)\"\n";
-            return Err((StatusCode::UNAUTHORIZED, words.to_owned()));
-        };
-        let answer = tokio::time::timeout(PATIENCE, self.may_get(token, path)).await;
+    /// Nothing if whoever sent these headers may do this with a path.
+    pub(super) async fn authorize(&self, headers: &HeaderMap, verb: &str, path: &str) -> Result<(), Refusal> {
+        let client = self.client(headers)?;
+        let answer = tokio::time::timeout(PATIENCE, may(&client, verb, path)).await;
         match answer {
             Ok(Ok(true)) => Ok(()),
-            Ok(Ok(false)) => Err((StatusCode::FORBIDDEN, forbidden(path))),
+            Ok(Ok(false)) => Err((StatusCode::FORBIDDEN, forbidden(verb, path))),
             Ok(Err(Error::Refused(status))) if status.code == StatusCode::UNAUTHORIZED.as_u16() => {
                 Err((StatusCode::UNAUTHORIZED, "the API server does not accept the token\n".to_owned()))
             }
             Ok(Err(Error::Refused(status))) if status.code == StatusCode::FORBIDDEN.as_u16() => {
-                Err((StatusCode::FORBIDDEN, forbidden(path)))
+                Err((StatusCode::FORBIDDEN, forbidden(verb, path)))
             }
             Ok(Err(error)) => {
                 warn!(
@@ -61,22 +58,35 @@ impl Callers {
         }
     }
 
-    async fn may_get(&self, token: &str, path: &str) -> Result<bool, Error> {
+    /// The API server as whoever sent these headers sees it.
+    pub(super) fn client(&self, headers: &HeaderMap) -> Result<ApiClient, Refusal> {
+        let Some(token) = bearer_token(headers) else {
+            let words = "show a token of the API server: curl -H \"Authorization: Bearer $(kubectl create token …)\"\n";
+            return Err((StatusCode::UNAUTHORIZED, words.to_owned()));
+        };
         let token = Some(BearerToken::Text(token.to_owned()));
         let endpoint = Endpoint { token, ..self.endpoint.clone() };
-        let transport = Transport::new(endpoint).map_err(|error| Error::Unreachable(Box::new(error)))?;
-        let client = ApiClient::new(kube::Client::new(transport, "default")).with_timeout(PATIENCE);
-        let question = json!({
-            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-            "spec": {"nonResourceAttributes": {"verb": "get", "path": path}},
-        });
-        let answer = client.review(REVIEWS, &question).await?;
-        Ok(answer["status"]["allowed"] == true)
+        let transport = Transport::new(endpoint).map_err(|error| {
+            warn!(error = &error as &dyn std::error::Error, "cannot connect to the API server for somebody");
+            (StatusCode::SERVICE_UNAVAILABLE, "cannot ask the API server; try again\n".to_owned())
+        })?;
+        Ok(ApiClient::new(kube::Client::new(transport, "default")).with_timeout(PATIENCE))
     }
 }
 
-fn forbidden(path: &str) -> String {
-    format!("you may not read {path}: take a ClusterRole with the verb get on the nonResourceURL {path}\n")
+async fn may(client: &ApiClient, verb: &str, path: &str) -> Result<bool, Error> {
+    let question = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"nonResourceAttributes": {"verb": verb, "path": path}},
+    });
+    let answer = client.review(REVIEWS, &question).await?;
+    Ok(answer["status"]["allowed"] == true)
+}
+
+fn forbidden(verb: &str, path: &str) -> String {
+    format!(
+        "you may not {verb} {path}: take a ClusterRole with the verb {verb} on the nonResourceURL {path}\n"
+    )
 }
 
 /// The token, if there is one and only one.
@@ -132,7 +142,7 @@ mod tests {
     async fn who_shows_nothing_is_refused_without_asking_anybody() {
         let callers =
             Callers::of(&Endpoint { server: "https://127.0.0.1:1".to_owned(), ..Endpoint::default() });
-        let refusal = callers.authorize(&HeaderMap::new(), "/recordings").await.unwrap_err();
+        let refusal = callers.authorize(&HeaderMap::new(), "get", "/recordings").await.unwrap_err();
         assert_eq!(refusal.0, StatusCode::UNAUTHORIZED);
     }
 
@@ -142,7 +152,7 @@ mod tests {
         let callers =
             Callers::of(&Endpoint { server: "https://127.0.0.1:1".to_owned(), ..Endpoint::default() });
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, "Bearer abc".parse().unwrap())]);
-        let refusal = callers.authorize(&headers, "/recordings").await.unwrap_err();
+        let refusal = callers.authorize(&headers, "get", "/recordings").await.unwrap_err();
         assert_eq!(refusal.0, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
-//! * Recordings are served to this machine only, under its own names, and to those whom the API server lets `get` the path `/recordings`.
+//! * Recordings and plans are served to this machine only, under its own names, and to those whom the API server lets `get` the path `/recordings`.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -23,8 +23,10 @@ use tracing::{info, warn};
 
 use super::callers::Callers;
 use super::health::Health;
+use super::plans::Plans;
 use super::site::Site;
 use super::{Configuration, Unending};
+use crate::plans::PATH as PLANS;
 
 /// How many connections each address has at a time.
 const CONNECTIONS: usize = 64;
@@ -44,6 +46,7 @@ pub(super) struct Pages {
     recorder: Recorder,
     /// Who may read recordings.
     callers: Callers,
+    plans: Plans,
 }
 
 /// What is asked for.
@@ -63,11 +66,13 @@ struct Served {
     page: Page,
     /// Nobody in particular if there are none.
     callers: Option<Callers>,
+    /// What those may ask for who may post.
+    plans: Option<Plans>,
 }
 
 impl Served {
     fn to_everybody(page: Page) -> Self {
-        Self { page, callers: None }
+        Self { page, callers: None, plans: None }
     }
 }
 
@@ -84,7 +89,7 @@ impl Pages {
             info!(address = %recordings.local_addr()?, "serves recordings");
         }
         let (state, recorder, callers) = (site.health.clone(), site.recorder.clone(), site.callers.clone());
-        Ok(Self { health, metrics, recordings, state, recorder, callers })
+        Ok(Self { health, metrics, recordings, state, recorder, callers, plans: site.plans.clone() })
     }
 
     /// Answers for as long as it is polled.
@@ -93,7 +98,8 @@ impl Pages {
         let health = Served::to_everybody(Arc::new(move |question| health(&state, question.path)));
         let metrics = Served::to_everybody(Arc::new(move |question| metrics(&counted, question.path)));
         let page: Page = Arc::new(move |question| recordings(&recorder, question));
-        let recordings = Served { page, callers: Some(self.callers.clone()) };
+        let recordings =
+            Served { page, callers: Some(self.callers.clone()), plans: Some(self.plans.clone()) };
         tokio::select! {
             biased;
             never = serve(&self.health, health) => never,
@@ -176,7 +182,7 @@ async fn serve(listener: &TcpListener, served: Served) -> Unending {
             let _place = place;
             let answer = service_fn(move |request: Request<Incoming>| {
                 let served = served.clone();
-                async move { Ok::<_, Infallible>(answer(&served, &request).await) }
+                async move { Ok::<_, Infallible>(answer(&served, request).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -193,9 +199,15 @@ fn question(request: &Request<Incoming>) -> Question<'_> {
     Question { path: request.uri().path(), host }
 }
 
-async fn answer(served: &Served, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(served: &Served, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if request.method() == Method::POST
+        && request.uri().path() == PLANS
+        && let (Some(plans), Some(callers)) = (&served.plans, &served.callers)
+    {
+        return plan(plans, callers, request).await;
+    }
     let (code, content) = match *request.method() {
-        Method::GET | Method::HEAD => page(served, request).await,
+        Method::GET | Method::HEAD => page(served, &request).await,
         _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into()),
     };
     let mut response = Response::new(Full::new(content));
@@ -209,6 +221,22 @@ async fn answer(served: &Served, request: &Request<Incoming>) -> Response<Full<B
     response
 }
 
+/// The plan that somebody asks for under a name of this machine.
+async fn plan(plans: &Plans, callers: &Callers, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let is_of_this_machine = question(&request).host.is_some_and(is_loopback);
+    let (code, content) = if is_of_this_machine {
+        let (parts, body) = request.into_parts();
+        plans.answer(&parts.headers, body, callers).await
+    } else {
+        (StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n".into())
+    };
+    let mut response = Response::new(Full::new(content));
+    *response.status_mut() = code;
+    let kind = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
+}
+
 /// The page, for those who may read it.
 async fn page(served: &Served, request: &Request<Incoming>) -> (StatusCode, Bytes) {
     let question = question(request);
@@ -216,7 +244,7 @@ async fn page(served: &Served, request: &Request<Incoming>) -> (StatusCode, Byte
         // A token is not sent on for a request that is answered otherwise in any case.
         && question.host.is_some_and(is_loopback)
         && question.path == RECORDINGS
-        && let Err((code, words)) = callers.authorize(request.headers(), RECORDINGS).await
+        && let Err((code, words)) = callers.authorize(request.headers(), "get", RECORDINGS).await
     {
         return (code, words.into());
     }

@@ -15,6 +15,7 @@ use super::Configuration;
 use super::callers::Callers;
 use super::health::{Health, Listening};
 use super::options::Recordings;
+use super::plans::Plans;
 use crate::client;
 use crate::package_source::RegistryPackages;
 use crate::up::controllers::recorder_in;
@@ -37,6 +38,8 @@ pub(super) struct Site {
     pub(super) recorder: Recorder,
     /// Whom the API server knows.
     pub(super) callers: Callers,
+    /// What plans while this replica leads.
+    pub(super) plans: Plans,
     /// What functions are told beside requests.
     pub(super) metadata: Option<grpc::Metadata>,
     /// Where packages come from, if they are installed.
@@ -76,6 +79,7 @@ impl Site {
             health,
             recorder: Recorder::off(),
             callers,
+            plans: Plans::default(),
             metadata: None,
             packages: None,
             functions: Arc::default(),

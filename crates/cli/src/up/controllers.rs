@@ -24,7 +24,7 @@ use serde_json::json;
 use tracing::warn;
 
 use super::function_containers::{FunctionContainers, Programs};
-use super::{Configuration, client_certificates, plane};
+use super::{Configuration, client_certificates, plane, plans};
 use crate::external::{RegistryUser, Trust, external};
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
@@ -86,6 +86,7 @@ pub(super) async fn start(
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot advise on versions of functions")?;
+    plans::serve(server, controllers.planner());
     let start = |packages| FunctionContainers::start(functions, packages, Programs::All);
     Ok((controllers, packages.map(start)))
 }

@@ -27,7 +27,7 @@ use super::Wanted;
 use super::follow::Followed;
 use super::programs::Programs;
 use crate::terminal::Terminal;
-use order::rank;
+pub(crate) use order::rank;
 
 /// Owns what is applied.
 const MANAGER: &str = "ferroplane/up";

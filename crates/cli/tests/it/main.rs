@@ -11,6 +11,7 @@ mod corpus;
 mod day_two;
 mod demo;
 mod deploy;
+mod diff;
 mod examples;
 mod formats;
 mod functions;

@@ -172,6 +172,48 @@ fn start_without_its_namespace_says_so() {
 }
 
 #[test]
+fn leader_plans_for_those_who_may_post_and_shows_what_they_may_read() {
+    let ground = Ground::new();
+    let replica = Replica::begin(&ground, &[]);
+    let gives = replica.until("serves recordings");
+    let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+    replica.until("leads");
+    ground.define();
+    ground.create_site("blog", "red");
+    ground.until(&format!("{SITES}/blog"), Ground::is_ready);
+    let site = json!({
+        "apiVersion": "test.io/v1", "kind": "Site", "metadata": {"name": "blog", "namespace": "default"},
+        "spec": {"colour": "blue"},
+    });
+    let request = json!({"objects": [site]}).to_string();
+    let ask = |token: &str| replica::post_with(token, port, "/ferroplane/plans", &request);
+    assert_eq!(replica::fetch(port, "/ferroplane/plans").0, 404);
+    assert_eq!(ask("nonsense").0, 401);
+    let (stranger, author) = (ground.token_of("stranger"), ground.token_of("author"));
+    assert_eq!(ask(&stranger).0, 403);
+    let post = json!({"verbs": ["post"], "nonResourceURLs": ["/ferroplane/plans"]});
+    ground.allow("stranger", &json!([post]));
+    // Who may plan and not write the file is refused by the API server, by name.
+    let (code, said) = ask(&stranger);
+    assert_eq!(code, 422);
+    assert!(String::from_utf8(said).unwrap().contains("stranger"));
+    let sites =
+        json!({"apiGroups": ["test.io"], "resources": ["sites"], "verbs": ["get", "patch", "create"]});
+    ground.allow("author", &json!([post, sites]));
+    let everything = ground.everything();
+    let versions = ground.versions(&everything);
+    let (code, said) = ask(&author);
+    assert_eq!(code, 200, "{}", String::from_utf8_lossy(&said));
+    let plan: Value = serde_json::from_slice(&said).unwrap();
+    let changes = plan["composites"][0]["changes"].as_array().unwrap();
+    // They may read sites, and not what those compose.
+    assert!(changes.iter().all(|change| change["object"]["kind"] == "Site"), "{plan:#}");
+    assert_eq!(plan["composites"][0]["hidden"], 1);
+    assert_eq!(ground.versions(&everything), versions);
+    replica.stop();
+}
+
+#[test]
 fn what_was_recorded_on_a_cluster_can_be_had_again() {
     let ground = Ground::new();
     let replica = Replica::begin(&ground, &[]);

@@ -15,6 +15,7 @@ mod fingerprints;
 mod memory;
 mod observe;
 mod own_writes;
+pub(crate) mod plan;
 mod problem;
 mod reconcile;
 mod requeue;

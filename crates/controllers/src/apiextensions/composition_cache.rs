@@ -119,6 +119,28 @@ impl CompositionCache {
         cache
     }
 
+    /// What it would be with these Compositions and revisions. Nothing of it is shared: what is resolved for a plan reaches nobody else.
+    pub(crate) fn with(&self, compositions: &[Object], revisions: &[Object]) -> Self {
+        let mut planned = self.compositions.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for object in compositions {
+            if let Some(candidate) = candidate(object) {
+                planned.insert(meta::name(object).to_owned(), Arc::new(candidate));
+            }
+        }
+        let mut planned_revisions = Revisions::default();
+        for revision in self.revisions.read().unwrap_or_else(PoisonError::into_inner).by_name.values() {
+            planned_revisions.insert(revision.detached());
+        }
+        for revision in revisions {
+            planned_revisions.insert(Revision::read(revision));
+        }
+        Self {
+            compositions: RwLock::new(planned),
+            revisions: RwLock::new(planned_revisions),
+            epoch: AtomicU64::new(self.epoch()),
+        }
+    }
+
     pub(crate) fn composition(&self, name: &str) -> Option<Arc<Candidate>> {
         self.compositions.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -215,6 +237,23 @@ impl Revision {
             is_new: verdict(object).is_none(),
             open_functions: spec.as_ref().map(open_functions).unwrap_or_default(),
             spec,
+            pipelines: Mutex::default(),
+        }
+    }
+
+    /// The same, with no pipeline that was resolved before.
+    fn detached(&self) -> Self {
+        Self {
+            name: self.name.clone(),
+            facts: self.facts.clone(),
+            identity: self.identity.clone(),
+            composition: self.composition.clone(),
+            composes: self.composes.clone(),
+            connection_namespace: self.connection_namespace.clone(),
+            problem: self.problem.clone(),
+            is_new: self.is_new,
+            spec: self.spec.clone(),
+            open_functions: self.open_functions.clone(),
             pipelines: Mutex::default(),
         }
     }

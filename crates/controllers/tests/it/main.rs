@@ -18,6 +18,7 @@ mod operations;
 mod package_runtime;
 mod packages;
 mod pipelines;
+mod plans;
 mod recorder;
 mod rendered;
 mod revision;

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
+use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage, PlanRequest};
 use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
-use ferroplane_testkit::plane::{FakeRegistry, Plane, condition};
+use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, master};
 use ferroplane_wire::from_json;
 use http::Method;
 use serde_json::{Value, json};
@@ -235,6 +235,30 @@ async fn example_of_design_000_works_with_a_package_that_is_run() {
     rollout.plane.quiet().await;
     rollout.plane.restart().await;
     assert_eq!(rollout.plane.quiet().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn plan_with_another_revision_of_a_function_says_what_it_would_change() {
+    let mut rollout = Rollout::begin().await;
+    let first = rollout.install_serving("v1.0.0", None, "one").await;
+    rollout.compose("stable", &json!({})).await;
+    rollout.install_serving("v1.1.0", None, "two").await;
+    let site = create_site(&rollout.plane, "blog", "stable").await;
+    rollout.plane.until(&site, |site| site["status"]["color"] == "two").await;
+    rollout.plane.quiet().await;
+    let before = rollout.plane.versions().await;
+    let caller = rollout.plane.client_of(&master("user"));
+    let with = |revision: &str| PlanRequest {
+        function_revisions: BTreeMap::from([("own".to_owned(), revision.to_owned())]),
+        ..PlanRequest::default()
+    };
+    let plan = rollout.plane.planner().plan(&with(&first), &caller).await.unwrap();
+    let fields = &plan.composites[0].changes[0].fields;
+    assert_eq!(fields.len(), 1, "{plan:#?}");
+    assert_eq!((fields[0].path.as_str(), fields[0].after.clone()), ("status.color", Some("one".into())));
+    let refused = rollout.plane.planner().plan(&with("own-nothing"), &caller).await.unwrap_err();
+    assert!(refused.to_string().contains("own-nothing"), "{refused}");
+    assert_eq!(rollout.plane.versions().await, before);
 }
 
 #[tokio::test]

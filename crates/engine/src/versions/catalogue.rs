@@ -111,6 +111,21 @@ impl Catalogue {
         self.preferred.insert(function.to_owned(), revision.to_owned());
     }
 
+    /// Refuses a revision that steps cannot call, with the reason.
+    pub fn check_serving(&self, function: &str, revision: &str) -> Result<(), String> {
+        let family = self.families.get(function);
+        let family = family.ok_or_else(|| format!("there is no function `{function}`"))?;
+        let record = family.records.iter().find(|record| record.revision.name == revision);
+        let record = record.ok_or_else(|| format!("function `{function}` has no revision `{revision}`"))?;
+        if record.is_active && record.is_serving {
+            return Ok(());
+        }
+        Err(format!(
+            "revision `{revision}` of function `{function}` does not serve; activate it first: a Function with \
+             `activeRevisionLimit: 2` keeps the old revision active beside it"
+        ))
+    }
+
     /// The revision for those who do not say which, if it is not the newest.
     pub fn preferred(&self, function: &str) -> Option<&str> {
         self.preferred.get(function).map(String::as_str)

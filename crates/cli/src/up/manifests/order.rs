@@ -3,7 +3,7 @@
 use ferroplane_api::{Object, meta};
 
 /// What others need comes first: where they live, what their kinds are, how they are composed.
-pub(super) fn rank(object: &Object) -> u8 {
+pub(crate) fn rank(object: &Object) -> u8 {
     match (meta::group(meta::api_version(object)), meta::kind(object)) {
         ("", "Namespace") => 0,
         ("apiextensions.k8s.io", _) => 1,

@@ -141,10 +141,15 @@ impl Ground {
 
     /// Lets a service account read a path that is no resource.
     pub(super) fn let_read(&self, account: &str, path: &str) {
+        self.allow(account, &json!([{"verbs": ["get"], "nonResourceURLs": [path]}]));
+    }
+
+    /// Gives a service account these rights.
+    pub(super) fn allow(&self, account: &str, rules: &Value) {
         const GROUP: &str = "rbac.authorization.k8s.io";
         let role = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRole", "metadata": {"name": account},
-            "rules": [{"verbs": ["get"], "nonResourceURLs": [path]}],
+            "rules": rules,
         });
         let binding = json!({
             "apiVersion": format!("{GROUP}/v1"), "kind": "ClusterRoleBinding", "metadata": {"name": account},

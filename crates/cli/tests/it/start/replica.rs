@@ -122,15 +122,28 @@ pub(super) fn fetch_with(token: &str, port: u16, path: &str) -> (u16, Vec<u8>) {
     request(port, path, &format!("host: localhost\r\nauthorization: Bearer {token}"))
 }
 
+/// What somebody is answered who shows a token and posts something.
+pub(super) fn post_with(token: &str, port: u16, path: &str, body: &str) -> (u16, Vec<u8>) {
+    let headers = format!(
+        "host: localhost\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: {}",
+        body.len()
+    );
+    exchange("POST", port, path, &headers, body)
+}
+
 /// The same, by a client that calls the server by another name.
 pub(super) fn fetch_as(host: &str, port: u16, path: &str) -> (u16, Vec<u8>) {
     request(port, path, &format!("host: {host}"))
 }
 
 fn request(port: u16, path: &str, headers: &str) -> (u16, Vec<u8>) {
+    exchange("GET", port, path, headers, "")
+}
+
+fn exchange(method: &str, port: u16, path: &str, headers: &str, body: &str) -> (u16, Vec<u8>) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n").unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\n{headers}\r\nconnection: close\r\n\r\n{body}").unwrap();
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();

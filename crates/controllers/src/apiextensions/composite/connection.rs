@@ -53,7 +53,7 @@ impl Controller {
     }
 
     /// Only what the definition lists is published; if it lists nothing, everything.
-    fn published(&self, details: &BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
+    pub(super) fn published(&self, details: &BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
         let keys = self.kind.object.get("spec").and_then(|spec| spec.get("connectionSecretKeys")?.as_array());
         let keys = keys.map(Vec::as_slice).unwrap_or_default();
         let is_listed = |key: &String| keys.is_empty() || keys.iter().any(|listed| listed == key);
@@ -66,7 +66,7 @@ impl Controller {
 }
 
 /// What belongs to somebody else is not written to.
-fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
+pub(super) fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
     if may_be_connection_secret_of(composite, secret) {
         return Ok(());
     }
@@ -78,7 +78,12 @@ fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
     Err(Problem::new(PUBLISH, Cause::ConnectionSecretControlled, message))
 }
 
-fn secret(composite: &Object, namespace: &str, name: &str, details: &BTreeMap<String, Bytes>) -> Object {
+pub(super) fn secret(
+    composite: &Object,
+    namespace: &str,
+    name: &str,
+    details: &BTreeMap<String, Bytes>,
+) -> Object {
     let mut secret = Object::new();
     secret.insert("apiVersion".to_owned(), "v1".into());
     secret.insert("kind".to_owned(), "Secret".into());
@@ -90,7 +95,7 @@ fn secret(composite: &Object, namespace: &str, name: &str, details: &BTreeMap<St
     secret
 }
 
-fn encoded(details: &BTreeMap<String, Bytes>) -> Value {
+pub(super) fn encoded(details: &BTreeMap<String, Bytes>) -> Value {
     let encode = |(key, value): (&String, &Bytes)| {
         (key.clone(), Value::from(base64::engine::general_purpose::STANDARD.encode(value)))
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use ferroplane_api::{Object, keys};
+use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, LabelSelector, ObjectHeader, Resource};
 use ferroplane_engine::Requirement;
 use ferroplane_wire::v1::resource_selector::Match;
@@ -148,6 +148,22 @@ impl Dependencies {
         follow_composed(&self.composites, &informer);
         informers.insert(resource.clone(), informer.clone());
         informer
+    }
+
+    /// Everything of a kind that is composed, if anything of it is followed.
+    pub(super) fn followed(&self, resource: &Arc<Resource>) -> Option<Arc<Informer>> {
+        self.composed.lock().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
+    }
+
+    /// Who wants to know of an object, by the name of their definition and their own.
+    pub(super) fn interested_in(&self, object: &Object) -> BTreeSet<(String, Name)> {
+        let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = (meta::api_version(object).to_owned(), meta::kind(object).to_owned());
+        let Some(of_kind) = interests.get(&kind) else { return BTreeSet::new() };
+        let bytes = serde_json::to_vec(object).unwrap_or_default();
+        let Some(header) = ObjectHeader::read(&bytes) else { return BTreeSet::new() };
+        let interested = of_kind.iter().filter(|(wanted, _)| wanted.matches(&header));
+        interested.flat_map(|(_, interest)| interest.composites.iter().cloned()).collect()
     }
 
     /// Everything of a kind.

@@ -30,24 +30,68 @@ pub(super) struct ObservedState {
     pub(super) events: Vec<Event>,
 }
 
+/// Where composed resources and Secrets are read: as they are, or as they would be.
+pub(super) trait ObservedSource: Sync {
+    /// What a reference leads to, and its version.
+    fn find(
+        &self,
+        reference: &Reference,
+    ) -> impl Future<Output = Result<Option<(u64, Object)>, Problem>> + Send;
+
+    /// A connection Secret of a composed resource.
+    fn composed_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Object>, Error>> + Send;
+
+    /// The connection Secret of the composite resource itself.
+    fn own_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Object>, Error>> + Send;
+}
+
+/// What there is. Whatever is read is followed from then on.
+pub(super) struct LiveSource<'a> {
+    pub(super) controller: &'a Controller,
+    pub(super) required: &'a RequiredResources<'a>,
+}
+
+impl ObservedSource for LiveSource<'_> {
+    async fn find(&self, reference: &Reference) -> Result<Option<(u64, Object)>, Problem> {
+        let Some((resource, held)) = self.controller.find(reference).await? else { return Ok(None) };
+        let mut object: Object = serde_json::from_slice(&held.bytes)
+            .map_err(|error| unreadable(format!("cannot read {}: {error}", what(reference))))?;
+        resource.add_kind(&mut object);
+        Ok(Some((held.version, object)))
+    }
+
+    async fn composed_secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        self.required.secret(namespace, name).await
+    }
+
+    async fn own_secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        read_secret(&self.controller.shared, namespace, name).await
+    }
+}
+
 impl Controller {
     /// Everything the composite resource refers to, and may.
     pub(super) async fn observe(
         &self,
         composite: &Object,
-        required: &RequiredResources<'_>,
+        source: &impl ObservedSource,
     ) -> Result<ObservedState, Problem> {
         let mut state = ObservedState::default();
         let mut found = Vec::new();
         for reference in Machinery::of(composite, self.layout).references() {
-            let Some((resource, held)) = self.find(&reference).await? else {
+            let Some((version, object)) = source.find(&reference).await? else {
                 state.versions.push(0);
                 continue;
             };
-            state.versions.push(held.version);
-            let mut object: Object = serde_json::from_slice(&held.bytes)
-                .map_err(|error| unreadable(format!("cannot read {}: {error}", what(&reference))))?;
-            resource.add_kind(&mut object);
+            state.versions.push(version);
             found.push(object);
         }
         let observed = observe(composite, found).map_err(|error| unreadable(error.to_string()))?;
@@ -56,8 +100,8 @@ impl Controller {
             if let Some(SecretReference { namespace, name }) = named(connection_secret(&object)) {
                 let selector = secrets::selector(namespace, name);
                 state.secrets.push(Requirement { step: String::new(), name: String::new(), selector });
-                let secret =
-                    required.secret(namespace, name).await.map_err(|error| unreadable_secret(&error))?;
+                let secret = source.composed_secret(namespace, name).await;
+                let secret = secret.map_err(|error| unreadable_secret(&error))?;
                 match secret {
                     Some(secret) if !may_read(composite, &object, &secret) => {
                         state.events.push(foreign_secret(&object, &secret));
@@ -121,11 +165,11 @@ impl Controller {
     pub(super) async fn own_connection_details(
         &self,
         composite: &Object,
+        source: &impl ObservedSource,
     ) -> Result<BTreeMap<String, Bytes>, Problem> {
         let secret = named(composite_connection_secret(composite, self.layout));
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
-        let secret =
-            read_secret(&self.shared, namespace, name).await.map_err(|error| unreadable_secret(&error))?;
+        let secret = source.own_secret(namespace, name).await.map_err(|error| unreadable_secret(&error))?;
         // Whoever may create a composite resource may name any Secret here. Only the one that was published for it is its own;
         // that nothing can be published in another is told when that is tried.
         let is_own = |secret: &Object| meta::controller_uid(secret) == Some(meta::uid(composite));
@@ -157,7 +201,7 @@ fn data_of(secret: &Object) -> BTreeMap<String, Bytes> {
 
 /// Whether a reference into a namespace is to a kind that has none. Composite resources in a namespace have no other references, and
 /// what is outside of it is not theirs to look at.
-fn leads_nowhere(reference: &Reference, resource: &Resource) -> bool {
+pub(super) fn leads_nowhere(reference: &Reference, resource: &Resource) -> bool {
     reference.namespace.is_some() && !resource.is_namespaced
 }
 

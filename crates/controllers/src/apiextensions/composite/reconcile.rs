@@ -1,6 +1,6 @@
 //! The story of a composite resource: select, observe, decide, apply, settle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use ferroplane_engine::composite::{
     remove_own_status,
 };
 use ferroplane_engine::{
-    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Outcome, Pipeline, Requirement, Subject,
-    Trouble,
+    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Observed, Outcome, Pipeline, Requirement,
+    Subject, Trouble,
 };
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use ferroplane_runner::{drive, drive_noting};
@@ -25,7 +25,7 @@ use super::apply::Applied;
 use super::controller::Controller;
 use super::fingerprints::Basis;
 use super::memory::Name;
-use super::observe::ObservedState;
+use super::observe::{LiveSource, ObservedSource, ObservedState};
 use super::problem::{Problem, Report};
 use super::requeue::Failed;
 use super::required::RequiredResources;
@@ -91,6 +91,17 @@ impl Run {
     pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
+}
+
+/// What functions are asked about.
+pub(super) struct Question<'a> {
+    /// The composite resource as functions see it.
+    pub(super) composite: &'a Object,
+    pub(super) pipeline: &'a Arc<Pipeline>,
+    pub(super) observed: &'a BTreeMap<String, Observed>,
+    /// What functions asked for the last time.
+    pub(super) remembered: Vec<Requirement>,
+    pub(super) grants: &'a Arc<Grants>,
 }
 
 /// What a round starts from.
@@ -263,8 +274,9 @@ impl Controller {
     /// Observe, decide, apply.
     async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
         let Input { composite, remembered, number } = input;
-        let observing = self.observe(&composite, &it.required);
-        let mut state = match observing.instrument(spans::phase("observe", number)).await {
+        let source = LiveSource { controller: self, required: &it.required };
+        let observing = self.observe(&composite, &source).instrument(spans::phase("observe", number)).await;
+        let mut state = match observing {
             Ok(state) => state,
             // Nothing came of it, but what was selected stays selected.
             Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
@@ -322,7 +334,7 @@ impl Controller {
         considered: &Considered<'_>,
         number: usize,
     ) -> Result<Outcome, Problem> {
-        let inputs = self.inputs(it, run.pipeline.clone(), considered).await?;
+        let inputs = self.live_inputs(it, &run.pipeline, considered).await?;
         let notes = it.recording.run(&inputs);
         let callables = self.callables(&run.pipeline, &run.callables);
         let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
@@ -343,7 +355,7 @@ impl Controller {
         pipeline: &Arc<Pipeline>,
         considered: &Considered<'_>,
     ) -> Result<Outcome, Problem> {
-        let inputs = self.inputs(it, pipeline.clone(), considered).await?;
+        let inputs = self.live_inputs(it, pipeline, considered).await?;
         let callables = self.callables(pipeline, &run.callables);
         Ok(drive(inputs, &callables.directory, &it.required).await)
     }
@@ -355,28 +367,40 @@ impl Controller {
         if current.lists(pipeline) { current } else { begun_with.clone() }
     }
 
-    async fn inputs(
+    async fn live_inputs(
         &self,
         it: &Reconciliation<'_>,
-        pipeline: Arc<Pipeline>,
+        pipeline: &Arc<Pipeline>,
         considered: &Considered<'_>,
     ) -> Result<Inputs, Problem> {
         let Considered { composite, state, remembered } = considered;
+        let source = LiveSource { controller: self, required: &it.required };
+        let (observed, remembered) = (&state.observed, remembered.to_vec());
+        self.inputs(Question { composite, pipeline, observed, remembered, grants: &it.grants }, &source).await
+    }
+
+    /// What a run of the pipeline starts from. Plans start from the same.
+    pub(super) async fn inputs(
+        &self,
+        question: Question<'_>,
+        source: &impl ObservedSource,
+    ) -> Result<Inputs, Problem> {
+        let Question { composite, pipeline, observed, remembered, grants } = question;
         let subject = CompositeSubject {
-            connection_details: self.own_connection_details(composite).await?,
-            object: Struct::try_from((*composite).clone()).map_err(|error| {
+            connection_details: self.own_connection_details(composite, source).await?,
+            object: Struct::try_from(composite.clone()).map_err(|error| {
                 let message = format!("cannot read the composite resource: {error}");
                 Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
             })?,
             layout: self.layout,
-            observed: state.observed.clone(),
+            observed: observed.clone(),
         };
         Ok(Inputs {
             subject: Subject::Composite(subject),
-            pipeline,
-            remembered: remembered.to_vec(),
+            pipeline: pipeline.clone(),
+            remembered,
             context: None,
-            grants: it.grants.clone(),
+            grants: grants.clone(),
         })
     }
 
@@ -554,7 +578,7 @@ fn late() -> Problem {
 }
 
 /// The composite resource as it will be once its status is written.
-fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
+pub(super) fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
     let mut composite = live.clone();
     let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
     // Over what functions saw, field by field, as the status will be merged.

@@ -6,13 +6,13 @@ use ferroplane_api::Object;
 use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
 use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_use_revision};
 use ferroplane_engine::{
-    Event, Grants, Pipeline, Preferences, Unselectable, choose_composition, choose_revision,
+    Defaults, Event, Grants, Pipeline, Preferences, Unselectable, choose_composition, choose_revision,
 };
 
 use super::controller::Controller;
 use super::problem::Problem;
 use super::trial::OnTrial;
-use crate::apiextensions::composition_cache::{Revision, Unusable};
+use crate::apiextensions::composition_cache::{CompositionCache, Revision, Unusable};
 use crate::function_registry::CallableFunctions;
 use crate::rollout::Cohort;
 
@@ -51,11 +51,32 @@ pub(super) struct Epoch {
     grants: u64,
 }
 
+/// What a selection is made from, apart from the composite resource itself. Plans are made from what might be.
+#[derive(Debug, Clone)]
+pub(super) struct SelectionSources {
+    pub(super) compositions: Arc<CompositionCache>,
+    pub(super) callables: Arc<CallableFunctions>,
+    pub(super) defaults: Defaults,
+}
+
 impl Controller {
     pub(super) fn select(&self, live: &Object) -> Selection {
+        self.select_from(live, &self.current_sources())
+    }
+
+    /// What selections are made from now.
+    pub(super) fn current_sources(&self) -> SelectionSources {
+        SelectionSources {
+            compositions: self.shared.compositions.clone(),
+            callables: self.shared.functions.current(),
+            defaults: self.defaults.clone(),
+        }
+    }
+
+    pub(super) fn select_from(&self, live: &Object, sources: &SelectionSources) -> Selection {
         // Before anything is read: what changes in between is noticed.
         let epoch = self.selection_epoch();
-        let result = self.follow(live);
+        let result = self.follow(live, sources);
         let grants = Arc::new(self.shared.grants.current().about(live));
         let mut identity = identity(&result);
         if !grants.is_empty() {
@@ -71,8 +92,8 @@ impl Controller {
     }
 
     /// Which composition, which revision of it, and what its steps call.
-    fn follow(&self, live: &Object) -> Result<Follows, Problem> {
-        let cache = &self.shared.compositions;
+    fn follow(&self, live: &Object, sources: &SelectionSources) -> Result<Follows, Problem> {
+        let SelectionSources { compositions: cache, callables, defaults } = sources;
         let select = |error: Unselectable| {
             Problem::new(SELECT, error.cause(), format!("{CANNOT_SELECT_COMPOSITION}: {error}"))
         };
@@ -80,8 +101,8 @@ impl Controller {
         let candidates = cache.compositions();
         let candidates = candidates.iter().map(AsRef::as_ref);
         let (composition, why) =
-            choose_composition(&preferences, &self.defaults, &self.type_ref, candidates).map_err(select)?;
-        preferences.take_default_revision_selector(&self.defaults);
+            choose_composition(&preferences, defaults, &self.type_ref, candidates).map_err(select)?;
+        preferences.take_default_revision_selector(defaults);
 
         let unknown = || compose(&Unselectable::UnknownComposition(composition.clone()));
         let candidate = cache.composition(&composition).ok_or_else(unknown)?;
@@ -93,11 +114,10 @@ impl Controller {
         let connection_namespace = revision.connection_namespace.clone();
         let selected = Selected { composition, why, revision: Some(name), connection_namespace };
         let events = selection_events(&selected, preferences.revision.as_deref());
-        let callables = self.shared.functions.current();
         let (functions, overlays) = (&revision.open_functions, &callables.overlays);
         let cohort = Cohort::of(functions, overlays, live, preferences.is_manual);
-        let (pipeline, trial) = self.resolve_on_trial(live, &revision, &callables, cohort);
-        Ok(Follows { selected, revision, events, pipeline, trial, callables })
+        let (pipeline, trial) = self.resolve_on_trial(live, &revision, callables, cohort);
+        Ok(Follows { selected, revision, events, pipeline, trial, callables: callables.clone() })
     }
 
     /// What the steps of a revision call for a cohort, if it can be used.

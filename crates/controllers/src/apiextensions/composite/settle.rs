@@ -78,7 +78,7 @@ impl Controller {
     }
 
     /// What is known of a composite resource besides how its reconcile ended.
-    fn facts<'a>(&self, name: &Name, live: &'a Object, ending: &Ending<'_>) -> Facts<'a> {
+    pub(super) fn facts<'a>(&self, name: &Name, live: &'a Object, ending: &Ending<'_>) -> Facts<'a> {
         let held_status = live.get("status").and_then(Value::as_object);
         let conditions = held_status.and_then(|status| status.get("conditions"));
         let conditions = conditions.map(conditions_in).unwrap_or_default();
@@ -205,12 +205,12 @@ impl Controller {
 }
 
 /// Whether the API server does not know a field that was applied.
-fn is_about_undeclared_field(error: &Error) -> bool {
+pub(super) fn is_about_undeclared_field(error: &Error) -> bool {
     error.status().is_some_and(|status| status.message.contains("field not declared in schema"))
 }
 
 /// Take out of the status what Crossplane's does not have. Whether there was anything.
-fn remove_own_fields(body: &mut Object) -> bool {
+pub(super) fn remove_own_fields(body: &mut Object) -> bool {
     let before = body.clone();
     remove_own_status(body);
     let conditions = body.get_mut("status").and_then(|status| status.get_mut("conditions")?.as_array_mut());
@@ -230,7 +230,7 @@ fn kept_status(live: &Object) -> Object {
 }
 
 /// What an object is.
-fn identity(object: &Object) -> Object {
+pub(super) fn identity(object: &Object) -> Object {
     let mut identity = Object::new();
     identity.insert("apiVersion".to_owned(), meta::api_version(object).into());
     identity.insert("kind".to_owned(), meta::kind(object).into());

@@ -1,0 +1,258 @@
+//! Plans: what a change would do to composite resources and what they compose, decided and not done.
+//!
+//! A plan is made by the code that reconciles: select, observe, decide. What a reconcile would write is put in a [`World`] in memory
+//! instead, as the API server answers a dry run, and composite resources are visited until nothing changes any more.
+//!
+//! # Invariants
+//! * Nothing is written: every write is a dry run.
+//! * A plan is exact, or it says of whom it is not known what would happen, and why.
+//! * Whoever asks is shown no object that they may not read, and may propose none that they may not write.
+
+mod access;
+mod proposal;
+mod redact;
+mod report;
+mod visit;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use ferroplane_api::{Object, meta};
+use ferroplane_client::ApiClient;
+use ferroplane_engine::changes::{ChangePlan, ObjectName, Verdict};
+use ferroplane_engine::{Defaults, Requirement};
+use futures_util::stream::{self, StreamExt as _};
+use serde::{Deserialize, Serialize};
+
+use super::controller::Controller;
+use super::memory::Name;
+use super::select::SelectionSources;
+use super::{Composites, GroupKind};
+pub use proposal::apply_file;
+use proposal::{Proposals, Proposed};
+use world::{Key, World};
+
+/// How many composite resources are visited at a time.
+const CONCURRENCY: usize = 32;
+/// How often a composite resource is visited before it is given up on. Each level of nesting takes some.
+const VISITS: u32 = 20;
+/// How often a plan is made again because something has moved while it was made.
+const ATTEMPTS: u32 = 5;
+
+/// What to plan.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PlanRequest {
+    /// Objects that would be applied, as files have them.
+    #[serde(default)]
+    pub objects: Vec<Object>,
+    /// Revisions of functions that steps would call which name only the function, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub function_revisions: BTreeMap<String, String>,
+}
+
+/// Why there is no plan at all.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("cannot plan {object}: {reason}")]
+    Proposal { object: ObjectName, reason: String },
+    #[error("cannot plan: {0}")]
+    Functions(String),
+    #[error("cannot plan: {0} changed while the plan was made, again and again; try again when it is quiet")]
+    Moving(String),
+}
+
+/// Makes plans.
+#[derive(Debug, Clone)]
+pub struct Planner {
+    pub(super) composites: Arc<Composites>,
+}
+
+/// What is known of a composite resource while a plan is made.
+#[derive(Debug, Default)]
+struct Progress {
+    visits: u32,
+    verdict: Option<Verdict>,
+    revision: Option<String>,
+    /// What functions asked for the last time.
+    requirements: Option<Vec<Requirement>>,
+    /// What the API server would refuse, by the name the composition knows it by.
+    refused: BTreeMap<String, (ObjectName, String)>,
+    /// What identifies that which it would follow.
+    identity: Arc<str>,
+}
+
+/// A plan while it is made.
+struct Planning {
+    composites: Arc<Composites>,
+    world: World,
+    sources: PlannedSources,
+    now: String,
+}
+
+/// What selections are made from in a plan.
+struct PlannedSources {
+    common: SelectionSources,
+    /// What definitions would say, by their name.
+    defaults: BTreeMap<String, Defaults>,
+}
+
+impl PlannedSources {
+    fn of(&self, controller: &Controller) -> SelectionSources {
+        let defaults = self.defaults.get(&controller.kind.definition).unwrap_or(&controller.defaults);
+        SelectionSources { defaults: defaults.clone(), ..self.common.clone() }
+    }
+}
+
+impl Planner {
+    pub(crate) fn new(composites: &Arc<Composites>) -> Self {
+        Self { composites: composites.clone() }
+    }
+
+    /// What a change would do. `caller` is the API server as whoever asks sees it.
+    pub async fn plan(&self, request: &PlanRequest, caller: &ApiClient) -> Result<ChangePlan, PlanError> {
+        let mut moved = String::new();
+        for _ in 0..ATTEMPTS {
+            let epoch = self.epoch();
+            let (planning, proposals) = self.begin(request, caller).await?;
+            let progress = planning.settle(&proposals).await;
+            match planning.world.moved().await {
+                Some(what) => moved = what.to_string(),
+                None if self.epoch() != epoch => moved = "a Composition, a Function or a grant".to_owned(),
+                None => return Ok(planning.report(&proposals, progress, caller).await),
+            }
+        }
+        Err(PlanError::Moving(moved))
+    }
+
+    /// Grows when something changes that selections are made from.
+    fn epoch(&self) -> (u64, u64, u64) {
+        let shared = &self.composites.shared;
+        (shared.compositions.epoch(), shared.functions.current().epoch, shared.grants.epoch())
+    }
+
+    async fn begin(
+        &self,
+        request: &PlanRequest,
+        caller: &ApiClient,
+    ) -> Result<(Planning, Proposals), PlanError> {
+        let shared = &self.composites.shared;
+        let world = World::new(self.composites.clone());
+        let proposals = Proposals::read(request, caller, &self.composites).await?;
+        for Proposed { before, after } in &proposals.objects {
+            world.propose(before.as_ref(), after.clone());
+        }
+        let callables = shared.functions.current().preferring(&proposals.function_revisions);
+        let callables = Arc::new(callables.map_err(PlanError::Functions)?);
+        let (compositions, revisions) = proposals.compositions(shared, &callables)?;
+        let common = SelectionSources {
+            compositions: Arc::new(shared.compositions.with(&compositions, &revisions)),
+            callables,
+            defaults: Defaults::default(),
+        };
+        let sources = PlannedSources { common, defaults: proposals.defaults() };
+        let now = shared.context.clock.now();
+        Ok((Planning { composites: self.composites.clone(), world, sources, now }, proposals))
+    }
+}
+
+impl Planning {
+    /// Visit everything that the change reaches, until nothing changes any more.
+    async fn settle(&self, proposals: &Proposals) -> BTreeMap<Key, Progress> {
+        let mut progress = BTreeMap::<Key, Progress>::new();
+        let mut waiting = self.reached_at_first(proposals);
+        while !waiting.is_empty() {
+            let batch: Vec<_> = std::mem::take(&mut waiting)
+                .into_iter()
+                .map(|key| {
+                    let known = progress.remove(&key).unwrap_or_default();
+                    self.visit_once(key, known)
+                })
+                .collect();
+            let visited: Vec<_> = stream::iter(batch).buffer_unordered(CONCURRENCY).collect().await;
+            for (key, known, changed) in visited {
+                progress.insert(key, known);
+                for object in &changed {
+                    waiting.extend(self.concerned_by(object, &progress));
+                }
+            }
+        }
+        progress
+    }
+
+    async fn visit_once(&self, key: Key, mut known: Progress) -> (Key, Progress, Vec<Object>) {
+        known.visits += 1;
+        if known.visits > VISITS {
+            let reason = "it never settles: functions want something else each time they are called";
+            known.verdict = Some(Verdict::Refused { reason: reason.to_owned() });
+            return (key, known, Vec::new());
+        }
+        let changed = self.visit(&key, &mut known).await;
+        (key, known, changed)
+    }
+
+    /// The composite resources that a change reaches without detours.
+    fn reached_at_first(&self, proposals: &Proposals) -> BTreeSet<Key> {
+        let mut reached = BTreeSet::new();
+        for Proposed { before, after } in &proposals.objects {
+            for object in before.iter().chain([after]) {
+                reached.extend(self.concerned_by(object, &BTreeMap::new()));
+            }
+        }
+        for controller in self.composites.all() {
+            let sources = self.sources.of(&controller);
+            let is_unknowable = proposals.unknowable.contains_key(&controller.kind.definition);
+            for live in controller.informer.objects() {
+                // What would be selected is cheap to say, and the same for most.
+                let now = controller.select(&live).identity;
+                if is_unknowable || controller.select_from(&live, &sources).identity != now {
+                    reached.insert(Key::of(&live));
+                }
+            }
+        }
+        // Nothing but functions can tell whether something changes if nothing is proposed.
+        if proposals.is_empty() {
+            let all = self.composites.all().into_iter();
+            reached
+                .extend(all.flat_map(|controller| controller.informer.objects()).map(|live| Key::of(&live)));
+        }
+        reached
+    }
+
+    /// The composite resources that have to be visited because of an object that changes: itself, the one that composes it, and those
+    /// whose functions want to see it.
+    fn concerned_by(&self, object: &Object, progress: &BTreeMap<Key, Progress>) -> BTreeSet<Key> {
+        let mut concerned = BTreeSet::new();
+        if self.composites.of_kind(&group_kind(object)).is_some() {
+            concerned.insert(Key::of(object));
+        }
+        concerned.extend(self.composite_of(object));
+        for (definition, name) in self.composites.shared.dependencies.interested_in(object) {
+            if let Some(controller) = self.composites.get(&definition) {
+                concerned.insert(Key::named(&controller.kind.resource, &name));
+            }
+        }
+        let asks_for = |progress: &Progress| {
+            let requirements = progress.requirements.iter().flatten();
+            requirements.into_iter().any(|required| world::selects(&required.selector, object))
+        };
+        concerned.extend(progress.iter().filter(|(_, known)| asks_for(known)).map(|(key, _)| key.clone()));
+        concerned
+    }
+
+    /// The composite resource that controls an object.
+    fn composite_of(&self, object: &Object) -> Option<Key> {
+        let owner = meta::controller(object)?;
+        let text = |field: &str| owner.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
+        let kind: GroupKind = (meta::group(text("apiVersion")).to_owned(), text("kind").to_owned());
+        let controller = self.composites.of_kind(&kind)?;
+        let namespace = if controller.is_namespaced() { meta::namespace(object) } else { "" };
+        let name: Name = ferroplane_client::cache_key(namespace, text("name")).into();
+        Some(Key::named(&controller.kind.resource, &name))
+    }
+}
+
+fn group_kind(object: &Object) -> GroupKind {
+    (meta::group(meta::api_version(object)).to_owned(), meta::kind(object).to_owned())
+}

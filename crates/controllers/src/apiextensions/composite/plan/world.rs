@@ -1,0 +1,341 @@
+//! What there is, read once, and what would be. Writes nothing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferroplane_api::{Object, meta};
+use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
+use ferroplane_engine::changes::ObjectName;
+use ferroplane_engine::composite::{COMPOSE, secret_data};
+use ferroplane_engine::{Answer, Reference, Want};
+use ferroplane_runner::Resources;
+use ferroplane_wire::Struct;
+use ferroplane_wire::v1::ResourceSelector;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::super::Composites;
+use super::super::dependencies::Wanted;
+use super::super::observe::{ObservedSource, leads_nowhere, what};
+use super::super::problem::Problem;
+use super::super::secrets;
+use super::group_kind;
+use crate::live_resources::LiveResources;
+
+/// An object, whatever version of its kind it is written in.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Key {
+    pub(super) fn of(object: &Object) -> Self {
+        let (group, kind) = group_kind(object);
+        let (namespace, name) = (meta::namespace(object).to_owned(), meta::name(object).to_owned());
+        Self { group, kind, namespace, name }
+    }
+
+    pub(super) fn at(path: ObjectPath<'_>) -> Self {
+        Self {
+            group: path.resource.group().to_owned(),
+            kind: path.resource.kind.clone(),
+            namespace: path.namespace.to_owned(),
+            name: path.name.to_owned(),
+        }
+    }
+
+    /// A composite resource, by the key of its controller.
+    pub(super) fn named(resource: &Resource, key: &str) -> Self {
+        let (namespace, name) = key.split_once('/').unwrap_or(("", key));
+        Self::at(ObjectPath { resource, namespace, name })
+    }
+}
+
+/// Whether a selector selects an object.
+pub(super) fn selects(selector: &ResourceSelector, object: &Object) -> bool {
+    if selector.api_version != meta::api_version(object) || selector.kind != meta::kind(object) {
+        return false;
+    }
+    let bytes = serde_json::to_vec(object).unwrap_or_default();
+    ObjectHeader::read(&bytes).is_some_and(|header| Wanted::of(selector).matches(&header))
+}
+
+/// What was read.
+#[derive(Debug, Clone)]
+struct Read {
+    resource: Arc<Resource>,
+    object: Option<Object>,
+}
+
+/// What there is and what would be.
+pub(super) struct World {
+    composites: Arc<Composites>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// As it was read, once.
+    read: BTreeMap<Key, Read>,
+    /// As it would be. Nothing if it would be gone.
+    planned: BTreeMap<Key, Option<Object>>,
+    /// What was listed, by what selected it.
+    lists: Vec<(ResourceSelector, Vec<Object>)>,
+}
+
+impl World {
+    pub(super) fn new(composites: Arc<Composites>) -> Self {
+        Self { composites, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Take over what somebody proposes.
+    pub(super) fn propose(&self, before: Option<&Object>, after: Object) {
+        let resource = Arc::new(Resource {
+            api_version: meta::api_version(&after).to_owned(),
+            kind: meta::kind(&after).to_owned(),
+            plural: String::new(),
+            is_namespaced: !meta::namespace(&after).is_empty(),
+        });
+        let key = Key::of(&after);
+        let mut state = self.state();
+        state.read.insert(key.clone(), Read { resource, object: before.cloned() });
+        state.planned.insert(key, Some(after));
+    }
+
+    /// What an object would be by now.
+    pub(super) async fn get(&self, path: ObjectPath<'_>) -> Result<Option<Object>, Error> {
+        let key = Key::at(path);
+        let known = self.state().planned.get(&key).cloned();
+        match known {
+            Some(planned) => Ok(planned),
+            None => self.before(path).await,
+        }
+    }
+
+    /// What an object was when it was first read.
+    pub(super) async fn before(&self, path: ObjectPath<'_>) -> Result<Option<Object>, Error> {
+        let key = Key::at(path);
+        if let Some(read) = self.state().read.get(&key) {
+            return Ok(read.object.clone());
+        }
+        let object = self.live(path).await?;
+        let resource = Arc::new(path.resource.clone());
+        let mut state = self.state();
+        // Somebody may have read it meanwhile. The first counts for all.
+        Ok(state.read.entry(key).or_insert(Read { resource, object }).object.clone())
+    }
+
+    async fn live(&self, path: ObjectPath<'_>) -> Result<Option<Object>, Error> {
+        let ObjectPath { resource, namespace, name } = path;
+        let kind = (resource.group().to_owned(), resource.kind.clone());
+        let composite = self.composites.of_kind(&kind).map(|controller| controller.informer.clone());
+        let composite = composite.filter(|informer| informer.resource().api_version == resource.api_version);
+        let followed =
+            composite.or_else(|| self.composites.shared.dependencies.followed(&Arc::new(resource.clone())));
+        // What an informer does not have may have been created a moment ago.
+        match followed.and_then(|informer| informer.object(namespace, name)) {
+            Some(object) => Ok(Some(object)),
+            None => self.composites.shared.context.cluster.get_object(path).await,
+        }
+    }
+
+    pub(super) fn put(&self, object: Object) {
+        self.state().planned.insert(Key::of(&object), Some(object));
+    }
+
+    pub(super) fn remove(&self, key: Key) {
+        self.state().planned.insert(key, None);
+    }
+
+    /// Whether something is deleted in this plan, and not made again.
+    pub(super) fn is_removed(&self, key: &Key) -> bool {
+        matches!(self.state().planned.get(key), Some(None))
+    }
+
+    /// Everything that would be different, as it was and as it would be.
+    pub(super) fn differences(&self) -> Vec<(Option<Object>, Option<Object>)> {
+        let state = self.state();
+        let planned = state.planned.iter().map(|(key, planned)| {
+            let before = state.read.get(key).and_then(|read| read.object.clone());
+            (before, planned.clone())
+        });
+        planned.collect()
+    }
+
+    /// Something that is not what it was when it was read, if there is such a thing.
+    pub(super) async fn moved(&self) -> Option<ObjectName> {
+        let read: Vec<_> = self.state().read.clone().into_iter().collect();
+        for (key, Read { resource, object }) in read {
+            // What was proposed was read by whoever proposes it, a moment ago.
+            if resource.plural.is_empty() {
+                continue;
+            }
+            let path = ObjectPath { resource: &resource, namespace: &key.namespace, name: &key.name };
+            let Ok(now) = self.live(path).await else { return Some(name_of(&key, &resource)) };
+            if version(now.as_ref()) != version(object.as_ref()) {
+                return Some(name_of(&key, &resource));
+            }
+        }
+        None
+    }
+
+    /// The versions of everything that was read, and what identifies what was listed.
+    pub(super) fn basis(&self) -> (Vec<(ObjectName, String)>, String) {
+        let state = self.state();
+        let mut digest = Sha256::new();
+        let versions = state.read.iter().map(|(key, read)| {
+            let (uid, version) = version(read.object.as_ref());
+            digest.update(format!("{key:?} {uid} {version}\n"));
+            (name_of(key, &read.resource), version)
+        });
+        let versions = versions.collect();
+        let mut lists: Vec<_> = state
+            .lists
+            .iter()
+            .map(|(selector, found)| {
+                let found: Vec<_> =
+                    found.iter().map(|object| (Key::of(object), version(Some(object)))).collect();
+                format!("{selector:?} {found:?}\n")
+            })
+            .collect();
+        lists.sort();
+        lists.iter().for_each(|list| digest.update(list));
+        (versions, ferroplane_wire::to_hex(&digest.finalize()))
+    }
+
+    /// What would be selected.
+    async fn select(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
+        let mut found = self.listed(selector).await?;
+        let state = self.state();
+        for (key, planned) in &state.planned {
+            found.retain(|object| Key::of(object) != *key);
+            found.extend(planned.clone().filter(|object| selects(selector, object)));
+        }
+        drop(state);
+        found
+            .sort_by_cached_key(|object| (meta::namespace(object).to_owned(), meta::name(object).to_owned()));
+        found.into_iter().map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
+    }
+
+    /// What is selected, read once.
+    async fn listed(&self, selector: &ResourceSelector) -> Result<Vec<Object>, String> {
+        let known = |state: &State| {
+            let list = state.lists.iter().find(|(known, _)| known == selector);
+            list.map(|(_, found)| found.clone())
+        };
+        if let Some(found) = known(&self.state()) {
+            return Ok(found);
+        }
+        let cluster = &self.composites.shared.context.cluster;
+        let found: Vec<Object> = if secrets::are_selected(selector) && Wanted::of(selector).name().is_none() {
+            secrets::list(cluster, selector).await.map_err(|error| ferroplane_engine::chain(&error))?
+        } else {
+            match LiveResources(cluster).fetch(&Want::Resources(selector.clone())).await {
+                Answer::Resources(found) => {
+                    found.into_iter().filter_map(|object| object.into_json().ok()).collect()
+                }
+                Answer::Failed(reason) => return Err(reason),
+                _ => Vec::new(),
+            }
+        };
+        let mut state = self.state();
+        if let Some(found) = known(&state) {
+            return Ok(found);
+        }
+        state.lists.push((selector.clone(), found.clone()));
+        Ok(found)
+    }
+
+    async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        self.get(ObjectPath { resource: &secrets::resource(), namespace, name }).await
+    }
+
+    async fn cluster_resources(&self, selector: &ResourceSelector) -> Result<Answer, String> {
+        let live = LiveResources(&self.composites.shared.context.cluster);
+        match live.resource(&selector.api_version, &selector.kind).await? {
+            Some(resource) if resource.is_namespaced => Ok(Answer::Scope { is_namespaced: true }),
+            _ => self.select(selector).await.map(Answer::Resources),
+        }
+    }
+}
+
+impl Resources for World {
+    async fn fetch(&self, want: &Want) -> Answer {
+        let answer = match want {
+            Want::Resources(selector) => self.select(selector).await.map(Answer::Resources),
+            Want::ClusterResources(selector) => self.cluster_resources(selector).await,
+            Want::Secret { namespace, name } => match self.secret(namespace, name).await {
+                Ok(secret) => {
+                    Ok(Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
+                }
+                Err(error) => Err(ferroplane_engine::chain(&error)),
+            },
+            // Kinds and schemas are as they are: a plan defines none.
+            Want::Schema(_) | Want::Scope { .. } => {
+                return LiveResources(&self.composites.shared.context.cluster).fetch(want).await;
+            }
+        };
+        answer.unwrap_or_else(Answer::Failed)
+    }
+}
+
+impl ObservedSource for World {
+    async fn find(&self, reference: &Reference) -> Result<Option<(u64, Object)>, Problem> {
+        let cluster = &self.composites.shared.context.cluster;
+        let fail = |error| Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), &error);
+        let resource = cluster.resource(&reference.api_version, &reference.kind).await.map_err(fail)?;
+        let Some(resource) = resource.filter(|resource| !leads_nowhere(reference, resource)) else {
+            return Ok(None);
+        };
+        let namespace = reference.namespace.as_deref().unwrap_or_default();
+        let path = ObjectPath { resource: &resource, namespace, name: &reference.name };
+        let found = self.get(path).await.map_err(fail)?;
+        Ok(found.map(|object| (0, object)))
+    }
+
+    async fn composed_secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        self.secret(namespace, name).await
+    }
+
+    async fn own_secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
+        self.secret(namespace, name).await
+    }
+}
+
+fn name_of(key: &Key, resource: &Resource) -> ObjectName {
+    ObjectName {
+        api_version: resource.api_version.clone(),
+        kind: key.kind.clone(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+    }
+}
+
+fn version(object: Option<&Object>) -> (String, String) {
+    let text = |read: fn(&Object) -> &str| object.map(read).unwrap_or_default().to_owned();
+    (text(meta::uid), text(meta::resource_version))
+}
+
+/// Merge fields into an object, as a server does that applies what nobody else has set.
+pub(super) fn merge(into: &mut Object, fields: &Object) {
+    for (field, value) in fields {
+        match (into.get_mut(field), value) {
+            (Some(Value::Object(into)), Value::Object(fields)) => merge(into, fields),
+            // A set to which everybody adds.
+            (Some(Value::Array(into)), Value::Array(items)) if field == "finalizers" => {
+                let added: Vec<_> = items.iter().filter(|item| !into.contains(item)).cloned().collect();
+                into.extend(added);
+            }
+            _ => {
+                into.insert(field.clone(), value.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Compares two versions of an object, field by field, without what the API server keeps for itself.
+
+use ferroplane_api::{Object, meta};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Stands for a value that nobody is shown.
+pub const REDACTED: &str = "(redacted)";
+/// Repeats the whole object, Secrets included.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// What the API server sets and nobody decides.
+const SERVER_METADATA: [&str; 6] =
+    ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
+/// What a reconcile says of itself. It follows from what happens, and is no part of what is planned.
+const OWN_STATUS: [&str; 5] =
+    ["conditions", "ferroplane", "lastHandledReconcileAt", "claimConditionTypes", "connectionDetails"];
+
+/// A field that changes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FieldChange {
+    /// Such as `spec.ports[0].name`, or `metadata.labels["example.org/team"]`.
+    pub path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+/// An object without what the API server keeps for itself, and without what a reconcile says of itself.
+pub fn comparable(object: &Object) -> Object {
+    let mut object = object.clone();
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.retain(|field, _| !SERVER_METADATA.contains(&field.as_str()));
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove(LAST_APPLIED);
+        }
+        metadata.retain(|_, value| !is_empty(value));
+    }
+    if let Some(Value::Object(status)) = object.get_mut("status") {
+        status.retain(|field, _| !OWN_STATUS.contains(&field.as_str()));
+    }
+    if object.get("status").is_some_and(is_empty) {
+        object.remove("status");
+    }
+    object
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// The fields in which two versions of an object differ, in order of their paths. Of what is not there before, all.
+pub fn compare(before: Option<&Object>, after: Option<&Object>) -> Vec<FieldChange> {
+    let is_secret = [before, after].iter().flatten().any(|object| is_secret(object));
+    let side = |object: Option<&Object>| object.map(|object| Value::Object(comparable(object)));
+    let (before, after) = (side(before), side(after));
+    let mut changes = Vec::new();
+    walk(&mut String::new(), before.as_ref(), after.as_ref(), &mut changes);
+    if is_secret {
+        changes.iter_mut().for_each(redact);
+    }
+    changes
+}
+
+fn is_secret(object: &Object) -> bool {
+    meta::kind(object) == "Secret" && meta::api_version(object) == "v1"
+}
+
+/// What kind of Secret it is, and what it is called, may be known; of everything else only that it changes.
+fn redact(change: &mut FieldChange) {
+    let is_content = ["data", "stringData", "binaryData"].iter().any(|field| {
+        let rest = change.path.strip_prefix(field);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    });
+    if is_content {
+        for value in [&mut change.before, &mut change.after].into_iter().flatten() {
+            *value = REDACTED.into();
+        }
+    }
+}
+
+fn walk(path: &mut String, before: Option<&Value>, after: Option<&Value>, changes: &mut Vec<FieldChange>) {
+    match (before, after) {
+        (Some(before), Some(after)) if before == after => {}
+        (Some(Value::Object(before)), Some(Value::Object(after))) => {
+            walk_fields(path, before, after, changes);
+        }
+        // A new object is told field by field, so that single values of it can be hidden.
+        (None, Some(Value::Object(after))) if !after.is_empty() => {
+            walk_fields(path, &Object::new(), after, changes);
+        }
+        (Some(Value::Object(before)), None) if !before.is_empty() => {
+            walk_fields(path, before, &Object::new(), changes);
+        }
+        (Some(Value::Array(before)), Some(Value::Array(after))) => walk_items(path, before, after, changes),
+        (None, Some(Value::Array(after))) if !after.is_empty() => walk_items(path, &[], after, changes),
+        (Some(Value::Array(before)), None) if !before.is_empty() => walk_items(path, before, &[], changes),
+        (None, None) => {}
+        (before, after) => {
+            changes.push(FieldChange { path: path.clone(), before: before.cloned(), after: after.cloned() });
+        }
+    }
+}
+
+fn walk_items(path: &mut String, before: &[Value], after: &[Value], changes: &mut Vec<FieldChange>) {
+    for index in 0..before.len().max(after.len()) {
+        let length = path.len();
+        path.push_str(&format!("[{index}]"));
+        walk(path, before.get(index), after.get(index), changes);
+        path.truncate(length);
+    }
+}
+
+fn walk_fields(path: &mut String, before: &Object, after: &Object, changes: &mut Vec<FieldChange>) {
+    let added = after.keys().filter(|field| !before.contains_key(*field));
+    let mut fields: Vec<_> = before.keys().chain(added).collect();
+    fields.sort();
+    for field in fields {
+        let length = path.len();
+        push_field(path, field);
+        walk(path, before.get(field), after.get(field), changes);
+        path.truncate(length);
+    }
+}
+
+fn push_field(path: &mut String, field: &str) {
+    let is_plain = !field.is_empty()
+        && field.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_');
+    if !is_plain {
+        path.push_str(&format!("[{}]", Value::from(field)));
+        return;
+    }
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(field);
+}

@@ -1,0 +1,64 @@
+//! Puts composite resources together to which the same happens.
+
+use super::{Action, CompositePlan, FieldChange, ObjectName, Verdict};
+
+/// Composite resources to which the same happens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeGroup<'a> {
+    /// Stands for all of them.
+    pub example: &'a CompositePlan,
+    pub members: Vec<&'a ObjectName>,
+}
+
+/// What two composite resources must have in common to be told as one: the kind, what becomes of it, and what happens to which composed
+/// resource in which fields. Names differ, and so may values.
+#[derive(PartialEq)]
+struct Pattern<'a> {
+    kind: (&'a str, &'a str),
+    verdict: &'a Verdict,
+    changes: Vec<(Action, &'a str, &'a str, Vec<&'a str>)>,
+}
+
+impl<'a> Pattern<'a> {
+    fn of(plan: &'a CompositePlan) -> Self {
+        let path = |field: &'a FieldChange| field.path.as_str();
+        let changes = plan.changes.iter().map(|change| {
+            let fields = change.fields.iter().map(path).collect();
+            (change.action, change.object.kind.as_str(), change.resource.as_str(), fields)
+        });
+        Self {
+            kind: (&plan.composite.api_version, &plan.composite.kind),
+            verdict: &plan.verdict,
+            changes: changes.collect(),
+        }
+    }
+
+    /// Deletions and replacements come first, then what nobody can say, then what fails.
+    fn rank(&self) -> (u8, usize) {
+        let is_destructive = |action: Action| matches!(action, Action::Delete | Action::Replace);
+        let destroyed = self.changes.iter().filter(|(action, ..)| is_destructive(*action)).count();
+        let rank = match self.verdict {
+            Verdict::Changed if destroyed > 0 => 0,
+            Verdict::Refused { .. } => 1,
+            Verdict::Fails { .. } => 2,
+            Verdict::Changed => 3,
+            Verdict::Skipped { .. } => 4,
+            Verdict::Unchanged => 5,
+        };
+        (rank, usize::MAX - destroyed)
+    }
+}
+
+/// Group composite resources to which the same happens; what cannot be undone comes first.
+pub fn group_alike(plans: &[CompositePlan]) -> Vec<ChangeGroup<'_>> {
+    let mut groups: Vec<(Pattern<'_>, ChangeGroup<'_>)> = Vec::new();
+    for plan in plans {
+        let pattern = Pattern::of(plan);
+        match groups.iter_mut().find(|(known, _)| *known == pattern) {
+            Some((_, group)) => group.members.push(&plan.composite),
+            None => groups.push((pattern, ChangeGroup { example: plan, members: vec![&plan.composite] })),
+        }
+    }
+    groups.sort_by_cached_key(|(pattern, group)| (pattern.rank(), group.members[0].clone()));
+    groups.into_iter().map(|(_, group)| group).collect()
+}
