@@ -45,7 +45,7 @@ impl Server {
             Some(wish) => {
                 let allowed = wish.authorize(request.caller, &self.state.authorizer.policy());
                 Some(allowed.inspect_err(|refused| {
-                    request.notes.authorize(Decision::Denied(refused.message.clone()))
+                    request.notes.authorize(Decision::Denied(refused.message.clone()));
                 })?)
             }
             None => None,

@@ -191,15 +191,15 @@ fn leader_plans_for_those_who_may_post_and_shows_what_they_may_read() {
     assert_eq!(ask("nonsense").0, 401);
     let (stranger, author) = (ground.token_of("stranger"), ground.token_of("author"));
     assert_eq!(ask(&stranger).0, 403);
-    let post = json!({"verbs": ["post"], "nonResourceURLs": ["/ferroplane/plans"]});
-    ground.allow("stranger", &json!([post]));
+    let may_post = json!({"verbs": ["post"], "nonResourceURLs": ["/ferroplane/plans"]});
+    ground.allow("stranger", &json!([may_post]));
     // Who may plan and not write the file is refused by the API server, by name.
     let (code, said) = ask(&stranger);
     assert_eq!(code, 422);
     assert!(String::from_utf8(said).unwrap().contains("stranger"));
     let sites =
         json!({"apiGroups": ["test.io"], "resources": ["sites"], "verbs": ["get", "patch", "create"]});
-    ground.allow("author", &json!([post, sites]));
+    ground.allow("author", &json!([may_post, sites]));
     let everything = ground.everything();
     let versions = ground.versions(&everything);
     let (code, said) = ask(&author);

@@ -228,20 +228,7 @@ impl Packages {
             status::write(context, &cache.revisions, revision, Subresource::None).await?;
         }
         if let Some(revision) = &plan.create {
-            let created = context.cluster.create(cache.revisions.resource(), "", revision).await;
-            match created {
-                Ok(bytes) => {
-                    cache.revisions.insert_written(&bytes);
-                    cache.remember(meta::name(package), meta::name(revision));
-                }
-                // Somebody made it before we heard of it.
-                Err(error) if error.is_already_exists() => return Err(Next::Conflict),
-                Err(error) => {
-                    let reason = "InstallPackageRevision";
-                    self.recorder.failure(package, reason, chain(&error), cause_of(&error));
-                    return Err(Next::Retry);
-                }
-            }
+            self.create_revision(kind, package, revision).await?;
         }
         for name in &plan.delete {
             let path = ObjectPath { resource: cache.revisions.resource(), namespace: "", name };
@@ -251,6 +238,38 @@ impl Packages {
             }
         }
         Ok(())
+    }
+
+    /// Make a new revision, unless its package is gone. The error is what to do then, or if that fails.
+    async fn create_revision(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        revision: &Object,
+    ) -> Result<(), Next> {
+        let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
+        let failed = |error: &ferroplane_client::Error| {
+            self.recorder.failure(package, "InstallPackageRevision", chain(error), cause_of(error));
+            Next::Retry
+        };
+        // A package may have been deleted before our cache knows. The garbage collector deletes what we would make for it, which would
+        // make us look again at once, and again.
+        let path =
+            ObjectPath { resource: cache.packages.resource(), namespace: "", name: meta::name(package) };
+        let present = context.cluster.get_object(path).await.map_err(|error| failed(&error))?;
+        if present.is_none_or(|present| meta::uid(&present) != meta::uid(package)) {
+            return Err(Next::Rest);
+        }
+        match context.cluster.create(cache.revisions.resource(), "", revision).await {
+            Ok(bytes) => {
+                cache.revisions.insert_written(&bytes);
+                cache.remember(meta::name(package), meta::name(revision));
+                Ok(())
+            }
+            // Somebody made it before we heard of it.
+            Err(error) if error.is_already_exists() => Err(Next::Conflict),
+            Err(error) => Err(failed(&error)),
+        }
     }
 
     /// Write down how the package is doing.

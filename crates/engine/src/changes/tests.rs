@@ -4,12 +4,12 @@ use serde_json::json;
 
 use super::*;
 
-fn object(value: Value) -> Object {
+fn object(value: &Value) -> Object {
     value.as_object().cloned().unwrap()
 }
 
-fn config_map(resource: &str, name: &str, uid: &str, data: Value) -> Object {
-    object(json!({
+fn config_map(resource: &str, name: &str, uid: &str, data: &Value) -> Object {
+    object(&json!({
         "apiVersion": "v1", "kind": "ConfigMap", "data": data,
         "metadata": {
             "name": name, "namespace": "default", "uid": uid, "resourceVersion": "7", "managedFields": [{}],
@@ -24,7 +24,7 @@ fn paths(change: &Change) -> Vec<&str> {
 
 #[test]
 fn what_the_api_server_keeps_for_itself_is_no_change() {
-    let before = config_map("a", "a", "1", json!({"color": "red"}));
+    let before = config_map("a", "a", "1", &json!({"color": "red"}));
     let mut after = before.clone();
     after["metadata"]["resourceVersion"] = "8".into();
     after["metadata"]["generation"] = 2.into();
@@ -34,8 +34,8 @@ fn what_the_api_server_keeps_for_itself_is_no_change() {
 
 #[test]
 fn fields_are_told_by_their_paths() {
-    let before = config_map("a", "a", "1", json!({"color": "red", "list": [1, 2], "gone": "x"}));
-    let after = config_map("a", "a", "1", json!({"color": "blue", "list": [1, 3, 4], "odd.key": "y"}));
+    let before = config_map("a", "a", "1", &json!({"color": "red", "list": [1, 2], "gone": "x"}));
+    let after = config_map("a", "a", "1", &json!({"color": "blue", "list": [1, 3, 4], "odd.key": "y"}));
     let change = Change::between(Some(&before), Some(&after)).unwrap();
     assert_eq!(change.action, Action::Update);
     let expected = ["data.color", "data.gone", "data.list[1]", "data.list[2]", "data[\"odd.key\"]"];
@@ -49,7 +49,7 @@ fn fields_are_told_by_their_paths() {
 #[test]
 fn no_value_of_a_secret_is_told() {
     let secret = |value: &str| {
-        object(json!({
+        object(&json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "annotations": {
                 "kubectl.kubernetes.io/last-applied-configuration": value,
             }},
@@ -65,11 +65,11 @@ fn no_value_of_a_secret_is_told() {
 
 #[test]
 fn object_of_another_kind_under_the_same_name_is_a_replacement_and_comes_first() {
-    let old = config_map("settings", "old", "1", json!({}));
-    let mut new = config_map("settings", "new", "2", json!({"a": "b"}));
+    let old = config_map("settings", "old", "1", &json!({}));
+    let mut new = config_map("settings", "new", "2", &json!({"a": "b"}));
     new.insert("kind".to_owned(), "Service".into());
-    let other = config_map("added", "added", "3", json!({}));
-    let gone = config_map("gone", "gone", "4", json!({}));
+    let other = config_map("added", "added", "3", &json!({}));
+    let gone = config_map("gone", "gone", "4", &json!({}));
     let changes = arrange(vec![
         Change::between(None, Some(&other)).unwrap(),
         Change::between(None, Some(&new)).unwrap(),
@@ -94,11 +94,11 @@ fn plan(name: &str, verdict: Verdict, changes: Vec<Change>) -> CompositePlan {
 #[test]
 fn those_that_change_alike_are_told_together_and_deletions_first() {
     let update = |name: &str, color: &str| {
-        let before = config_map("settings", name, "1", json!({"color": "red"}));
-        let after = config_map("settings", name, "1", json!({"color": color}));
+        let before = config_map("settings", name, "1", &json!({"color": "red"}));
+        let after = config_map("settings", name, "1", &json!({"color": color}));
         vec![Change::between(Some(&before), Some(&after)).unwrap()]
     };
-    let deletion = Change::between(Some(&config_map("x", "x", "1", json!({}))), None).unwrap();
+    let deletion = Change::between(Some(&config_map("x", "x", "1", &json!({}))), None).unwrap();
     let plans = [
         plan("a", Verdict::Changed, update("a", "blue")),
         plan("b", Verdict::Unchanged, Vec::new()),
@@ -115,7 +115,7 @@ fn those_that_change_alike_are_told_together_and_deletions_first() {
 
 #[test]
 fn what_moved_is_named() {
-    let name = |name: &str| ObjectName::of(&config_map("x", name, "1", json!({})));
+    let name = |name: &str| ObjectName::of(&config_map("x", name, "1", &json!({})));
     let version = |object: &str, version: &str| ObjectVersion {
         object: name(object),
         resource_version: version.to_owned(),
@@ -133,7 +133,7 @@ fn what_moved_is_named() {
 fn only_an_added_field_without_default_leaves_objects_alone() {
     let definition = |properties: Value, required: Value| {
         object(
-            json!({"spec": {"defaultCompositionRef": {"name": "x"}, "versions": [{"name": "v1", "schema": {
+            &json!({"spec": {"defaultCompositionRef": {"name": "x"}, "versions": [{"name": "v1", "schema": {
                 "openAPIV3Schema": {"type": "object", "properties": properties, "required": required},
             }}]}}),
         )
@@ -145,7 +145,7 @@ fn only_an_added_field_without_default_leaves_objects_alone() {
         definition(json!({"color": text, "size": text}), json!([])),
         definition(json!({"color": described}), json!([])),
         object(
-            json!({"spec": {"versions": before["spec"]["versions"], "enforcedCompositionRef": {"name": "y"}}}),
+            &json!({"spec": {"versions": before["spec"]["versions"], "enforcedCompositionRef": {"name": "y"}}}),
         ),
     ] {
         assert_eq!(harmful_schema_change(&before, &harmless), None, "{harmless:?}");

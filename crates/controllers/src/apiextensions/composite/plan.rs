@@ -119,7 +119,9 @@ impl Planner {
             let progress = planning.settle(&proposals).await;
             match planning.world.moved().await {
                 Some(what) => moved = what.to_string(),
-                None if self.epoch() != epoch => moved = "a Composition, a Function or a grant".to_owned(),
+                None if self.epoch() != epoch => {
+                    "a Composition, a Function or a grant".clone_into(&mut moved);
+                }
                 None => return Ok(planning.report(&proposals, progress, caller).await),
             }
         }

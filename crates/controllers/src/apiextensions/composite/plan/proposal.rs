@@ -131,17 +131,14 @@ pub async fn apply_file(
     let last_applied = before.as_ref().map(|before| meta::annotation(before, LAST_APPLIED));
     let last_applied: Option<Object> =
         last_applied.filter(|text| !text.is_empty()).and_then(|text| serde_json::from_str(text).ok());
-    let bytes = match (&before, last_applied) {
-        (Some(_), Some(last_applied)) => {
-            let patch = at_version(three_way(&last_applied, object), version);
-            client.merge(path, Subresource::None, &Value::Object(patch)).await?
-        }
-        _ => {
-            let field_manager = before.as_ref().map_or(MANAGER, manager_of);
-            let options = ApplyOptions { field_manager, is_forced: true, is_strict: true };
-            let object = at_version(object.clone(), version);
-            client.apply_with(path, Subresource::None, options, &object).await?
-        }
+    let bytes = if let (Some(_), Some(last_applied)) = (&before, last_applied) {
+        let changes = at_version(three_way(&last_applied, object), version);
+        client.merge(path, Subresource::None, &Value::Object(changes)).await?
+    } else {
+        let field_manager = before.as_ref().map_or(MANAGER, manager_of);
+        let options = ApplyOptions { field_manager, is_forced: true, is_strict: true };
+        let object = at_version(object.clone(), version);
+        client.apply_with(path, Subresource::None, options, &object).await?
     };
     let after = serde_json::from_slice(&bytes).map_err(Error::invalid_answer)?;
     Ok((before, after))

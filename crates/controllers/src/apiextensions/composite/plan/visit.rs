@@ -133,7 +133,7 @@ impl Planning {
             controller.select_from(&visited.live, &self.sources.of(controller));
         known.identity = identity;
         let follows = result?;
-        known.revision = follows.selected.revision.clone();
+        known.revision.clone_from(&follows.selected.revision);
         if follows.revision.is_new {
             return Err(Problem::Early.into());
         }

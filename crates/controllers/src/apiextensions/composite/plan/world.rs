@@ -186,11 +186,11 @@ impl World {
         None
     }
 
-    /// The versions of everything that was read, and what identifies what was listed.
-    pub(super) fn basis(&self) -> (Vec<(ObjectName, String)>, String) {
+    /// The versions of everything that was read but what is left out, and what identifies what was listed.
+    pub(super) fn basis(&self, is_left_out: impl Fn(&Key) -> bool) -> (Vec<(ObjectName, String)>, String) {
         let state = self.state();
         let mut digest = Sha256::new();
-        let versions = state.read.iter().map(|(key, read)| {
+        let versions = state.read.iter().filter(|(key, _)| !is_left_out(key)).map(|(key, read)| {
             let (uid, version) = version(read.object.as_ref());
             digest.update(format!("{key:?} {uid} {version}\n"));
             (name_of(key, &read.resource), version)
@@ -206,7 +206,9 @@ impl World {
             })
             .collect();
         lists.sort();
-        lists.iter().for_each(|list| digest.update(list));
+        for list in &lists {
+            digest.update(list);
+        }
         (versions, ferroplane_wire::to_hex(&digest.finalize()))
     }
 
