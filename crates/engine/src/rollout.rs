@@ -1,6 +1,6 @@
 //! Decides how a new revision of a function reaches composite resources: who is moved, when, and when all go back.
 //!
-//! The status of a `FunctionRollout` is all that is remembered. [`decide`] takes it, and what was observed, to the next status; an
+//! The status of a `FunctionRollout` is all that is remembered. [`decide()`] takes it, and what was observed, to the next status; an
 //! [`Overlay`] reads from it which revision a composite resource calls.
 //!
 //! ```text
