@@ -1,7 +1,7 @@
 //! Composite resources on the embedded plane, all in this process: how fast they become ready, what they cost when nothing
 //! happens, and after a restart. Three `ConfigMap`s each, two steps, everything durable.
 
-mod plane;
+pub(crate) mod plane;
 pub(crate) mod recorded;
 mod served;
 

@@ -259,7 +259,8 @@ fn servers(runtime: &Runtime, containers: &ferroplane_sandbox::Runtime, image: &
         container: container(image, &["/bin/benches", ECHO]),
         limits: Limits { memory: 1 << 30, ..Limits::default() },
         grants: Grants::default(),
-        port: PORT,
+        port: Some(PORT),
+        forwards: Vec::new(),
         patience: Duration::from_secs(30),
         log: LineSink::nowhere(),
     };

@@ -10,7 +10,7 @@ use ferroplane_image::registry::{Options, Pull, Registry};
 use ferroplane_image::store::{Limits as StoreLimits, Store};
 use ferroplane_image::unpack::{Limits, Roots};
 use ferroplane_image::{Image, Platform, Reference};
-use ferroplane_testkit::Process;
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 use tokio::runtime::Runtime;
 
 use crate::measure::{Times, pretty, ratio};
@@ -28,7 +28,8 @@ pub(crate) fn run() {
     let directory = tempfile::tempdir().expect("there is room");
     let layout = directory.path().join("layout");
     let size = build(directory.path(), &layout);
-    let (_registry, address) = start_registry(directory.path());
+    let Some(registry) = DebianRegistry::start(&RegistrySetup::default()) else { return };
+    let address = &registry.address;
     let (from, name) = (format!("oci:{}:latest", text(&layout)), format!("{address}/image:latest"));
     execute(
         "skopeo",
@@ -54,24 +55,6 @@ pub(crate) fn run() {
         pretty(ours.p50()),
         ratio(ours.p50(), theirs.p50())
     );
-}
-
-/// A registry on the loopback, and its address. It ends when it is dropped.
-fn start_registry(directory: &Path) -> (Process, String) {
-    let file = directory.join("config.yml");
-    let configuration = format!(
-        "version: 0.1\nlog: {{level: info}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp:\n  addr: 127.0.0.1:0\n",
-        text(&directory.join("registry"))
-    );
-    std::fs::write(&file, configuration).expect("there is room");
-    let mut command = Command::new("docker-registry");
-    command.arg("serve").arg(&file).env("OTEL_TRACES_EXPORTER", "none");
-    let process = Process::spawn(command);
-    let lines = process.lines_until("it listens", |line| line.contains("listening on "));
-    let address = lines.last().and_then(|line| line.split("listening on ").nth(1)).expect("it says where");
-    let address =
-        address.chars().take_while(|letter| letter.is_ascii_digit() || ".:".contains(*letter)).collect();
-    (process, address)
 }
 
 /// The time that work takes in an empty directory, which is thrown away.

@@ -16,8 +16,11 @@ mod images;
 mod kinds;
 mod measure;
 mod objects;
+mod operations;
+mod packages;
 mod pipeline;
 mod process;
+mod rollout;
 mod schema_objects;
 mod schema_owners;
 mod schema_patches;
@@ -58,6 +61,9 @@ fn main() {
         ("composition-served", composition::run_served),
         ("recorder", composition::recorded::run),
         ("images", images::run),
+        ("operations", operations::run),
+        ("rollout", rollout::run),
+        ("packages", packages::run),
     ];
     measure::describe_machine();
     for (name, run) in benches {

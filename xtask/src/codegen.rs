@@ -1,11 +1,11 @@
 //! `cargo xtask codegen`: the Rust types and field tables of the `.proto` files, without `protoc`; the definitions of kinds;
-//! the list of the built-in functions; the plain manifests of `deploy/`.
+//! the list of the built-in functions; the plain manifests of `deploy/`; the reference of kinds.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{fs, iter};
 
-use crate::{catalogue, crds, deploy};
+use crate::{catalogue, crds, deploy, reference};
 use anyhow::{Context as _, Result, bail};
 use prost_types::field_descriptor_proto::{Label, Type};
 use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
@@ -29,6 +29,7 @@ pub(crate) fn run(root: &Path, check: bool) -> Result<()> {
     stale.extend(crds::write(&root.join("crates/api/crds"), check)?);
     stale.extend(catalogue::write(root, check)?);
     stale.extend(deploy::write(root, check)?);
+    stale.extend(reference::write_kinds(root, check)?);
     if check && !stale.is_empty() {
         bail!("generated files are stale: {}; run `cargo xtask codegen`", stale.join(", "));
     }

@@ -15,7 +15,9 @@ mod kinds;
 mod lint;
 mod oracle;
 mod peers;
+mod reference;
 mod shell;
+mod site;
 mod suite;
 mod test;
 mod tidy;
@@ -41,8 +43,8 @@ enum Chore {
     },
     /// Everything that has to hold before a change lands
     Ci,
-    /// Check what no compiler checks: which crate may depend on which, how files start, paths in documents,
-    /// generated code
+    /// Check what no compiler checks: which crate may depend on which, how files start, words, links and paths in
+    /// documents, generated files
     Tidy,
     /// Check spelling, unused dependencies, licences and sources of dependencies, and the documentation of the code
     Lint,
@@ -50,6 +52,10 @@ enum Chore {
     Checkers,
     /// Write the generated code
     Codegen,
+    /// Write docs/reference: kinds, commands and flags
+    Reference,
+    /// Build the documentation as a web site that works from disk (builds mdBook the first time, which takes minutes)
+    Site,
     /// Write the tables of Kubernetes' own kinds (takes minutes the first time)
     Kinds,
     /// Set up the programs that tests run against
@@ -120,6 +126,8 @@ fn main() -> Result<()> {
         Chore::Lint => lint::run(&root),
         Chore::Checkers => tools::ensure_all(),
         Chore::Codegen => codegen::run(&root, false),
+        Chore::Reference => reference::run(&root),
+        Chore::Site => site::run(&root),
         Chore::Kinds => kinds::run(&root),
         Chore::Peers { heavy } => peers::ensure(heavy),
         Chore::Compare(compare) => compare.run(&root),

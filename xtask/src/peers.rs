@@ -94,6 +94,7 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "oracles/crossplane-compositions", package: ".", version: None },
     ),
     Peer::new("clients-go", Recipe::Go { source: "clients/go", package: ".", version: None }).slow(),
+    Peer::new("provider-notes", Recipe::Go { source: "provider", package: ".", version: None }).slow(),
     Peer::new("otel-collector", Recipe::Go { source: "collector", package: ".", version: None }).slow(),
     Peer::new("clients-python", Recipe::Python { source: "clients/python" }),
     Peer::new("clients-typescript", Recipe::Node { source: "clients/typescript" }),

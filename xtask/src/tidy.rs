@@ -1,6 +1,10 @@
 //! `cargo xtask tidy`: guards what no compiler guards.
 
+mod conditions;
+pub(crate) mod links;
+pub(crate) mod markdown;
 mod paths;
+mod words;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -46,14 +50,16 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-schema",
         ],
     ),
-    ("ferroplane-engine", &["ferroplane-api", "ferroplane-golang", "ferroplane-wire"]),
+    ("ferroplane-engine", &["ferroplane-api", "ferroplane-golang", "ferroplane-template", "ferroplane-wire"]),
     ("ferroplane-explain", &["ferroplane-api", "ferroplane-engine"]),
     (
         "ferroplane-functions",
         &[
+            "ferroplane-api",
             "ferroplane-cel",
             "ferroplane-engine",
             "ferroplane-golang",
+            "ferroplane-schema",
             "ferroplane-template",
             "ferroplane-wire",
         ],
@@ -114,6 +120,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "ferroplane-api",
             "ferroplane-apiserver",
+            "ferroplane-certificates",
             "ferroplane-client",
             "ferroplane-controllers",
             "ferroplane-engine",
@@ -218,6 +225,9 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     }
     check_examples(root, &mut complaints)?;
     paths::check(root, &mut complaints)?;
+    links::check(root, &mut complaints)?;
+    conditions::check(root, &mut complaints)?;
+    words::check(root, &mut complaints)?;
     codegen::run(root, true)?;
     if complaints.is_empty() {
         return Ok(());

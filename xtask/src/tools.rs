@@ -26,6 +26,10 @@ pub(crate) const MACHETE: Checker =
 /// Judges the licences, sources and versions of dependencies.
 pub(crate) const DENY: Checker = Checker { name: "cargo-deny", version: "0.20.2", source: Source::Crate };
 
+/// Makes a web site of Markdown. No checker: only `cargo xtask site` needs it, so `ensure_all` leaves it out.
+pub(crate) const MDBOOK: Checker =
+    Checker { name: "mdbook", version: "0.5.4", source: Source::CrateWith { features: "search" } };
+
 /// A program, and where to get it.
 #[derive(Debug)]
 pub(crate) struct Checker {
@@ -38,6 +42,8 @@ pub(crate) struct Checker {
 enum Source {
     /// A package of crates.io, which is built.
     Crate,
+    /// The same, with these features instead of the default ones.
+    CrateWith { features: &'static str },
     /// A ready-made executable of `PyPI`. The requirements pin it by its checksums.
     Wheel { requirements: &'static str },
 }
@@ -72,15 +78,18 @@ impl Checker {
     fn install(&self, target: &Path) -> Result<()> {
         fs::create_dir_all(target).with_context(|| format!("cannot create {}", target.display()))?;
         match self.source {
-            Source::Crate => self.install_crate(target),
+            Source::Crate => self.install_crate(target, &[]),
+            Source::CrateWith { features } => {
+                self.install_crate(target, &["--no-default-features", "--features", features])
+            }
             Source::Wheel { requirements } => install_wheel(target, requirements),
         }
     }
 
-    fn install_crate(&self, target: &Path) -> Result<()> {
+    fn install_crate(&self, target: &Path, selection: &[&str]) -> Result<()> {
         let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
         cargo.args(["install", "--quiet", "--locked", "--version", self.version, self.name]);
-        cargo.arg("--root").arg(target);
+        cargo.args(selection).arg("--root").arg(target);
         // Each runs for seconds. Optimising it would take minutes, even if whoever runs us has asked for it.
         cargo.env_remove("CARGO_PROFILE_DEV_OPT_LEVEL");
         cargo

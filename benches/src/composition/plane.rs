@@ -10,6 +10,7 @@ use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings as ServerSettings};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{COMPOSER, CONTROLLERS, Controllers, Settings, install, reserved_groups};
+use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
 use ferroplane_testkit::plane::{ApiServer, master, send as send_as, settings};
@@ -24,7 +25,7 @@ const SITES: &str = "/apis/bench.ferroplane.io/v1/namespaces/default/sites";
 
 /// What steps call.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+pub(crate) struct Functions {
     pub(super) patch_and_transform: String,
     pub(super) auto_ready: String,
     /// A template composes the same in place of patches.
@@ -36,7 +37,7 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    pub(super) fn built_in() -> Self {
+    pub(crate) fn built_in() -> Self {
         Self {
             patch_and_transform: "function-patch-and-transform".to_owned(),
             auto_ready: "function-auto-ready".to_owned(),
@@ -91,9 +92,9 @@ fn patches() -> Value {
 
 /// Someone who makes composite resources.
 #[derive(Clone)]
-pub(super) struct User(kube::Client);
+pub(crate) struct User(kube::Client);
 
-pub(super) struct Plane {
+pub(crate) struct Plane {
     client: kube::Client,
     server: Server,
     controllers: Controllers,
@@ -125,6 +126,24 @@ impl Plane {
     }
 
     pub(super) async fn start_with(directory: &Path, functions: &Functions, recorder: Recorder) -> Self {
+        Self::open(directory, functions, recorder, &[]).await
+    }
+
+    /// One that can call these, too.
+    pub(crate) async fn start_calling(
+        directory: &Path,
+        functions: &Functions,
+        more: &[(String, Implementation)],
+    ) -> Self {
+        Self::open(directory, functions, Recorder::off(), more).await
+    }
+
+    async fn open(
+        directory: &Path,
+        functions: &Functions,
+        recorder: Recorder,
+        more: &[(String, Implementation)],
+    ) -> Self {
         let store = Store::open(directory, Options::default()).expect("nobody else has it");
         let serving = ServerSettings { reserved_groups: reserved_groups(), ..ServerSettings::default() };
         let server = Server::start(store, serving).await.expect("it starts");
@@ -135,12 +154,12 @@ impl Plane {
         let (client, composer) = (user(CONTROLLERS), Some(ApiClient::new(user(COMPOSER))));
         install(&ApiClient::new(client.clone())).await.expect("kinds are installed");
         let calls = functions.calls.clone();
-        let settings = Settings { calls, recorder, writes_roles: true, composer, ..settings(&[]) };
+        let settings = Settings { calls, recorder, writes_roles: true, composer, ..settings(more) };
         let controllers = Controllers::start(client, settings).await.expect("they start");
         Self { client: api.client(&master("user")), server, controllers, ready: Arc::default() }
     }
 
-    pub(super) async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.controllers.stop().await;
         self.server.stop();
         let store = self.server.store().clone();
@@ -208,7 +227,7 @@ impl Plane {
         });
     }
 
-    pub(super) fn user(&self) -> User {
+    pub(crate) fn user(&self) -> User {
         User(self.client.clone())
     }
 
@@ -230,9 +249,15 @@ impl Plane {
             .unwrap_or_default()
     }
 
-    async fn post(&self, path: &str, object: &Value) {
-        let (code, answer) = self.send(Method::POST, path, object).await;
-        assert_eq!(code, 201, "{answer}");
+    pub(crate) async fn post(&self, path: &str, object: &Value) {
+        self.user().post(path, object).await;
+    }
+
+    /// Wait until an object is as it should be.
+    pub(crate) async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) {
+        while !is_so(&self.send(Method::GET, path, &Value::Null).await.1) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
@@ -241,6 +266,15 @@ impl Plane {
 }
 
 impl User {
+    pub(crate) async fn post(&self, path: &str, object: &Value) {
+        let (code, answer) = self.send(Method::POST, path, object).await;
+        assert_eq!(code, 201, "{answer}");
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        send(&self.0, method, path, body).await
+    }
+
     pub(super) async fn make(&self, site: &Value) {
         assert_eq!(send(&self.0, Method::POST, SITES, site).await.0, 201);
     }

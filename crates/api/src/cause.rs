@@ -84,7 +84,7 @@ causes! {
     RequirementUnavailable: "A resource or schema that a step requires cannot be read.",
     CredentialUnavailable: "A Secret with credentials for a step cannot be read.",
     StepInputUnavailable: "The object that a step takes its input from cannot be read.",
-    AccessNotGranted: "A step reads an object outside of the namespace of the composite resource, or its image asks for network access or to run without a container, and no AccessGrant allows that.",
+    AccessNotGranted: "A step reads an object outside of the namespace of the composite resource, its image asks for network access or to run without a container, or an action reaches an object outside of the namespace of its ActionSet, and no AccessGrant allows that.",
 
     // What is composed.
     CompositeResourceInvalid: "The composite resource cannot be composed as it is.",
@@ -133,14 +133,28 @@ causes! {
     DesiredResourceNotApplied: "The API server refused what an Operation applies.",
     OperationAttemptsExhausted: "An Operation failed as often as its retry limit allows.",
     OperationTimeout: "An attempt of an Operation, or all of them together, took too long.",
+    OperationPanicked: "An attempt of an Operation ended with a panic of a function that is built in, or of the control plane.",
     OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed.",
     OperationNotCreated: "An Operation cannot be created from its template.",
     ScheduleInvalid: "The schedule of a CronOperation is no crontab, or never comes.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
     WatchLoop: "An Operation of a WatchOperation changes what triggered it.",
 
+    // Blueprints and ActionSets.
+    BlueprintNotFound: "The Blueprint that an action names does not exist, or does not have the action.",
+    BlueprintInvalid: "The Blueprint of an action cannot be run as it is written.",
+    ActionInvalid: "An action of an ActionSet does not supply what its Blueprint asks for.",
+    ActionInputUnavailable: "An object, Secret, ConfigMap or Profile that an action names cannot be read.",
+    ActionCancelled: "The ActionSet was cancelled or deleted while an action ran.",
+    PhaseNeedsUnmet: "A phase runs commands in pods or images, and this control plane has no pods.",
+    PhaseTemplateFailed: "A template of a phase or of an output artifact cannot be rendered.",
+    PhaseArgumentsInvalid: "The arguments of a phase are not those that its function takes.",
+    PhaseTimeout: "What a phase waits for did not happen in time.",
+    PhaseInterrupted: "A phase was interrupted, and what it did cannot be found out.",
+    PhaseFailed: "The function of a phase failed.",
+
     // Packages, operations, managed resource definitions.
-    KindNotSupported: "Nothing acts on objects of the kind in this release.",
+    KindNotSupported: "Nothing acts on objects of the kind on this control plane.",
     PackageUnavailable: "The image of a package cannot be fetched.",
     PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
     PackageInvalid: "What is in a package cannot be installed.",

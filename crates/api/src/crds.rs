@@ -55,6 +55,9 @@ pub const ALL: &[Crd] = &[
         "Usage",
         include_str!("../crds/apiextensions.crossplane.io_usages.yaml"),
     ),
+    crd("cr.kanister.io", "ActionSet", include_str!("../crds/cr.kanister.io_actionsets.yaml")),
+    crd("cr.kanister.io", "Blueprint", include_str!("../crds/cr.kanister.io_blueprints.yaml")),
+    crd("cr.kanister.io", "Profile", include_str!("../crds/cr.kanister.io_profiles.yaml")),
     crd("ferroplane.io", "AccessGrant", include_str!("../crds/ferroplane.io_accessgrants.yaml")),
     crd("ops.crossplane.io", "CronOperation", include_str!("../crds/ops.crossplane.io_cronoperations.yaml")),
     crd("ops.crossplane.io", "Operation", include_str!("../crds/ops.crossplane.io_operations.yaml")),
@@ -94,6 +97,11 @@ pub const ALL: &[Crd] = &[
         include_str!("../crds/protection.crossplane.io_clusterusages.yaml"),
     ),
     crd("protection.crossplane.io", "Usage", include_str!("../crds/protection.crossplane.io_usages.yaml")),
+    crd(
+        "rollout.ferroplane.io",
+        "FunctionIntercept",
+        include_str!("../crds/rollout.ferroplane.io_functionintercepts.yaml"),
+    ),
     crd(
         "rollout.ferroplane.io",
         "FunctionRollout",

@@ -3,11 +3,13 @@
 //! What doc comments say is what `kubectl explain` says. A field that may be left out is an [`Option`], or has a serde
 //! default; what else an API server has to know is said with [`marks`].
 
+mod blueprints;
 mod common;
 mod compositions;
 mod definitions;
 mod functions;
 mod grants;
+mod intercepts;
 mod kind;
 pub(crate) mod marks;
 mod rollouts;
@@ -32,6 +34,10 @@ pub fn definitions() -> Vec<(String, Value)> {
         functions::revision(),
         grants::access_grant(),
         rollouts::function_rollout(),
+        intercepts::function_intercept(),
+        blueprints::action_set(),
+        blueprints::blueprint(),
+        blueprints::profile(),
     ];
     let file = |kind: Kind| (format!("{}_{}.yaml", kind.group, kind.plural()), kind.definition());
     kinds.into_iter().map(file).collect()

@@ -1,13 +1,15 @@
-//! `AccessGrant`: what an administrator lets composite resources do outside of their namespace.
+//! `AccessGrant`: what an administrator lets composite resources and actions of Blueprints do outside of their namespace.
 //!
 //! It has no field that nothing enforces: whoever reads a grant may believe every word of it.
 
 use serde::{Deserialize, Serialize};
 
+use crate::InterceptMode;
+
 /// In a list of a grant: whatever it is called.
 pub const ANY: &str = "*";
 
-/// What composite resources are allowed to do outside of their namespace, and which ones.
+/// What composite resources and actions of Blueprints are allowed to do outside of their namespace, and which ones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -17,12 +19,18 @@ pub struct AccessGrantSpec {
     /// What functions are given to read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadGrant>,
+    /// What actions of Blueprints may change. They may read it, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write: Vec<ReadGrant>,
     /// What images may do that are run for steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run: Vec<RunGrant>,
     /// Which servers on this machine and on its links webhooks may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub call: Vec<CallGrant>,
+    /// Which processes of developers may be called in place of functions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub intercept: Vec<InterceptGrant>,
 }
 
 /// Who is allowed something.
@@ -30,12 +38,12 @@ pub struct AccessGrantSpec {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GrantSubjects {
-    /// Composite resources in these namespaces. `*` means all namespaces.
+    /// Composite resources and ActionSets in these namespaces. `*` means all namespaces.
     pub namespaces: Vec<String>,
-    /// Only composite resources of these kinds. Without it, those of all kinds.
+    /// Only composite resources of these kinds; for actions, ActionSet in cr.kanister.io. Without it, all kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<GrantedKind>,
-    /// Only for steps that call these functions, by the names of the Functions. Without it, for all steps.
+    /// Only for steps and phases that call these functions, by the names of the functions. Without it, for all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
 }
@@ -51,7 +59,7 @@ pub struct GrantedKind {
     pub kind: String,
 }
 
-/// Objects that functions are given to read.
+/// Objects that functions are given to read, or have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -86,6 +94,17 @@ pub enum Privilege {
     Network,
     /// Run without a container, as an ordinary process with another root directory.
     Chroot,
+}
+
+/// Processes of developers that may be called in place of functions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct InterceptGrant {
+    /// The hosts on which they run, as those who intercept name them.
+    pub hosts: Vec<String>,
+    /// What may become of their answers.
+    pub modes: Vec<InterceptMode>,
 }
 
 /// Servers that webhooks may call though they are on this machine or on its links.

@@ -46,6 +46,12 @@ pub const PROTECTION: &str = "protection.crossplane.io";
 pub const FERROPLANE: &str = "ferroplane.io";
 /// The API group of rollouts.
 pub const ROLLOUT: &str = "rollout.ferroplane.io";
+/// The group of Blueprints and ActionSets.
+pub const KANISTER: &str = "cr.kanister.io";
+/// Keeps an ActionSet until the phase that runs at the end has run.
+pub const ACTION_SET_FINALIZER: &str = "actionset.ferroplane.io/defer-phase";
+/// On ActionSets: `true` ends it as if a phase had failed. The phase that runs at the end runs.
+pub const CANCEL: &str = "ferroplane.io/cancel";
 /// The group of operations.
 pub const OPS: &str = "ops.crossplane.io";
 /// On objects that are used: `true` has their deletion looked at.
@@ -70,6 +76,8 @@ pub const NATIVE: &str = "ferroplane.io/native";
 pub const WASM_GRANTS: &str = "ferroplane.io/wasm-grants";
 /// On Functions: how long their server may go on without being called, where the control plane runs it.
 pub const IDLE_TIMEOUT: &str = "ferroplane.io/idle-timeout";
+/// On Providers: the network that their program has, where the control plane runs it (`Isolated` or `Runner`).
+pub const NETWORK: &str = "ferroplane.io/network";
 /// On revisions of packages: the digest of the image that they were made of, with its algorithm.
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
 /// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.

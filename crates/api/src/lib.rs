@@ -1,5 +1,7 @@
 //! The kinds we read and write, as data: types, conditions, labels, names. Performs no I/O and knows no client.
 
+mod action_set;
+mod blueprint;
 mod cause;
 mod composition;
 mod condition;
@@ -7,7 +9,9 @@ mod definition;
 mod external;
 mod function;
 mod grant;
+mod intercept;
 mod package;
+mod profile;
 mod rollout;
 mod unsupported;
 mod usage;
@@ -20,6 +24,11 @@ pub mod keys;
 pub mod meta;
 pub mod names;
 
+pub use action_set::{
+    ActionProgress, ActionSetError, ActionSetSpec, ActionSetStatus, ActionSpec, ActionState, ActionStatus,
+    ExecutionMode, PhaseCallee, PhaseError, PhaseProgress, PhaseState, PhaseStatus, PhaseWarning, Workload,
+};
+pub use blueprint::{Artifact, Blueprint, BlueprintAction, BlueprintPhase, KanisterReference};
 pub use cause::{Cause, FailurePoint, UnknownCause};
 pub use composition::{
     Composition, CompositionSpec, Credential, CredentialSource, FunctionRef, FunctionRevisionRef,
@@ -37,17 +46,26 @@ pub use external::{
 };
 pub use function::Function;
 pub use grant::{
-    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, Privilege, ReadGrant, RunGrant,
+    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, InterceptGrant, Privilege, ReadGrant,
+    RunGrant,
+};
+pub use intercept::{
+    FunctionInterceptSpec, FunctionInterceptStatus, InterceptComparison, InterceptMode, InterceptTls,
+    InterceptedComposites,
 };
 pub use package::{
     CosignAuthority, CosignKey, CosignVerification, Dependency, ImageConfig, ImageMatch, ImageRewrite,
     ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec, RegistryAuthentication,
     RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
 };
+pub use profile::{
+    CredentialType, KeyPair, KopiaServerSecret, LocationType, Profile, ProfileCredential, ProfileLocation,
+    SecretKey,
+};
 pub use rollout::{
-    FunctionRolloutSpec, FunctionRolloutStatus, PROMOTE_ANNOTATION, RolloutCohort, RolloutCounts,
-    RolloutDifference, RolloutFailurePolicy, RolloutFirst, RolloutFunction, RolloutRecord, RolloutState,
-    UNDO_ANNOTATION,
+    FunctionRolloutSpec, FunctionRolloutStatus, PROMOTE_ANNOTATION, RevisionCalls, RolloutCalls,
+    RolloutCohort, RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutFirst, RolloutFunction,
+    RolloutGates, RolloutRecord, RolloutState, RolloutTarget, UNDO_ANNOTATION,
 };
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};

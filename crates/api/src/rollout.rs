@@ -16,9 +16,14 @@ pub const UNDO_ANNOTATION: &str = "rollout.ferroplane.io/undo";
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionRolloutSpec {
-    /// The Function. It needs an activeRevisionLimit of 2 or more.
+    /// The Function whose revisions are rolled out. It needs an activeRevisionLimit of 2 or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
-    pub function_ref: RolloutFunction,
+    pub function_ref: Option<RolloutFunction>,
+    /// The Composition whose revisions are rolled out, in place of a Function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
+    pub composition_ref: Option<RolloutFunction>,
     /// How many composite resources call the new revision after each wave: a number such as 1, or a percentage such as 10%. The last wave is 100%.
     #[serde(default = "default_waves")]
     pub waves: Vec<String>,
@@ -46,12 +51,76 @@ pub struct FunctionRolloutSpec {
     /// Tries the new revision for all composite resources before the first of them is moved, without applying what it answers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preview: bool,
+    /// From when on the new revision is too slow, too large or fails too often.
+    #[serde(default)]
+    pub gates: RolloutGates,
     /// Moves no further composite resources while it is true. Failures are still acted on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
 
-/// A Function.
+/// From when on a new revision is too slow, too large or fails too often, compared with the old one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutGates {
+    /// So many calls of each revision are waited for before their errors and times are compared.
+    pub min_calls: i64,
+    /// So many percent of the calls of the new revision may fail beyond those that fail with the old one. With 100, all may.
+    pub max_error_percent: i64,
+    /// So many times as long as with the old revision may the slowest calls take (the 99th percentile), and single trials. With 0, any time.
+    pub max_latency_factor: i64,
+    /// Calls and trials that take no longer than this are not slow.
+    pub slow_milliseconds: i64,
+    /// So many times as large as with the old revision may be what is composed. With 0, any size.
+    pub max_size_factor: i64,
+}
+
+impl Default for RolloutGates {
+    fn default() -> Self {
+        Self {
+            min_calls: 20,
+            max_error_percent: 5,
+            max_latency_factor: 5,
+            slow_milliseconds: 100,
+            max_size_factor: 2,
+        }
+    }
+}
+
+/// What a rollout is for, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RolloutTarget<'a> {
+    Function(&'a str),
+    Composition(&'a str),
+}
+
+impl<'a> RolloutTarget<'a> {
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Function(_) => "Function",
+            Self::Composition(_) => "Composition",
+        }
+    }
+
+    pub fn name(self) -> &'a str {
+        match self {
+            Self::Function(name) | Self::Composition(name) => name,
+        }
+    }
+}
+
+impl FunctionRolloutSpec {
+    /// What it is for. The API server sees to it that there is one.
+    pub fn target(&self) -> RolloutTarget<'_> {
+        match (&self.composition_ref, &self.function_ref) {
+            (Some(composition), _) => RolloutTarget::Composition(&composition.name),
+            (None, function) => RolloutTarget::Function(function.as_ref().map_or("", |it| it.name.as_str())),
+        }
+    }
+}
+
+/// A Function, or a Composition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub struct RolloutFunction {
@@ -85,6 +154,10 @@ pub enum RolloutFailurePolicy {
 pub enum RolloutDifference {
     /// It does the same.
     Equal,
+    /// What it composes is much larger.
+    Larger,
+    /// It takes much longer.
+    Slower,
     /// It composes the same resources with other content, or reports another status.
     Changed,
     /// It composes further resources.
@@ -162,6 +235,12 @@ pub struct FunctionRolloutStatus {
     /// Some of the differences, for people. At most 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
+    /// The reconciles in which these differences were found, in the same order: what to tell `ferroplane replay show`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recordings: Vec<String>,
+    /// Calls of the stable revision and of the candidate since the candidate is known, or since the control plane was started.
+    #[serde(skip_serializing_if = "is_default")]
+    pub calls: RolloutCalls,
     /// How earlier rollouts ended, newest first. At most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<RolloutRecord>,
@@ -197,6 +276,30 @@ pub struct RolloutCounts {
     pub manual: i64,
 }
 
+/// Calls of both revisions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct RolloutCalls {
+    /// Of the stable revision.
+    pub stable: RevisionCalls,
+    /// Of the candidate.
+    pub candidate: RevisionCalls,
+}
+
+/// Calls of a revision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct RevisionCalls {
+    /// How many there were.
+    pub total: i64,
+    /// How many of them failed, or had a fatal result.
+    pub errors: i64,
+    /// How long 99 of 100 took at most, in milliseconds.
+    pub p99_milliseconds: i64,
+}
+
 /// How a rollout ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
@@ -211,6 +314,9 @@ pub struct RolloutRecord {
     /// Why, for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
+    /// The reconcile that shows the reason: what to tell `ferroplane replay show`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub recording: String,
     /// When it began.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub started_at: String,
@@ -219,10 +325,25 @@ pub struct RolloutRecord {
 }
 
 impl RolloutDifference {
+    /// All of them, the gravest last.
+    pub const ALL: [Self; 9] = [
+        Self::Equal,
+        Self::Larger,
+        Self::Slower,
+        Self::Changed,
+        Self::Added,
+        Self::Renamed,
+        Self::Deleted,
+        Self::NotDeterministic,
+        Self::Fails,
+    ];
+
     /// As it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Equal => "Equal",
+            Self::Larger => "Larger",
+            Self::Slower => "Slower",
             Self::Changed => "Changed",
             Self::Added => "Added",
             Self::Renamed => "Renamed",

@@ -1,4 +1,4 @@
-//! Kinds that are served, so that manifests of them are accepted, and that nothing acts on in this release.
+//! Kinds that are served, so that manifests of them are accepted, and that nothing acts on unless a flag says so.
 //!
 //! One list for everybody who has to say so: conditions, events and `ferroplane why`.
 
@@ -42,84 +42,88 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
         "v1",
         ["Provider", "providers"],
         PACKAGE,
-        "nothing acts on it: this release does not install providers; apply the provider's CRDs, and run the provider yourself",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does); or apply the provider's \
+         CRDs, and run the provider yourself",
     ),
     of(
         keys::PKG,
         "v1",
         ["ProviderRevision", "providerrevisions"],
         REVISION,
-        "nothing acts on it: this release does not install providers",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does)",
     ),
     of(
         keys::PKG,
         "v1",
         ["Configuration", "configurations"],
         PACKAGE,
-        "nothing acts on it: this release does not install packages; apply the XRDs and Compositions in the package yourself",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does); or apply the XRDs and \
+         Compositions in the package yourself",
     ),
     of(
         keys::PKG,
         "v1",
         ["ConfigurationRevision", "configurationrevisions"],
         REVISION,
-        "nothing acts on it: this release does not install packages",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does)",
     ),
     of(
         keys::PKG,
         "v1beta1",
         ["DeploymentRuntimeConfig", "deploymentruntimeconfigs"],
         &[],
-        "has no effect: this release runs no pods for packages",
+        "has no effect: this control plane runs no pods for packages (`ferroplane start --enable-packages` does)",
     ),
     of(
         keys::PKG,
         "v1beta1",
         ["ImageConfig", "imageconfigs"],
         &[],
-        "has no effect: this release pulls no images of packages",
+        "has no effect: this control plane does not install packages (`ferroplane start --enable-packages` does)",
     ),
     of(
         keys::PKG,
         "v1beta1",
         ["Lock", "locks"],
         &["Resolved"],
-        "has no effect: this release does not install packages",
+        "has no effect: this control plane does not install packages (`ferroplane start --enable-packages` does)",
     ),
     of(
         keys::APIEXTENSIONS,
         "v1alpha1",
         ["ManagedResourceDefinition", "managedresourcedefinitions"],
         &["Established"],
-        "nothing acts on it: this release makes no CRDs of managed resource definitions; apply the CRD yourself",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does); or apply the CRD \
+         yourself",
     ),
     of(
         keys::APIEXTENSIONS,
         "v1alpha1",
         ["ManagedResourceActivationPolicy", "managedresourceactivationpolicies"],
         &["Healthy"],
-        "nothing acts on it: this release activates no managed resource definitions; apply their CRDs yourself",
+        "nothing acts on it: this control plane does not install packages (`ferroplane start --enable-packages` does); or apply the CRDs \
+         yourself",
     ),
     of(
         keys::OPS,
         "v1alpha1",
         ["Operation", "operations"],
         OPERATION,
-        "nothing acts on it: this release does not run operations",
+        "nothing acts on it: this control plane does not run operations (`ferroplane start --enable-operations` does)",
     ),
     of(
         keys::OPS,
         "v1alpha1",
         ["CronOperation", "cronoperations"],
         OPERATION,
-        "nothing acts on it: this release does not run operations",
+        "nothing acts on it: this control plane does not run operations (`ferroplane start --enable-operations` does)",
     ),
     of(
         keys::OPS,
         "v1alpha1",
         ["WatchOperation", "watchoperations"],
         OPERATION,
-        "nothing acts on it: this release does not run operations",
+        "nothing acts on it: this control plane does not run operations (`ferroplane start --enable-operations` does)",
     ),
 ];
 

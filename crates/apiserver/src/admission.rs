@@ -20,7 +20,9 @@ use crate::builtin::{
 };
 use crate::store::{Entry, Operation, Store};
 use crate::verbs::{ObjectLocation, metadata_text};
-use crate::webhooks::{AdmissionRequest, GroupVersionKind, Operation as Act, Remarks, Webhooks};
+use crate::webhooks::{
+    AdmissionRequest, GroupVersionKind, Operation as Act, Remarks, RequestTarget, Webhooks,
+};
 
 /// Looks at a write with the rest of the world in view.
 #[derive(Debug)]
@@ -53,10 +55,11 @@ impl Admission<'_> {
             custom_resource_definitions::check_create(self.store, location, name)?;
             namespace_lifecycle::check_create(self.store, location, name)?;
         }
-        let Some(webhooks) = self.webhooks() else { return Ok(proposal) };
+        let act = if live.is_some() { Act::Update } else { Act::Create };
+        let concerned = self.webhooks.filter(|webhooks| webhooks.may_mutate(&target(location, act)));
+        let Some(webhooks) = concerned else { return Ok(proposal) };
         let owners = managed_fields_of(&proposal).cloned();
         let name = metadata_text(&proposal.object, "name").to_owned();
-        let act = if live.is_some() { Act::Update } else { Act::Create };
         let object = Value::Object(std::mem::take(&mut proposal.object));
         let mut request = self.request(location, act, &name, object, live);
         let mut remarks = Remarks::default();
@@ -95,9 +98,10 @@ impl Admission<'_> {
         if let Some(identity) = self.identity {
             role_escalation::check(self.authorizer, identity, location, &written.object, live)?;
         }
-        let Some(webhooks) = self.webhooks() else { return Ok(()) };
-        let name = metadata_text(&written.object, "name").to_owned();
         let act = if live.is_some() { Act::Update } else { Act::Create };
+        let concerned = self.webhooks.filter(|webhooks| webhooks.may_refuse(&target(location, act)));
+        let Some(webhooks) = concerned else { return Ok(()) };
+        let name = metadata_text(&written.object, "name").to_owned();
         let request = self.request(location, act, &name, Value::Object(written.object.clone()), live);
         let mut remarks = Remarks::default();
         let outcome = Box::pin(webhooks.validate(&request, self.store, &mut remarks)).await;
@@ -113,7 +117,10 @@ impl Admission<'_> {
         entry: &Entry,
     ) -> Result<Vec<String>, Status> {
         namespace_lifecycle::check_delete(location)?;
-        let Some(webhooks) = self.webhooks() else { return Ok(Vec::new()) };
+        let target = target(location, Act::Delete);
+        let is_concerned =
+            |webhooks: &&Webhooks| webhooks.may_mutate(&target) || webhooks.may_refuse(&target);
+        let Some(webhooks) = self.webhooks.filter(is_concerned) else { return Ok(Vec::new()) };
         let live = location.view.convert(entry.bytes(), self.store).await?.into_value();
         let mut request = self.request(location, Act::Delete, &location.name, Value::Null, Some(&live));
         let mut remarks = Remarks::default();
@@ -127,10 +134,6 @@ impl Admission<'_> {
         Ok(warnings)
     }
 
-    fn webhooks(&self) -> Option<&Webhooks> {
-        self.webhooks.filter(|webhooks| !webhooks.is_empty())
-    }
-
     fn request<'q>(
         &'q self,
         location: &'q ObjectLocation,
@@ -139,15 +142,15 @@ impl Admission<'_> {
         object: Value,
         live: Option<&Value>,
     ) -> AdmissionRequest<'q> {
-        let resource = &location.view.resource;
+        let RequestTarget { operation, resource, version, subresource } = target(location, operation);
         let is_namespace = *resource.collection == *NAMESPACES;
         let is_scale = location.part == Part::Scale;
         let scale = GroupVersionKind { group: "autoscaling", version: "v1", name: "Scale" };
         AdmissionRequest {
             operation,
             resource,
-            version: &location.view.version().name,
-            subresource: location.part.subresource(),
+            version,
+            subresource,
             part: is_scale.then_some(scale),
             namespace: if is_namespace { name } else { &location.namespace },
             name,
@@ -169,6 +172,16 @@ impl Admission<'_> {
             return None;
         }
         namespace_lifecycle::unchanged(self.store, &location.namespace)
+    }
+}
+
+/// What a request is about that does something at a location.
+fn target(location: &ObjectLocation, operation: Act) -> RequestTarget<'_> {
+    RequestTarget {
+        operation,
+        resource: &location.view.resource,
+        version: &location.view.version().name,
+        subresource: location.part.subresource(),
     }
 }
 

@@ -21,9 +21,8 @@ use std::time::Duration;
 use ferroplane_schema::status::Status;
 
 pub(crate) use body_memory::{BodyMemory, BodyReservation};
+pub(crate) use fair_queue::FairQueue;
 pub use fair_queue::Permit;
-
-use fair_queue::FairQueue;
 
 /// What a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

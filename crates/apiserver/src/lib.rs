@@ -26,5 +26,5 @@ mod verbs;
 mod webhooks;
 
 pub use response::Body;
-pub use server::{InProcessEndpoint, PageRequest, PageStream, Server, Settings};
+pub use server::{EndpointPath, EndpointRequest, InProcessEndpoint, PageStream, Server, Settings};
 pub use webhooks::InProcessWebhook;

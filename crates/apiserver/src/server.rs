@@ -15,21 +15,19 @@ mod turns;
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
 use ferroplane_metrics::Exposition;
 use ferroplane_schema::status::Status;
-use futures_core::Stream;
 use http::{Request, Response};
 use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
-pub use self::endpoints::InProcessEndpoint;
+pub use self::endpoints::{EndpointPath, EndpointRequest, InProcessEndpoint, PageStream};
 use self::routes::AuthenticatedRequest;
 use crate::audit::AuditLog;
 use crate::auth::authenticate::{Authenticator, ServiceAccountTokens, StaticTokens};
@@ -43,7 +41,7 @@ use crate::metrics::Metrics;
 use crate::negotiate;
 use crate::openapi::Documents;
 use crate::registry::Registry;
-use crate::request::{Query, RequestInfo};
+use crate::request::RequestInfo;
 use crate::response::{self, Body};
 use crate::store::Store;
 use crate::webhooks::{InProcessWebhook, Webhooks};
@@ -76,8 +74,6 @@ pub(crate) struct ServerState {
     metrics: Metrics,
     /// What somebody else in this process has counted, as text.
     other_metrics: OnceLock<WriteMetrics>,
-    /// What somebody else in this process has to tell, and the path that it is below.
-    other_pages: OnceLock<(&'static str, AnswerPage)>,
     endpoints: endpoints::Endpoints,
     pub(crate) audit: OnceLock<AuditLog>,
     /// Says to all watches that it is time to end.
@@ -98,27 +94,6 @@ pub struct Settings {
 
 /// Writes metrics of somebody else.
 type WriteMetrics = Box<dyn Fn(&mut Exposition) + Send + Sync>;
-
-/// Text that comes as things happen.
-pub type PageStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
-
-/// Gives the pages of somebody else.
-type AnswerPage = Box<dyn Fn(&PageRequest<'_>) -> Option<PageStream> + Send + Sync>;
-
-/// A request for a page of somebody else.
-#[derive(Debug)]
-pub struct PageRequest<'a> {
-    /// What comes after the path that all pages are below.
-    pub path: &'a str,
-    query: &'a Query,
-}
-
-impl PageRequest<'_> {
-    /// The first value of a parameter, or nothing.
-    pub fn parameter(&self, name: &str) -> &str {
-        self.query.get(name)
-    }
-}
 
 /// What webhooks want to have written down, noted in the answer.
 #[derive(Debug, Clone)]
@@ -174,7 +149,6 @@ impl Server {
             reserved_bodies: BodyMemory::reserved(),
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
-            other_pages: OnceLock::new(),
             endpoints: endpoints::Endpoints::default(),
             audit: OnceLock::new(),
             stop,
@@ -204,15 +178,6 @@ impl Server {
     /// Serves the numbers of somebody else in this process beside our own.
     pub fn serve_metrics(&self, write: impl Fn(&mut Exposition) + Send + Sync + 'static) {
         let _ = self.state.other_metrics.set(Box::new(write));
-    }
-
-    /// Serves the pages of somebody else in this process below a path, as text, to those who may read that path. They end when the server does.
-    pub fn serve_pages(
-        &self,
-        below: &'static str,
-        answer: impl Fn(&PageRequest<'_>) -> Option<PageStream> + Send + Sync + 'static,
-    ) {
-        let _ = self.state.other_pages.set((below, Box::new(answer)));
     }
 
     pub fn store(&self) -> &Store {

@@ -31,9 +31,10 @@ use serde_json::Value;
 use tracing::warn;
 
 use crate::store::{Entry, Event, EventKind, Store};
-pub(crate) use admission_request::{AdmissionRequest, GroupVersionKind, Operation};
+pub(crate) use admission_request::{AdmissionRequest, GroupVersionKind, Operation, RequestTarget};
 pub(crate) use conversion::Converter;
 pub(crate) use dispatch::Remarks;
+use dispatch::is_exempt;
 pub use in_process::InProcessWebhook;
 use in_process::InProcessWebhooks;
 use webhook::Webhook;
@@ -78,9 +79,14 @@ impl Webhooks {
         self.in_process.register(authority, webhook);
     }
 
-    /// Whether anybody wants to be asked about anything.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.mutating.load().is_empty() && self.validating.load().is_empty()
+    /// Whether anybody may want to change the object of such a request.
+    pub(crate) fn may_mutate(&self, request: &RequestTarget<'_>) -> bool {
+        concerns_anybody(&self.mutating, request)
+    }
+
+    /// Whether anybody may want to refuse such a request.
+    pub(crate) fn may_refuse(&self, request: &RequestTarget<'_>) -> bool {
+        concerns_anybody(&self.validating, request)
     }
 
     fn put(&self, entry: &Entry) {
@@ -106,6 +112,14 @@ impl Webhooks {
             _ => None,
         }
     }
+}
+
+/// Whether the rules of a webhook are about a request. Known without its objects: to show them costs copies, and most writes concern
+/// nobody.
+fn concerns_anybody(configurations: &ArcSwap<Configurations>, request: &RequestTarget<'_>) -> bool {
+    let configurations = configurations.load();
+    let mut hooks = configurations.values().flatten();
+    !is_exempt(request.resource) && hooks.any(|hook| hook.version(request).is_some())
 }
 
 fn change(configurations: &ArcSwap<Configurations>, change: impl Fn(&mut Configurations)) {

@@ -4,17 +4,20 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::Verdict;
+use crate::commands::actionset::ActionSet;
 use crate::commands::apply::Apply;
 use crate::commands::audit::Audit;
 use crate::commands::backup::{Backup, Restore};
+use crate::commands::blueprint::Blueprint;
 use crate::commands::certificates::Certificates;
 use crate::commands::completions::Completions;
 use crate::commands::composition::Composition;
 use crate::commands::diff::Diff;
 use crate::commands::functions::Functions;
+use crate::commands::intercept::Intercept;
 use crate::commands::internal::Internal;
 use crate::commands::logs::Logs;
 use crate::commands::man::Man;
@@ -41,18 +44,22 @@ use crate::terminal::Terminal;
     version,
     propagate_version = true,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 success; 1 error; 2 usage error; 3 negative result (fatal function result, invalid, differences, or not ready)
+    after_help = "Exit codes: 0 success; 1 error; 2 usage error; 3 negative result
+(fatal function result, invalid, different, or not ready)
 
 Try:
-  ferroplane up --demo                              a control plane with an example platform on it
-  ferroplane render xr.yaml composition.yaml        what a composite resource would become
-  ferroplane diff FILES                             what a change would do to a control plane
-  ferroplane why KIND/NAME                          why it is not ready"
+  ferroplane up --demo                        an example platform to play with
+  ferroplane render xr.yaml composition.yaml  what an XR would become
+  ferroplane diff FILES                       what a change would do
+  ferroplane why KIND/NAME                    why it is not ready"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
+
+/// The name of the command that is read without the others.
+const RENDER: &str = "render";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -70,7 +77,11 @@ enum Command {
     Functions(Functions),
     #[command(alias = "op")]
     Operation(Operation),
+    Blueprint(Blueprint),
+    #[command(name = "actionset")]
+    ActionSet(ActionSet),
     Rollout(Rollout),
+    Intercept(Box<Intercept>),
     Xpkg(Box<Xpkg>),
     Audit(Audit),
     Backup(Backup),
@@ -90,12 +101,23 @@ enum Command {
 impl Arguments {
     pub(crate) fn read() -> Self {
         let arguments = without_help_of_help(std::env::args_os().collect());
-        let command = Self::command();
+        let command = Self::command_for(&arguments);
         let command =
             if is_plugin(arguments.first()) { command.bin_name("kubectl ferroplane") } else { command };
         let parsed =
             command.try_get_matches_from(arguments).and_then(|matches| Self::from_arg_matches(&matches));
         parsed.unwrap_or_else(|error| suggest_visible(error).exit())
+    }
+
+    /// The command line for these arguments. For what is run in loops, of that command alone: to describe all the others would be a
+    /// twentieth of a small render.
+    fn command_for(arguments: &[OsString]) -> clap::Command {
+        if arguments.get(1).is_none_or(|name| name != RENDER) {
+            return Self::command();
+        }
+        let root =
+            clap::Command::new("ferroplane").version(env!("CARGO_PKG_VERSION")).propagate_version(true);
+        root.subcommand(Render::augment_args(clap::Command::new(RENDER)))
     }
 
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
@@ -118,7 +140,10 @@ impl Arguments {
             Command::Composition(composition) => composition.run(terminal),
             Command::Functions(functions) => functions.run(terminal),
             Command::Operation(operation) => operation.run(terminal),
+            Command::Blueprint(blueprint) => blueprint.run(terminal),
+            Command::ActionSet(action_set) => action_set.run(terminal),
             Command::Rollout(rollout) => rollout.run(terminal),
+            Command::Intercept(intercept) => intercept.run(terminal),
             Command::Xpkg(xpkg) => xpkg.run(terminal),
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),
@@ -171,5 +196,23 @@ mod tests {
     #[test]
     fn command_line_is_consistent() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn command_that_is_read_without_the_others_is_the_same() {
+        let arguments = ["ferroplane", RENDER, "xr.yaml", "composition.yaml", "--output", "json"];
+        let alone = Arguments::command_for(&arguments.map(OsString::from));
+        let helps = [alone.clone(), Arguments::command()].map(|mut command| {
+            command.build();
+            let render = command.find_subcommand_mut(RENDER).unwrap();
+            (
+                render.render_long_help().to_string(),
+                render.render_usage().to_string(),
+                render.render_version(),
+            )
+        });
+        assert_eq!(helps[0], helps[1]);
+        let matches = alone.try_get_matches_from(arguments).unwrap();
+        assert!(matches!(Arguments::from_arg_matches(&matches).unwrap().command, Command::Render(_)));
     }
 }

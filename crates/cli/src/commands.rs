@@ -1,13 +1,16 @@
 //! One file per command: arguments, one call, one answer.
 
+pub(crate) mod actionset;
 pub(crate) mod apply;
 pub(crate) mod audit;
 pub(crate) mod backup;
+pub(crate) mod blueprint;
 pub(crate) mod certificates;
 pub(crate) mod completions;
 pub(crate) mod composition;
 pub(crate) mod diff;
 pub(crate) mod functions;
+pub(crate) mod intercept;
 pub(crate) mod internal;
 pub(crate) mod logs;
 pub(crate) mod man;

@@ -1,4 +1,5 @@
 //! What there is to know about functions, without calling them.
 
+pub(crate) mod discovery;
 pub(crate) mod explain;
 pub(crate) mod table;

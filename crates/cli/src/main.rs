@@ -1,5 +1,6 @@
 //! `ferroplane`: arguments in, one call, one answer out.
 
+mod actions;
 mod address;
 mod arguments;
 #[cfg(feature = "wasm")]
@@ -10,6 +11,7 @@ mod duration;
 mod explain;
 mod external;
 mod functions;
+mod intercepts;
 mod interrupt;
 mod operations;
 mod package_source;

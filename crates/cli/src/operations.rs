@@ -107,13 +107,26 @@ impl Operations {
             match standing {
                 Standing::Succeeded | Standing::Failed => return conclude(&operation, standing, terminal),
                 Standing::Running if Instant::now() >= deadline => {
-                    terminal.failure(&format!("Operation `{name}` still runs after {}s", timeout.as_secs()));
+                    terminal.failure(&still_runs(&operation, timeout));
                     return Ok(Verdict::No);
                 }
                 Standing::Running => tokio::time::sleep(INTERVAL).await,
             }
         }
     }
+}
+
+/// What is said of an operation that nobody waits for any longer.
+fn still_runs(operation: &Object, timeout: Duration) -> String {
+    let (name, seconds) = (meta::name(operation), timeout.as_secs());
+    if operation.get("status").is_none() {
+        return format!(
+            "no controller has looked at Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"
+        );
+    }
+    format!(
+        "Operation `{name}` still runs after {seconds}s; `ferroplane operation logs {name}` shows what it says"
+    )
 }
 
 /// Print what became of an operation.
@@ -168,7 +181,7 @@ pub(crate) struct OperationEvent {
 }
 
 impl OperationEvent {
-    fn of(event: &Object) -> Self {
+    pub(crate) fn of(event: &Object) -> Self {
         let text = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let time =
             ["lastTimestamp", "eventTime", "firstTimestamp"].map(text).into_iter().find(|it| !it.is_empty());

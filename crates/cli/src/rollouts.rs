@@ -54,10 +54,10 @@ pub(crate) fn status(rollout: &Object) -> FunctionRolloutStatus {
     serde_json::from_value(status).unwrap_or_default()
 }
 
-/// The Function that a rollout is for.
-pub(crate) fn function(rollout: &Object) -> &str {
-    let reference = rollout.get("spec").and_then(|spec| spec.get("functionRef"));
-    reference.and_then(|reference| reference.get("name")?.as_str()).unwrap_or_default()
+/// What a rollout is for.
+pub(crate) fn target(rollout: &Object) -> String {
+    let target = ferroplane_engine::rollout::target_of(rollout);
+    format!("{}/{}", target.kind(), target.name())
 }
 
 /// Why a rollout is not acted on, if it is not.
@@ -65,18 +65,6 @@ pub(crate) fn refusal(rollout: &Object) -> Option<&str> {
     let conditions = rollout.get("status").and_then(|status| status.get("conditions")?.as_array());
     let accepted = conditions.into_iter().flatten().find(|condition| condition["type"] == "Accepted")?;
     if accepted["status"] == "True" { None } else { accepted["message"].as_str() }
-}
-
-/// Columns as wide as their widest cell.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    let width = |column: usize| rows.iter().filter_map(|row| Some(row.get(column)?.chars().count())).max();
-    let widths: Vec<_> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        cells.join("   ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
 }
 
 fn resource() -> Resource {

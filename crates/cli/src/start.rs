@@ -20,9 +20,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
-    Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby, Term,
-    neighbours,
+    ActionSettings, Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby,
+    Term, neighbours,
 };
+use ferroplane_engine::action::PodSupport;
 use ferroplane_runner::{External, Images, grpc};
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -31,6 +32,7 @@ use tracing::{info, warn};
 
 use crate::Verdict;
 use crate::external::{RegistryUser, Trust, external_with, image_settings_in};
+use crate::functions::discovery::VersionsPage;
 use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
@@ -151,6 +153,7 @@ impl<'a> Replica<'a> {
         let credentials = &certificates.credentials;
         let standby = stand_by(configuration, site, &certificates.calls).await?;
         site.health.count(&standby.metrics());
+        let _ = site.versions.set(VersionsPage::new(standby.function_catalogue())?);
         if let Some(webhooks) = &configuration.webhooks {
             let opened = WebhookServer::open(webhooks.address, credentials).await?;
             opened.serve_reviews_of(&standby, site, credentials);
@@ -343,6 +346,13 @@ async fn stand_by(
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         runs_operations: configuration.runs_operations,
+        actions: Some(ActionSettings {
+            runs: configuration.runs_actions,
+            has_exec: true,
+            pods: PodSupport::Cluster,
+            is_strict: configuration.has_strict_function_versions,
+            seed: ferroplane_functions::secret_seed("templates of actions"),
+        }),
         composer: site.composer.clone(),
         recorder: site.recorder.clone(),
         allows_development_functions: configuration.allows_development_functions,

@@ -10,9 +10,11 @@ pub(crate) mod function_logs;
 mod kubeconfig;
 mod manifests;
 mod on_demand;
+mod packaged_programs;
 mod plane;
 mod plans;
 mod programs;
+mod provider_containers;
 mod renewal;
 mod simulate;
 
@@ -54,6 +56,8 @@ pub(crate) struct Configuration {
     pub(crate) has_controllers: bool,
     /// Whether images are run and webhooks called that Compositions name.
     pub(crate) enables_alpha_functions: bool,
+    /// Whether a version of a phase that does not exist is an error.
+    pub(crate) has_strict_function_versions: bool,
     /// Whether steps may name revisions and labels of functions.
     pub(crate) enables_function_revision_selectors: bool,
     /// Whether packages are installed.
@@ -161,7 +165,9 @@ async fn work_beside(
     let client = ApiClient::new(plane.client());
     let _simulation = simulate(&client, configuration, terminal);
     if configuration.has_demo {
-        demo::show(&client, plane.kubeconfig(), began, terminal).await?;
+        let is_in_memory = configuration.data_dir.is_none();
+        let home = demo::DemoHome { kubeconfig: plane.kubeconfig(), is_in_memory };
+        demo::show(&client, home, began, terminal).await?;
     } else if !configuration.simulated.kinds.includes_group(demo::CLOUD)
         && let Some(words) = demo::leftover(&client).await
     {

@@ -6,6 +6,7 @@
 //! * Every request ends: with an answer, or at its deadline.
 //! * What the server refuses is an [`Error::Refused`] with its `Status`. What has no path is an
 //!   [`Error::InvalidPath`] and is never sent. Everything else is [`Error::Unreachable`].
+#![expect(clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,24 @@ pub enum Propagation {
     Orphan,
 }
 
+/// The types of patches besides server-side apply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PatchType {
+    Strategic,
+    Merge,
+    Json,
+}
+
+impl PatchType {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Strategic => "application/strategic-merge-patch+json",
+            Self::Merge => MERGE,
+            Self::Json => "application/json-patch+json",
+        }
+    }
+}
+
 /// How an object is applied.
 #[derive(Debug, Clone, Copy)]
 pub struct ApplyOptions<'a> {
@@ -134,6 +153,15 @@ impl ApiClient {
     /// The kind as discovery has it. None if there is no such kind.
     pub async fn resource(&self, api_version: &str, kind: &str) -> Result<Option<Arc<Resource>>, Error> {
         self.discovery.resource(self, api_version, kind).await
+    }
+
+    /// The kind that has this plural name, like `deployments`. None if there is no such kind.
+    pub async fn resource_of_plural(
+        &self,
+        api_version: &str,
+        plural: &str,
+    ) -> Result<Option<Arc<Resource>>, Error> {
+        self.discovery.resource_of_plural(self, api_version, plural).await
     }
 
     /// Kinds were added or removed: what was learned about them may be wrong.
@@ -207,6 +235,42 @@ impl ApiClient {
         let uri = resource.uri(namespace, self.write_parameters())?;
         let labels = RequestLabels::collection(Verb::Create, resource, namespace);
         self.send(labels, &uri, Some((JSON, to_bytes(object)))).await
+    }
+
+    /// Create an object, as a field manager of this name.
+    pub async fn create_as(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        field_manager: &str,
+        object: &JsonObject,
+    ) -> Result<Bytes, Error> {
+        let options = ApplyOptions { field_manager, is_forced: false, is_strict: false };
+        let uri = resource.uri(namespace, Parameters::Write { options, is_dry_run: self.is_dry_run })?;
+        let labels = RequestLabels::collection(Verb::Create, resource, namespace);
+        self.send(labels, &uri, Some((JSON, to_bytes(object)))).await
+    }
+
+    /// Change an object with a patch of this type, as a field manager of this name.
+    pub async fn patch_as(
+        &self,
+        path: ObjectPath<'_>,
+        subresource: Subresource,
+        field_manager: &str,
+        patch: PatchType,
+        changes: &Value,
+    ) -> Result<Bytes, Error> {
+        let options = ApplyOptions { field_manager, is_forced: false, is_strict: false };
+        let uri = path.uri(subresource, Parameters::Write { options, is_dry_run: self.is_dry_run })?;
+        let labels = RequestLabels::object(Verb::Patch, path, subresource);
+        let body = serde_json::to_vec(changes).unwrap_or_default().into();
+        self.send(labels, &uri, Some((patch.media_type(), body))).await
+    }
+
+    /// What a container has logged, up to so many bytes.
+    pub async fn log(&self, pod: ObjectPath<'_>, container: &str, limit: u64) -> Result<Bytes, Error> {
+        let path = pod.uri(Subresource::None, Parameters::None)?;
+        self.read_as(&format!("{path}/log?{}", log_query(container, limit)), "*/*").await
     }
 
     /// Replace an object. The resource version must be that of the one that is there.
@@ -337,6 +401,11 @@ impl ApiClient {
         self.run(labels, request(labels.verb.method(), uri, JSON, body)?, collect).await
     }
 
+    /// Sends a request, and returns the answer whatever it says.
+    pub(crate) async fn send_raw(&self, request: Request<Body>) -> Result<http::Response<Body>, Error> {
+        self.client.send(request).await.map_err(Error::unreachable)
+    }
+
     /// Sends a request and reads the answer, observed and in time.
     async fn run<T, F>(
         &self,
@@ -386,6 +455,15 @@ impl ApiClient {
     }
 }
 
+fn log_query(container: &str, limit: u64) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("limitBytes", &limit.to_string());
+    if !container.is_empty() {
+        query.append_pair("container", container);
+    }
+    query.finish()
+}
+
 /// None for what is not there.
 fn found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
     match answer {
@@ -412,7 +490,7 @@ fn request(
     request.body(body).map_err(|error| Error::Unreachable(error.into()))
 }
 
-async fn collect(body: Body) -> Result<Bytes, Error> {
+pub(crate) async fn collect(body: Body) -> Result<Bytes, Error> {
     let limited = http_body_util::Limited::new(body, LARGEST_ANSWER);
     let collected = limited.collect().await.map_err(Error::Unreachable)?;
     Ok(collected.to_bytes())

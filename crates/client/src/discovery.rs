@@ -70,6 +70,22 @@ impl Discovery {
         Ok(resource)
     }
 
+    /// The same, by the name that a kind has in paths.
+    pub(crate) async fn resource_of_plural(
+        &self,
+        client: &ApiClient,
+        api_version: &str,
+        plural: &str,
+    ) -> Result<Option<Arc<Resource>>, Error> {
+        let find = |kinds: &Kinds| kinds.values().find(|it| it.plural == plural).cloned();
+        if let Some(resource) = self.recall(api_version).1.as_deref().and_then(find) {
+            return Ok(Some(resource));
+        }
+        // No kind is called this, so that the group is asked again.
+        self.resource(client, api_version, "").await?;
+        Ok(self.recall(api_version).1.as_deref().and_then(find))
+    }
+
     pub(crate) fn forget(&self) {
         let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
         learned.era += 1;

@@ -35,6 +35,7 @@ pub enum Subresource {
     /// The object itself.
     None,
     Status,
+    Scale,
 }
 
 impl Subresource {
@@ -43,6 +44,7 @@ impl Subresource {
         match self {
             Self::None => "",
             Self::Status => "status",
+            Self::Scale => "scale",
         }
     }
 }

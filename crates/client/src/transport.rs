@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::{AUTHORIZATION, HOST};
+use http::header::{AUTHORIZATION, HOST, UPGRADE};
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use kube::client::Body;
@@ -95,7 +95,12 @@ impl Transport {
         let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
         let token = self.add_credentials(&mut request).await?;
-        let response = self.pool.send(request, |request, version| self.address(request, version)).await?;
+        let address = |request: &mut Request<Body>, version| self.address(request, version);
+        let response = if request.headers().contains_key(UPGRADE) {
+            self.pool.send_upgrade(request, address).await?
+        } else {
+            self.pool.send(request, address).await?
+        };
         if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) = (response.status(), &self.token)
         {
             let plugin = plugin.clone();

@@ -38,6 +38,8 @@ pub(crate) struct Context {
     pub(crate) grants: Arc<Informer>,
     /// How new revisions of functions reach composite resources. Where the kind is not installed, at once.
     pub(crate) rollouts: Arc<Informer>,
+    /// Developers' processes that are called in place of functions. Where the kind is not installed, there are none.
+    pub(crate) intercepts: Arc<Informer>,
     /// The metadata of every `CustomResourceDefinition`.
     pub(crate) kinds: Arc<Informer>,
 }
@@ -92,6 +94,7 @@ impl Context {
             function_revisions: follow(PACKAGES, "FunctionRevision", "functionrevisions"),
             grants: follow(GRANT_API_VERSION, GRANT_KIND, "accessgrants"),
             rollouts: follow(ROLLOUTS, "FunctionRollout", "functionrollouts"),
+            intercepts: follow(ROLLOUTS, "FunctionIntercept", "functionintercepts"),
             kinds,
             cluster,
             composer,
@@ -103,6 +106,7 @@ impl Context {
         // Somebody else may have installed the kinds, for an older release. Without grants, nothing more is allowed.
         let _ = context.grants.synced_or_failed().await;
         let _ = context.rollouts.synced_or_failed().await;
+        let _ = context.intercepts.synced_or_failed().await;
         Ok(context)
     }
 
@@ -116,7 +120,7 @@ impl Context {
 
     /// Follow no longer.
     pub(crate) fn stop(&self) {
-        for informer in self.informers().into_iter().chain([&self.grants, &self.rollouts]) {
+        for informer in self.informers().into_iter().chain([&self.grants, &self.rollouts, &self.intercepts]) {
             informer.stop();
         }
     }

@@ -13,8 +13,9 @@ use crate::apiextensions::claim::Claims;
 use crate::apiextensions::composite::plan::Planner;
 use crate::apiextensions::composite::{Composites, Holdings};
 use crate::apiextensions::{composition, definition, offered, revision};
+use crate::blueprints::{self, ActionSettings};
 use crate::context::{Clients, Context};
-use crate::function_registry::{BuiltIns, FunctionRegistry, FunctionSources};
+use crate::function_registry::{BuiltIns, FunctionCatalogue, FunctionRegistry, FunctionSources};
 use crate::local_functions::LocalFunctions;
 use crate::metrics::Metrics;
 use crate::ops;
@@ -50,6 +51,8 @@ pub struct Settings {
     pub composer: Option<ApiClient>,
     /// Whether operations are run.
     pub runs_operations: bool,
+    /// How actions of Blueprints are run. Without it, Blueprints are neither judged nor run.
+    pub actions: Option<ActionSettings>,
     pub tuning: Tuning,
     /// Whether steps may name revisions and labels of functions, and several revisions of a Function may be active.
     pub enables_function_revision_selectors: bool,
@@ -70,6 +73,7 @@ pub struct Standby {
     local_functions: Arc<LocalFunctions>,
     writes_roles: bool,
     runs_operations: bool,
+    actions: Option<ActionSettings>,
     packages: Option<PackageManager>,
 }
 
@@ -91,6 +95,7 @@ impl Standby {
         let sources = FunctionSources {
             local: settings.local_functions.clone(),
             allows_development: settings.allows_development_functions,
+            installs_packages: settings.packages.is_some(),
             packaged: settings.packages.as_ref().and_then(|packages| packages.functions.clone()),
             has_revision_selectors: settings.enables_function_revision_selectors,
         };
@@ -98,7 +103,7 @@ impl Standby {
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone());
         let usages = Usages::start(&context.cluster).await;
-        let Settings { local_functions, writes_roles, runs_operations, packages, .. } = settings;
+        let Settings { local_functions, writes_roles, runs_operations, actions, packages, .. } = settings;
         Ok(Self {
             context,
             composites,
@@ -108,6 +113,7 @@ impl Standby {
             local_functions,
             writes_roles,
             runs_operations,
+            actions,
             packages,
         })
     }
@@ -143,11 +149,16 @@ impl Standby {
             functions.clone(),
             can_choose,
         ));
+        tasks.spawn(rollout::intercept_controller::run(context.clone(), functions.clone()));
         if self.runs_operations {
             let operations = ops::operations(context);
             tasks.spawn(ops::operation::run(context.clone(), functions.clone(), operations.clone()));
             tasks.spawn(ops::cron_operation::run(context.clone(), operations.clone()));
             tasks.spawn(ops::watch_operation::run(context.clone(), operations));
+        }
+        if let Some(actions) = self.actions.as_ref().filter(|actions| actions.runs) {
+            let registry = functions.clone();
+            tasks.spawn(blueprints::action_set::run(context.clone(), registry, actions.clone()));
         }
         Controllers { tasks, standby: self }
     }
@@ -159,12 +170,17 @@ impl Standby {
 
     /// What tells users of versions of functions that will not be there for long.
     pub fn advisor(&self) -> Advisor {
-        Advisor::new(&self.context, &self.functions)
+        Advisor::new(&self.context, &self.functions, self.actions.clone())
     }
 
     /// What plans changes without making them. It knows what it needs only while controllers run.
     pub fn planner(&self) -> Planner {
         Planner::new(&self.composites)
+    }
+
+    /// What can be called. It stays up to date.
+    pub fn function_catalogue(&self) -> FunctionCatalogue {
+        FunctionCatalogue(self.functions.clone())
     }
 
     /// What has been counted. Goes on counting.
@@ -197,6 +213,11 @@ impl Controllers {
     /// What plans changes without making them.
     pub fn planner(&self) -> Planner {
         self.standby.planner()
+    }
+
+    /// What can be called. It stays up to date.
+    pub fn function_catalogue(&self) -> FunctionCatalogue {
+        self.standby.function_catalogue()
     }
 
     /// What has been counted. Goes on counting.

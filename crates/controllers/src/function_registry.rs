@@ -3,6 +3,7 @@
 //! Follows Functions and `FunctionRevision`s. What is asked for after one of them changed sees the change.
 
 mod inputs;
+mod intercepts;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,8 +14,10 @@ use std::time::Duration;
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
+use ferroplane_engine::action::PhaseFunctions;
+use ferroplane_engine::intercept::Intercept;
 use ferroplane_engine::packages::is_in_service;
-use ferroplane_engine::rollout::{Overlay, RevisionFact, overlays};
+use ferroplane_engine::rollout::{Overlay, Overlays, RevisionFact, overlays};
 use ferroplane_engine::versions::{
     Catalogue, Family, Lifecycle, Native, NotReplaced, Record, Replacement, Revision, UnusableFunction,
     Version, VersionSource,
@@ -22,7 +25,7 @@ use ferroplane_engine::versions::{
 use ferroplane_engine::{
     COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
 };
-use ferroplane_runner::{CallError, Directory, Observer, Runner, grpc};
+use ferroplane_runner::{CallError, Directory, Happening, Observer, Runner, grpc};
 use serde_json::Value;
 use tokio::time::Instant;
 use tracing::warn;
@@ -31,8 +34,8 @@ use crate::apiextensions::composition_cache::Unusable;
 use crate::context::Context;
 use crate::local_functions::LocalFunctions;
 use crate::metrics::{Called, Metrics};
-use crate::packaged_functions::{PackagedFunction, PackagedFunctions};
-use crate::rollout::Trials;
+use crate::packaged::{PackagedFunction, PackagedFunctions};
+use crate::rollout::{Calls, Interceptions, Leases, Trials};
 use crate::runtime::events::Recorder;
 use standing::asks_for_development;
 
@@ -60,6 +63,8 @@ pub struct BuiltIns {
     pub directory: Directory,
     pub natives: Natives,
     pub input_mistakes: InputMistakes,
+    /// Those among them that phases of Blueprints call.
+    pub phases: Arc<dyn PhaseFunctions>,
     /// What they can do, by the name of their revision. Of those who do not say, anything is believed.
     pub capabilities: BTreeMap<String, Vec<String>>,
 }
@@ -77,10 +82,23 @@ pub(crate) struct FunctionSources {
     pub(crate) local: Arc<LocalFunctions>,
     /// Whether functions are called that developers serve, in plain text and wherever they say.
     pub(crate) allows_development: bool,
+    /// Whether packages are installed.
+    pub(crate) installs_packages: bool,
     /// What somebody runs of packages.
     pub(crate) packaged: Option<Arc<PackagedFunctions>>,
     /// Whether steps may name revisions and labels.
     pub(crate) has_revision_selectors: bool,
+}
+
+/// What can be called, for those who list it.
+#[derive(Debug, Clone)]
+pub struct FunctionCatalogue(pub(crate) Arc<FunctionRegistry>);
+
+impl FunctionCatalogue {
+    /// Every version that there is now: what is built in, and what packages brought.
+    pub fn current(&self) -> Catalogue {
+        self.0.current().catalogue.clone()
+    }
 }
 
 /// Everything that can be called, at one moment.
@@ -92,6 +110,10 @@ pub(crate) struct CallableFunctions {
     pub(crate) directory: Directory,
     /// How new revisions are rolled out, by function.
     pub(crate) overlays: BTreeMap<String, Overlay>,
+    /// How new revisions of compositions are rolled out, by composition.
+    pub(crate) composition_overlays: BTreeMap<String, Overlay>,
+    /// Developers' processes that are called in place of functions, by name.
+    pub(crate) intercepts: Vec<Intercept>,
     /// What is wrong with functions that cannot be called, by the name of their revision.
     troubles: BTreeMap<String, String>,
     /// What can be called, by the name of its revision, until whoever counts has it.
@@ -139,9 +161,17 @@ impl CallableFunctions {
             catalogue,
             directory,
             overlays,
+            composition_overlays: self.composition_overlays.clone(),
+            intercepts: self.intercepts.clone(),
             troubles: self.troubles.clone(),
             called: BTreeMap::new(),
         })
+    }
+
+    /// The same, as it would be if all composite resources followed the latest revision of these compositions.
+    pub(crate) fn without_rollouts_of(mut self, compositions: &BTreeSet<String>) -> Self {
+        self.composition_overlays.retain(|composition, _| !compositions.contains(composition));
+        self
     }
 
     /// Whether all that a pipeline calls is still there.
@@ -174,6 +204,7 @@ pub(crate) struct FunctionRegistry {
     options: grpc::Options,
     local: Arc<LocalFunctions>,
     packaged: Option<Arc<PackagedFunctions>>,
+    installs_packages: bool,
     /// Whether functions are called that developers serve, in plain text and wherever they say.
     allows_development: bool,
     has_revision_selectors: bool,
@@ -181,7 +212,11 @@ pub(crate) struct FunctionRegistry {
     functions: Arc<Informer>,
     revisions: Arc<Informer>,
     rollouts: Arc<Informer>,
+    intercepts: Arc<Informer>,
+    leases: Leases,
+    interceptions: Interceptions,
     trials: Arc<Trials>,
+    calls: Arc<Calls>,
     metrics: Arc<Metrics>,
     returned: Arc<Returned>,
     state: Mutex<State>,
@@ -215,6 +250,8 @@ impl Returned {
 #[derive(Debug)]
 struct State {
     is_stale: bool,
+    /// When the first developer's process is not called any more, if nobody says otherwise.
+    expires_at: Option<Instant>,
     /// The versions of the local functions, and of those in packages, that were listed.
     local_version: (u64, u64),
     current: Arc<CallableFunctions>,
@@ -250,7 +287,13 @@ impl FunctionRegistry {
         sources: FunctionSources,
         context: &Context,
     ) -> Arc<Self> {
-        let FunctionSources { local, allows_development, packaged, has_revision_selectors } = sources;
+        let FunctionSources {
+            local,
+            allows_development,
+            installs_packages,
+            packaged,
+            has_revision_selectors,
+        } = sources;
         if !has_revision_selectors {
             built_ins.catalogue.disable_revision_selectors();
         }
@@ -261,11 +304,14 @@ impl FunctionRegistry {
             catalogue: built_ins.catalogue.clone(),
             directory: built_ins.directory.clone(),
             overlays: BTreeMap::new(),
+            composition_overlays: BTreeMap::new(),
+            intercepts: Vec::new(),
             troubles: BTreeMap::new(),
             called: BTreeMap::new(),
         });
         let state = Mutex::new(State {
             is_stale: true,
+            expires_at: None,
             local_version: (0, 0),
             current,
             connections: BTreeMap::new(),
@@ -277,13 +323,18 @@ impl FunctionRegistry {
             options,
             local,
             packaged,
+            installs_packages,
             allows_development,
             has_revision_selectors,
             recorder,
             functions,
             revisions,
             rollouts: context.rollouts.clone(),
+            intercepts: context.intercepts.clone(),
+            leases: Leases::default(),
+            interceptions: Interceptions::default(),
             trials: Arc::default(),
+            calls: Arc::default(),
             metrics,
             returned,
             state,
@@ -296,6 +347,14 @@ impl FunctionRegistry {
                 }
             });
         }
+        let follower = Arc::downgrade(&registry);
+        registry.intercepts.listen(move |_, change| {
+            if let Some(registry) = follower.upgrade()
+                && registry.note_intercept(change)
+            {
+                registry.state.lock().unwrap_or_else(PoisonError::into_inner).is_stale = true;
+            }
+        });
         registry
     }
 
@@ -335,6 +394,11 @@ impl FunctionRegistry {
         &self.trials
     }
 
+    /// Calls of the revisions that rollouts compare.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
     /// How often a function could be reached again that could not be before.
     pub(crate) fn returns(&self) -> u64 {
         self.returned.count.load(Ordering::Acquire)
@@ -345,12 +409,18 @@ impl FunctionRegistry {
         self.returned.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(listener));
     }
 
+    /// What phases of Blueprints call.
+    pub(crate) fn phases(&self) -> &dyn PhaseFunctions {
+        &*self.built_ins.phases
+    }
+
     /// Everything that can be called now.
     pub(crate) fn current(&self) -> Arc<CallableFunctions> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let packaged_version = self.packaged.as_ref().map_or(0, |packaged| packaged.version());
         let local_version = (self.local.version(), packaged_version);
-        if std::mem::take(&mut state.is_stale) || state.local_version != local_version {
+        let is_over = self.has_expired(&mut state);
+        if std::mem::take(&mut state.is_stale) || state.local_version != local_version || is_over {
             // Before they are listed: what changes meanwhile is listed again.
             state.local_version = local_version;
             let next = self.list(&mut state);
@@ -363,9 +433,19 @@ impl FunctionRegistry {
         let BuiltIns { catalogue, directory, .. } = self.built_ins.clone();
         let epoch = state.current.epoch + 1;
         let (troubles, called) = (BTreeMap::new(), BTreeMap::new());
-        let overlays =
-            if self.has_revision_selectors { overlays(&self.rollouts.objects()) } else { BTreeMap::new() };
-        let mut callables = CallableFunctions { epoch, catalogue, directory, overlays, troubles, called };
+        let Overlays { functions, compositions: composition_overlays } = overlays(&self.rollouts.objects());
+        let overlays = if self.has_revision_selectors { functions } else { BTreeMap::new() };
+        let intercepts = Vec::new();
+        let mut callables = CallableFunctions {
+            epoch,
+            catalogue,
+            directory,
+            overlays,
+            composition_overlays,
+            intercepts,
+            troubles,
+            called,
+        };
         for (function, overlay) in &callables.overlays {
             callables.catalogue.prefer(function, &overlay.stable);
         }
@@ -389,6 +469,7 @@ impl FunctionRegistry {
         for (name, revisions) in packages.into_iter().filter(|(name, _)| !name.is_empty()) {
             self.add_revisions(&name, None, &revisions, &mut listing);
         }
+        state.expires_at = self.list_intercepts(&mut listing);
         state.connections = listing.used;
         let mut callables = listing.callables;
         self.observe(&mut callables);
@@ -398,9 +479,17 @@ impl FunctionRegistry {
     /// Count what happens to calls.
     fn observe(&self, callables: &mut CallableFunctions) {
         let (metrics, called) = (self.metrics.clone(), std::mem::take(&mut callables.called));
+        let compared: BTreeSet<String> = callables.overlays.values().flat_map(Overlay::compared).collect();
+        self.calls.watch(&compared);
+        let calls = self.calls.clone();
         callables.directory.observe(Observer::new(move |revision, happening| {
             if let Some(called) = called.get(revision) {
                 metrics.count(called, happening);
+            }
+            if let Happening::Ended { code, severity, took, .. } = happening
+                && compared.contains(revision)
+            {
+                calls.note(revision, took, code != "OK" || severity == "Fatal");
             }
         }));
     }

@@ -4,6 +4,7 @@
 //! and on any cluster alike.
 
 mod apiextensions;
+mod blueprints;
 mod context;
 mod controllers;
 mod function_registry;
@@ -12,7 +13,7 @@ mod live_resources;
 mod local_functions;
 mod metrics;
 mod ops;
-mod packaged_functions;
+mod packaged;
 mod pkg;
 mod protection;
 mod rbac;
@@ -26,12 +27,16 @@ mod unsupported;
 pub use apiextensions::advisor::{Advisor, Examiner, PATH as ADVISOR_PATH, ServedDefinitions};
 pub use apiextensions::composite::Holdings;
 pub use apiextensions::composite::plan::{PlanError, PlanRequest, Planner, apply_file};
+pub use blueprints::ActionSettings;
 pub use controllers::{Controllers, Settings, Standby};
-pub use function_registry::{BuiltIns, InputMistakes, Natives};
+pub use function_registry::{BuiltIns, FunctionCatalogue, InputMistakes, Natives};
 pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use local_functions::{LocalFunction, LocalFunctions};
 pub use metrics::Metrics;
-pub use packaged_functions::{PackagedFunction, PackagedFunctions, PackagedImage};
+pub use packaged::{
+    Packaged, PackagedFunction, PackagedFunctions, PackagedImage, PackagedProgram, PackagedProvider,
+    PackagedProviders, ProviderState,
+};
 pub use pkg::{
     DeploymentRuntime, ImageRequest, PackageManager, PackagePullPolicy, PackageSource, SourceAnswer,
     SourceError,

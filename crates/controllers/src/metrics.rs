@@ -13,7 +13,7 @@ mod work;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ferroplane_api::{FunctionRolloutStatus, RolloutState};
+use ferroplane_api::{ActionSetStatus, FunctionRolloutStatus, PhaseState, RolloutState};
 use ferroplane_client::{InformerEvent, Observer, RequestLabels, Resource};
 use ferroplane_engine::Ran;
 use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
@@ -40,6 +40,7 @@ pub struct Metrics {
     cache_writes: NumberFamily,
     cache_bytes: NumberFamily,
     versions: NumberFamily,
+    actions: NumberFamily,
     controllers_started: NumberFamily,
     controllers_stopped: NumberFamily,
     works: Works,
@@ -82,6 +83,10 @@ impl Default for Metrics {
             versions: NumberFamily::counter(
                 "engine_function_version_use_total",
                 "Steps that ran, by what they called.",
+            ),
+            actions: NumberFamily::counter(
+                "kanister_action_set_resolutions_total",
+                "Actions of ActionSets that ended.",
             ),
             controllers_started: NumberFamily::counter(
                 "engine_controllers_started_total",
@@ -127,6 +132,7 @@ impl Metrics {
             &self.cache_writes,
             &self.cache_bytes,
             &self.versions,
+            &self.actions,
             &self.controllers_started,
             &self.controllers_stopped,
         ];
@@ -239,6 +245,27 @@ impl Metrics {
                 ("state", callee.state.as_str()),
             ]);
             self.versions.add(labels, 1);
+        }
+    }
+}
+
+impl Metrics {
+    /// All actions of an ActionSet have ended.
+    pub(crate) fn count_actions(&self, status: &ActionSetStatus) {
+        for (index, action) in status.actions.iter().enumerate() {
+            let has_failed = status.errors.iter().any(|error| usize::try_from(error.action) == Ok(index));
+            let resolution = if has_failed { "failure" } else { "success" };
+            self.actions.add(labels(&[("resolution", resolution)]), 1);
+            for phase in action.phases.iter().chain([&action.defer_phase]) {
+                let has_run = matches!(phase.state, PhaseState::Complete | PhaseState::Failed);
+                let Some(callee) = phase.function.as_ref().filter(|_| has_run) else { continue };
+                let labels = labels(&[
+                    ("function", &callee.name),
+                    ("version", &callee.version),
+                    ("state", &callee.state),
+                ]);
+                self.versions.add(labels, 1);
+            }
         }
     }
 }

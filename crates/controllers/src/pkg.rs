@@ -6,6 +6,7 @@
 //! | `revision` | Revisions: fetches them, checks them, and writes the objects that they bring | `engine::packages::establish`, `package::validate` |
 //! | `deployments` | What runs programs of packages in pods, and their certificates | `engine::packages::runtime_objects` |
 //! | `provider_roles` | Roles of providers | `engine::packages::provider_roles` |
+//! | `provider_accounts` | Service accounts of providers that run on this machine | |
 //! | `managed_kinds` | Managed resource definitions and activation policies | `engine::packages::activates`, `defined_kind` |
 //! | `resolver` | The `Lock`: installs what packages depend on | `engine::packages::resolve_dependencies` |
 //!
@@ -22,6 +23,7 @@ mod images;
 mod lock;
 mod managed_kinds;
 mod package;
+mod provider_accounts;
 mod provider_roles;
 mod resolver;
 mod revision;
@@ -38,9 +40,10 @@ use tokio::sync::Mutex;
 
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
-use crate::packaged_functions::PackagedFunctions;
+use crate::packaged::{PackagedFunctions, PackagedProviders};
 use caches::PackageCaches;
 use deployments::Deployments;
+use provider_accounts::ProviderAccounts;
 use verification::VerifiedImages;
 
 pub use deployments::DeploymentRuntime;
@@ -57,8 +60,12 @@ pub struct PackageManager {
     pub dependencies: ResolveOptions,
     /// What the activation policy `default` activates, if there is none. Without any, it is not made.
     pub activations: Vec<String>,
+    /// Whether definitions of managed resources that providers bring become managed resource definitions.
+    pub converts_definitions: bool,
     /// The functions in packages that somebody runs. Without it, nobody runs any.
     pub functions: Option<Arc<PackagedFunctions>>,
+    /// The providers in packages that somebody runs on this machine. Without it, nobody does.
+    pub providers: Option<Arc<PackagedProviders>>,
     /// How programs run in pods. Without it, none do.
     pub deployments: Option<DeploymentRuntime>,
 }
@@ -80,7 +87,7 @@ pub(crate) async fn run(
     follow_rollouts(&manager, &packages.queue);
     manager.follow_image_configs(&packages.queue, &revisions.queue);
     let roles = async {
-        if writes_roles && manager.runs_in_pods(PackageKind::Provider) {
+        if writes_roles && (manager.runs_in_pods(PackageKind::Provider) || manager.accounts.is_some()) {
             provider_roles::run(manager.clone()).await;
         }
     };
@@ -89,6 +96,7 @@ pub(crate) async fn run(
         packages.run(),
         revisions.run(),
         revisions.follow_functions(),
+        revisions.follow_providers(),
         resolver.run(),
         roles,
         managed_kinds
@@ -120,6 +128,8 @@ struct Manager {
     activation_policies: Arc<Informer>,
     verified: VerifiedImages,
     deployments: Option<Deployments>,
+    /// As whom providers run on this machine, if they do.
+    accounts: Option<ProviderAccounts>,
     /// Held while the `Lock` is read and written: revisions that join at the same time would only get in each other's way.
     lock_turn: Mutex<()>,
 }
@@ -143,6 +153,10 @@ impl Manager {
             Some(runtime) => Some(Deployments::start(&context, &options.namespace, runtime.clone()).await),
             None => None,
         };
+        let accounts = match &options.providers {
+            Some(_) => Some(ProviderAccounts::start(&context, &options.namespace).await),
+            None => None,
+        };
         let (verified, lock_turn) = (VerifiedImages::default(), Mutex::default());
         let manager = Self {
             context,
@@ -155,6 +169,7 @@ impl Manager {
             activation_policies,
             verified,
             deployments,
+            accounts,
             lock_turn,
         };
         manager.caches.synced().await;
@@ -200,6 +215,9 @@ impl Drop for Manager {
         self.activation_policies.stop();
         if let Some(deployments) = &self.deployments {
             deployments.stop();
+        }
+        if let Some(accounts) = &self.accounts {
+            accounts.stop();
         }
     }
 }

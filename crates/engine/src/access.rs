@@ -1,18 +1,22 @@
-//! What the steps of a composite resource may read and do. The only place where that is decided: for the plane, `render` and `replay`.
+//! What the steps of a composite resource and the actions of Blueprints may read and do. The only place where that is decided: for the
+//! plane, `render` and `replay`.
 //!
 //! # Guarantees
 //! * A step that runs for a composite resource in a namespace is given nothing but objects of that namespace and of cluster scoped
 //!   kinds, unless a grant names what it reads. A Secret has to be named as a kind: no `*` covers it.
 //! * A composite resource that is in no namespace reads what it likes, as in Crossplane: whoever may create one is trusted with that.
 //!   What images and webhooks may do takes a grant for it, too, one for all namespaces.
+//! * An action of a Blueprint reaches objects of the namespace of its ActionSet. Everything else takes a grant, cluster-scoped objects
+//!   included, and so do roles and bindings wherever they are.
 //! * Without grants, a decision costs a comparison of two names.
+#![allow(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use ferroplane_api::{
-    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, Object, Privilege, ReadGrant, RunGrant,
-    SecretRef, keys, meta,
+    ANY, AccessGrantSpec, CallGrant, GrantSubjects, GrantedKind, InterceptGrant, InterceptMode, Object,
+    Privilege, ReadGrant, RunGrant, SecretRef, keys, meta,
 };
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
@@ -25,6 +29,11 @@ use crate::wording::not_granted;
 /// The version and the kind of objects that grants come in.
 pub const GRANT_API_VERSION: &str = "ferroplane.io/v1alpha1";
 pub const GRANT_KIND: &str = "AccessGrant";
+
+/// The kind that stands for actions of Blueprints in a grant.
+const ACTION_SET: &str = "ActionSet";
+/// The group of roles and bindings.
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Grants, by the names of the objects that they come in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -75,7 +84,8 @@ impl Grants {
             |to: &GrantSubjects| is_listed(&to.namespaces, namespace) && is_of_kind(to, group, kind);
         // One that is in no namespace reads what it likes: what it may read is not looked up, nor does it change with it.
         let is_asked = |grant: &AccessGrantSpec| {
-            !namespace.is_empty() || !grant.run.is_empty() || !grant.call.is_empty()
+            let more = [grant.run.is_empty(), grant.call.is_empty(), grant.intercept.is_empty()];
+            !namespace.is_empty() || more.contains(&false)
         };
         let grants = self.0.iter().filter(|(_, grant)| concerns(&grant.to) && is_asked(grant));
         Self(grants.map(|(name, grant)| (name.clone(), grant.clone())).collect())
@@ -167,6 +177,69 @@ impl Target<'_> {
     }
 }
 
+/// What an action of a Blueprint wants to do to objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActionAccess<'a> {
+    /// The namespace of the ActionSet.
+    pub from: &'a str,
+    /// The function of the phase. Empty for what the action itself reads.
+    pub function: &'a str,
+    pub is_write: bool,
+    pub group: &'a str,
+    pub kind: &'a str,
+    /// Where the objects are. Empty for cluster-scoped kinds, and for all namespaces.
+    pub namespace: &'a str,
+    /// Nothing for all that fit.
+    pub name: Option<&'a str>,
+}
+
+impl Grants {
+    /// Whether an action may do something: to objects of its own namespace, or with a grant. Roles and bindings of roles take a grant
+    /// in any case, as the plane has more rights than whoever writes an ActionSet.
+    pub fn check_action(&self, access: &ActionAccess<'_>) -> Result<(), Box<DeniedAction>> {
+        let &ActionAccess { from, function, is_write, group, kind, namespace, name } = access;
+        let is_power = is_write && group == RBAC;
+        if namespace == from && !from.is_empty() && !is_power {
+            return Ok(());
+        }
+        let reader = Reader { namespace: from, group: keys::KANISTER, kind: ACTION_SET, function };
+        let object = Target { group, kind, namespace, name };
+        let allows = |grant: &AccessGrantSpec| {
+            let is_read = !is_write && grant.read.iter().any(|read| covers(read, &object));
+            is_read || grant.write.iter().any(|write| covers(write, &object))
+        };
+        if self.to(&reader).any(allows) {
+            return Ok(());
+        }
+        let mut grant = reader.deny(&object).grant;
+        if is_write {
+            std::mem::swap(&mut grant.read, &mut grant.write);
+        }
+        if function.is_empty() {
+            grant.to.functions.clear();
+        }
+        Err(Box::new(DeniedAction { is_write, grant }))
+    }
+}
+
+/// What an action may not do, with the smallest grant that would allow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeniedAction {
+    is_write: bool,
+    grant: AccessGrantSpec,
+}
+
+impl fmt::Display for DeniedAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, objects) =
+            if self.is_write { ("change", &self.grant.write) } else { ("read", &self.grant.read) };
+        write!(f, "cannot let it {verb} ")?;
+        write_objects(f, objects)?;
+        let own = self.grant.to.namespaces.concat();
+        write!(f, ": the ActionSet is in namespace `{own}`, and {}", not_granted(&self.grant))
+    }
+}
+
 /// Whether something may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Access {
@@ -228,12 +301,7 @@ impl<'a> Reader<'a> {
     fn deny_run(&self, privilege: Privilege, image: &str) -> DeniedRun {
         let run = RunGrant { privileges: vec![privilege], images: vec![image.to_owned()] };
         let namespace = if self.namespace.is_empty() { ANY } else { self.namespace };
-        let grant = AccessGrantSpec {
-            to: self.subjects(namespace),
-            read: Vec::new(),
-            run: vec![run],
-            call: Vec::new(),
-        };
+        let grant = AccessGrantSpec { run: vec![run], ..self.nothing(namespace) };
         DeniedRun { privilege, image: image.to_owned(), grant }
     }
 
@@ -266,16 +334,45 @@ impl<'a> Reader<'a> {
         let namespace = if object.namespace.is_empty() { ANY } else { object.namespace };
         DeniedRead {
             grant: AccessGrantSpec {
-                to: self.subjects(self.namespace),
                 read: vec![ReadGrant {
                     api_groups: list(object.group),
                     kinds: list(object.kind),
                     namespaces: list(namespace),
                     names: object.name.map(list).unwrap_or_default(),
                 }],
-                run: Vec::new(),
-                call: Vec::new(),
+                ..self.nothing(self.namespace)
             },
+        }
+    }
+
+    /// Whether a developer's process on a host may be called in place of the function.
+    pub(crate) fn intercept(
+        &self,
+        grants: &Grants,
+        host: &str,
+        mode: InterceptMode,
+    ) -> Result<(), Box<DeniedIntercept>> {
+        let covers = |grant: &InterceptGrant| {
+            grant.modes.contains(&mode) && grant.hosts.iter().any(|it| it.eq_ignore_ascii_case(host))
+        };
+        if grants.to(self).any(|grant| grant.intercept.iter().any(covers)) {
+            return Ok(());
+        }
+        let namespace = if self.namespace.is_empty() { ANY } else { self.namespace };
+        let intercept = vec![InterceptGrant { hosts: vec![host.to_owned()], modes: vec![mode] }];
+        let grant = AccessGrantSpec { intercept, ..self.nothing(namespace) };
+        Err(Box::new(DeniedIntercept { function: self.function.to_owned(), host: host.to_owned(), grant }))
+    }
+
+    /// A grant for this step that grants nothing yet.
+    fn nothing(&self, namespace: &str) -> AccessGrantSpec {
+        AccessGrantSpec {
+            to: self.subjects(namespace),
+            read: Vec::new(),
+            write: Vec::new(),
+            run: Vec::new(),
+            call: Vec::new(),
+            intercept: Vec::new(),
         }
     }
 }
@@ -309,15 +406,21 @@ impl From<AccessGrantSpec> for DeniedRead {
 
 impl fmt::Display for DeniedRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [ReadGrant { kinds, namespaces, names, .. }] = &self.grant.read[..] else { return Ok(()) };
-        let (kind, own) = (kinds.concat(), self.grant.to.namespaces.concat());
-        match (names.first(), namespaces.concat().as_str()) {
-            (Some(name), ANY) => write!(f, "{kind} `{name}` without a namespace")?,
-            (Some(name), namespace) => write!(f, "{kind} `{namespace}/{name}`")?,
-            (None, ANY) => write!(f, "objects of kind {kind} in all namespaces")?,
-            (None, namespace) => write!(f, "objects of kind {kind} in namespace `{namespace}`")?,
-        }
+        write_objects(f, &self.grant.read)?;
+        let own = self.grant.to.namespaces.concat();
         write!(f, ": the composite resource is in namespace `{own}`, and {}", not_granted(&self.grant))
+    }
+}
+
+/// The objects of a grant with one rule.
+fn write_objects(f: &mut fmt::Formatter<'_>, objects: &[ReadGrant]) -> fmt::Result {
+    let [ReadGrant { kinds, namespaces, names, .. }] = objects else { return Ok(()) };
+    let kind = kinds.concat();
+    match (names.first(), namespaces.concat().as_str()) {
+        (Some(name), ANY) => write!(f, "{kind} `{name}` without a namespace"),
+        (Some(name), namespace) => write!(f, "{kind} `{namespace}/{name}`"),
+        (None, ANY) => write!(f, "objects of kind {kind} in all namespaces"),
+        (None, namespace) => write!(f, "objects of kind {kind} in namespace `{namespace}`"),
     }
 }
 
@@ -339,7 +442,73 @@ impl fmt::Display for DeniedRun {
     }
 }
 
+/// Calls that may not be sent to a developer's process, with the smallest grant that would allow it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeniedIntercept {
+    function: String,
+    host: String,
+    grant: AccessGrantSpec,
+}
+
+impl fmt::Display for DeniedIntercept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, host, grant } = self;
+        write!(f, "calls of function `{function}` may not be sent to `{host}`: {}", not_granted(grant))
+    }
+}
+
 /// An object that brings a grant.
 pub fn is_grant(object: &Object) -> bool {
     meta::group(meta::api_version(object)) == keys::FERROPLANE && meta::kind(object) == GRANT_KIND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access<'a>(is_write: bool, kind: &'a str, namespace: &'a str, group: &'a str) -> ActionAccess<'a> {
+        ActionAccess { from: "shop", function: "KubeOps", is_write, group, kind, namespace, name: Some("x") }
+    }
+
+    fn grants(spec: Value) -> Grants {
+        let mut grants = Grants::default();
+        let object = json!({"metadata": {"name": "g"}, "spec": spec});
+        grants.add(object.as_object().unwrap()).unwrap();
+        grants
+    }
+
+    #[test]
+    fn action_reaches_its_own_namespace_and_nothing_else() {
+        let none = Grants::default();
+        assert!(none.check_action(&access(true, "ConfigMap", "shop", "")).is_ok());
+        assert!(none.check_action(&access(false, "Secret", "shop", "")).is_ok());
+        for (kind, namespace, group) in [
+            ("ConfigMap", "other", ""),
+            ("Secret", "other", ""),
+            ("Namespace", "", ""),
+            ("RoleBinding", "shop", RBAC),
+        ] {
+            let denied = none.check_action(&access(true, kind, namespace, group)).unwrap_err();
+            assert!(denied.to_string().starts_with(&format!("cannot let it change {kind} `")), "{denied}");
+        }
+        assert!(none.check_action(&access(false, "RoleBinding", "shop", RBAC)).is_ok());
+    }
+
+    #[test]
+    fn refusal_names_the_grant_that_allows_what_was_refused() {
+        for is_write in [false, true] {
+            let wanted = access(is_write, "Secret", "other", "");
+            let denied = Grants::default().check_action(&wanted).unwrap_err();
+            let (_, grant) = crate::wording::split_grant(&denied.to_string())
+                .map(|(text, it)| (text.to_owned(), it))
+                .unwrap();
+            let granted = grants(json!(grant));
+            assert!(granted.check_action(&wanted).is_ok());
+            // To read is less than to write.
+            assert!(granted.check_action(&access(false, "Secret", "other", "")).is_ok());
+            assert_eq!(granted.check_action(&access(true, "Secret", "other", "")).is_ok(), is_write);
+            assert!(granted.check_action(&ActionAccess { function: "Wait", ..wanted }).is_err());
+            assert!(granted.check_action(&ActionAccess { from: "else", ..wanted }).is_err());
+        }
+    }
 }

@@ -24,7 +24,6 @@ pub use events::{
     COMPOSE, PAUSED_CONDITION, PAUSED_EVENT, PUBLISH, RECONCILIATION_PAUSED, SELECT, published_event,
     selection_events,
 };
-pub(crate) use machinery::OWN_STATUS;
 pub(crate) use machinery::match_labels;
-pub use machinery::{Machinery, machinery_to_record, remove_own_status, set_references, without_references};
+pub use machinery::{Machinery, OWN_STATUS, machinery_to_record, remove_own_status, set_references};
 pub use observe::{Unidentified, disown, disowning_labels, observe, resource_name};

@@ -1,6 +1,6 @@
 //! What becomes of a Function: what is called when a step names it, or why nothing is.
 //!
-//! No package is installed or run: a Function is built in, served by somebody or by a program, or cannot be called. It says which
+//! Where packages are not installed, a Function is built in, served by somebody or by a program, or cannot be called. It says which
 //! in its own conditions, so that nobody has to call it to find out.
 
 use std::net::SocketAddr;

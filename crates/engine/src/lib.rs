@@ -1,4 +1,4 @@
-//! Decides what a composite resource should become, and what an operation does. Performs no I/O, has no clock and rolls no dice.
+//! Decides what a composite resource should become, what an operation does, and what an action does. Performs no I/O, has no clock and rolls no dice.
 //!
 //! A pipeline is a conversation: [`start`] asks a question, every answer yields the next one, until there is
 //! an [`Outcome`]. Whoever drives it answers by calling functions and reading objects: `ferroplane render`, from files.
@@ -13,6 +13,7 @@
 //! * No answer, however wrong, makes the engine panic or ask for ever.
 
 mod access;
+pub mod action;
 mod advice;
 pub mod changes;
 mod claim;
@@ -24,6 +25,7 @@ mod failure;
 mod fights;
 mod function_standing;
 mod inputs;
+pub mod intercept;
 mod lease;
 mod names;
 pub mod operation;
@@ -49,7 +51,10 @@ pub mod versions;
 pub mod wording;
 mod written;
 
-pub use access::{DeniedRead, DeniedRun, GRANT_API_VERSION, GRANT_KIND, Grants, InvalidGrant, is_grant};
+pub use access::{
+    ActionAccess, DeniedAction, DeniedIntercept, DeniedRead, DeniedRun, GRANT_API_VERSION, GRANT_KIND,
+    Grants, InvalidGrant, is_grant,
+};
 pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
     Binding, Counterpart, bind, bound_elsewhere, claim_status, claimed_name, is_ready, set_claim_conditions,

@@ -4,17 +4,17 @@
 
 mod attempt;
 mod cron;
-#[cfg(test)]
-mod cron_model;
 mod history;
+mod limits;
 mod plan;
+mod readiness;
 mod template;
 #[cfg(test)]
 mod tests;
 mod watch;
 
 pub use attempt::{
-    AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, conclude, standing, started,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, conclude, standing, started,
     succeeded_at,
 };
 pub use cron::{
@@ -22,7 +22,9 @@ pub use cron::{
 };
 pub use ferroplane_golang::cron::InvalidSchedule;
 pub use history::{HistoryLimits, too_many};
+pub use limits::attempt_limit;
 pub(crate) use plan::plan;
+pub(crate) use readiness::is_ready;
 pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watch};
 pub use watch::{
     DELETED, FieldPath, InvalidFieldPath, LOOP_LIMIT, MARK_BOUND, Mark, Selection, Sighting, Trigger,

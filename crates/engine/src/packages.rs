@@ -28,9 +28,9 @@ pub use image_configs::{
 pub use input_kinds::establish_input_kind;
 pub use lock::{join_lock, leave_lock};
 pub use managed_kinds::{
-    ManagedKindStanding, ProviderActivation, activate_kind, activates, awaiting_activation,
-    awaits_activation, default_policy, defined_kind, is_active_kind, managed_kind_condition,
-    policy_condition,
+    ManagedKindStanding, ProviderActivation, activate_kind, activates, adopt_managed_kind,
+    awaiting_activation, awaits_activation, default_policy, defined_kind, is_active_kind, managed_definition,
+    managed_kind_condition, policy_condition,
 };
 pub use names::{dns_label, friendly_id, revision_id};
 pub use provider_roles::{

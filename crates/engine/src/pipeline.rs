@@ -20,7 +20,7 @@ pub struct Pipeline {
 }
 
 /// One step of a pipeline.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Step {
     pub name: String,
     pub function: String,

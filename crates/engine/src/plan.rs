@@ -12,6 +12,7 @@ use crate::conversation::{Answer, Want};
 use crate::failure::Failure;
 use crate::inputs::{Layout, Observed};
 use crate::names::composed_name;
+use crate::operation;
 use crate::outcome::{Event, EventKind};
 use crate::requirements::MISMATCH;
 use crate::run::Run;
@@ -21,7 +22,7 @@ pub const NAMESPACE_OVERRIDDEN: &str = "NamespaceOverridden";
 
 /// What has to be done, in this order: delete, record the references, apply, write the status. Of an operation only the references
 /// and what is applied count.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
     /// Composed resources that are no longer wanted.
     pub delete: Vec<Deletion>,
@@ -173,8 +174,12 @@ impl Item<'_> {
         scopes: &Scopes<'_>,
         events: &mut Vec<Event>,
     ) -> Result<Wanted, Failure> {
-        // Readiness that is not stated counts as not ready, as in Crossplane.
-        let is_ready = resource.ready == i32::from(Ready::True);
+        let is_ready = match Ready::try_from(resource.ready) {
+            Ok(Ready::True) => true,
+            Ok(Ready::False) => false,
+            // Readiness that is not stated counts as not ready, as in Crossplane; but no function knows how operations tell it.
+            _ => self.observed.is_some_and(|it| it.object.json().is_ok_and(operation::is_ready)),
+        };
         let mut object = self.read(resource)?;
         if let Some(observed) = self.same_object(&object)? {
             // A function may change a resource, but never rename or move it: that would be another resource.

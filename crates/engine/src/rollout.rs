@@ -1,4 +1,4 @@
-//! Decides how a new revision of a function reaches composite resources: who is moved, when, and when all go back.
+//! Decides how a new revision of a function or a composition reaches composite resources: who is moved, when, and when all go back.
 //!
 //! The status of a `FunctionRollout` is all that is remembered. [`decide()`] takes it, and what was observed, to the next status; an
 //! [`Overlay`] reads from it which revision a composite resource calls.
@@ -27,8 +27,10 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use acceptance::{ACCEPTED, accept};
-pub use decide::{Commands, Decision, Observation, RevisionFact, Tried, decide};
-pub use differences::{Comparison, compare, is_refused};
-pub use overlay::{Choice, Member, Overlay, overlays};
-pub use subject::{Health, Subject};
+pub use acceptance::{ACCEPTED, accept, target_of};
+pub use decide::{
+    CallCounts, CallStatistics, Commands, Decision, Example, Observation, RevisionFact, Tried, decide,
+};
+pub use differences::{Comparison, Differences, compare};
+pub use overlay::{Choice, Member, Overlay, Overlays, overlays};
+pub use subject::{Health, Subject, recorded_as};

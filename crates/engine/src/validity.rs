@@ -119,10 +119,10 @@ fn is_missing(cause: Cause) -> bool {
     matches!(cause, Cause::FunctionNotFound | Cause::FunctionNotRunnable)
 }
 
-/// What a revision says about its pipeline.
-pub fn pipeline_condition(verdict: &Result<(), InvalidPipeline>) -> Condition {
+/// What a revision of a composition, or an operation, says about its pipeline.
+pub fn pipeline_condition<T>(verdict: &Result<T, InvalidPipeline>) -> Condition {
     match verdict {
-        Ok(()) => Condition::new("ValidPipeline", Status::True, "ValidPipeline"),
+        Ok(_) => Condition::new("ValidPipeline", Status::True, "ValidPipeline"),
         Err(invalid) => {
             let reason = match invalid {
                 InvalidPipeline::MissingCapability { .. } => "MissingCapabilities",

@@ -13,6 +13,7 @@ pub const CANNOT_SELECT_REVISION: &str = "cannot select a revision";
 const CANNOT_USE_REVISION: &str = "cannot use CompositionRevision";
 const CANNOT_APPLY: &str = "cannot apply composed resource";
 const FAILURE_LIMIT: &str = "failure limit of";
+const ACTIVE_DEADLINE: &str = "active deadline of";
 
 /// Why something may not be read.
 pub const NO_GRANT: &str = "no AccessGrant allows that";
@@ -36,6 +37,11 @@ pub(crate) fn failure_limit(limit: u64) -> String {
     format!("{FAILURE_LIMIT} {limit} reached")
 }
 
+/// An operation that was tried for as long as it may be.
+pub(crate) fn active_deadline(seconds: u64) -> String {
+    format!("{ACTIVE_DEADLINE} {seconds}s exceeded")
+}
+
 /// A `CompositionRevision` that cannot be used.
 pub fn cannot_use_revision(revision: &str) -> String {
     format!("{CANNOT_USE_REVISION} `{revision}`")
@@ -55,7 +61,7 @@ pub fn without_operation(message: &str) -> &str {
     let mut rest = message;
     while let Some((operation, failure)) = rest.split_once(": ") {
         let begins = |begin: &&str| operation.strip_prefix(*begin).is_some_and(|on| on.starts_with(" `"));
-        let is_limit = operation.starts_with(FAILURE_LIMIT);
+        let is_limit = operation.starts_with(FAILURE_LIMIT) || operation.starts_with(ACTIVE_DEADLINE);
         let is_operation = is_limit || operations.contains(&operation) || begin_operations.iter().any(begins);
         if failure.is_empty() || !is_operation {
             break;

@@ -81,6 +81,7 @@ fn failing(object: &Object, role: Role) -> Option<Condition<'_>> {
     match role {
         // One that has failed for good is synced: nothing more will be done about it.
         Role::Operation => condition(object, "Succeeded").filter(is_failing).or(synced.filter(is_failing)),
+        Role::ActionSet => condition(object, "Succeeded").filter(is_failing),
         Role::OperationMaker => synced.filter(is_failing).or(ready(object).filter(is_failing)),
         _ => synced.filter(|synced| !synced.is_true()),
     }

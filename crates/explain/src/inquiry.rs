@@ -7,9 +7,9 @@ use ferroplane_engine::composite::Machinery;
 
 use crate::id::Id;
 use crate::look::{
-    Condition, Role, children, composition, compositions, condition, conditions, definition_of, definitions,
-    deleted_at, function, is_paused, operations_of, ready, revision_id, revision_of, revisions_of, role,
-    synced, usages,
+    Condition, Role, at, children, composition, compositions, condition, conditions, definition_of,
+    definitions, deleted_at, function, is_paused, operations_of, ready, revision_id, revision_of,
+    revisions_of, role, rollouts, synced, usages,
 };
 use crate::snapshot::{Snapshot, State, Want};
 use crate::steps::steps;
@@ -77,6 +77,11 @@ impl Inquiry<'_> {
             && let Some(revision) = revision_id(object)
         {
             self.want(Want::Object(revision));
+        }
+        // Whoever was composed by revisions of functions may be held by a rollout of one.
+        let has_revisions = at(object, &["status", "ferroplane", "functions"]).is_some();
+        if role == Role::Composite && self.purpose == Purpose::Cause && has_revisions {
+            self.want(Want::List(rollouts()));
         }
         let is_leaving = is_leaving || !deleted_at(object).is_empty();
         let was_unwanted = !meta::annotation(object, keys::DELETION_ATTEMPT).is_empty();
@@ -146,7 +151,7 @@ pub(crate) fn is_fine(role: Role, object: &Object) -> bool {
 pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_ours = matches!(role, Role::Composite | Role::Claim | Role::Operation);
     // A Crossplane says of a schedule that it is synced only when it has come for the first time.
-    let says_ready = is_ours || role == Role::OperationMaker;
+    let says_ready = is_ours || matches!(role, Role::OperationMaker | Role::ActionSet);
     let holds = |condition: Option<Condition<'_>>, is_expected: bool| {
         condition.map_or(!is_expected, |condition| condition.is_true())
     };

@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Operation,
     /// A `CronOperation` or a `WatchOperation`.
     OperationMaker,
+    /// Actions of Blueprints that run once.
+    ActionSet,
     /// Nothing acts on it, and its kind has no conditions in which it could say so.
     Unsupported,
     /// Whatever was composed, and everything else.
@@ -141,6 +143,11 @@ pub(crate) fn compositions() -> List {
     cluster_list("apiextensions.crossplane.io/v1", "Composition")
 }
 
+/// All rollouts of functions.
+pub(crate) fn rollouts() -> List {
+    cluster_list("rollout.ferroplane.io/v1alpha1", "FunctionRollout")
+}
+
 /// All usages, of both kinds.
 pub(crate) fn usages() -> [List; 2] {
     ["Usage", "ClusterUsage"].map(|kind| cluster_list("protection.crossplane.io/v1beta1", kind))
@@ -210,13 +217,26 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::PKG, "Function") => Role::Function,
         (keys::OPS, "Operation") => Role::Operation,
         (keys::OPS, "CronOperation" | "WatchOperation") => Role::OperationMaker,
+        (keys::KANISTER, "ActionSet") => Role::ActionSet,
         (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
         _ => match definition_of(snapshot, id) {
             Some((_, role)) => role,
-            // Whoever may not read definitions can still tell by what it holds.
-            None if at(object, &["spec", "crossplane", "compositionRef"]).is_some() => Role::Composite,
-            None => Role::Other,
+            None => role_by_content(object),
         },
+    }
+}
+
+/// What an object is by what it holds. Whoever may not read definitions can still tell.
+fn role_by_content(object: &Object) -> Role {
+    let has = |field: &str| at(object, &["spec", field]).is_some_and(|value| !value.is_null());
+    if at(object, &["spec", "crossplane", "compositionRef"]).is_some() {
+        return Role::Composite;
+    }
+    match (has("compositionRef"), has("resourceRefs") || has("claimRef"), has("resourceRef")) {
+        (false, ..) => Role::Other,
+        // A claim refers to one object, and a composite resource to all that it composes.
+        (true, false, true) => Role::Claim,
+        (true, ..) => Role::Composite,
     }
 }
 
@@ -248,7 +268,9 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let list = operations_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
-        Role::CompositionRevision | Role::Operation | Role::Unsupported | Role::Other => Vec::new(),
+        Role::CompositionRevision | Role::Operation | Role::ActionSet | Role::Unsupported | Role::Other => {
+            Vec::new()
+        }
     }
 }
 
@@ -285,4 +307,30 @@ pub(crate) fn credential_of<'a>(
     let credential = credentials.iter().find(|it| it.get("name").is_some_and(|it| it == name))?;
     let text = |field: &str| credential.get("secretRef")?.get(field)?.as_str();
     Some((text("namespace").unwrap_or_default(), text("name")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn role_is_known_without_definitions() {
+        let composed = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a"}]);
+        let cases = [
+            (json!({"crossplane": {"compositionRef": {"name": "c"}}}), Role::Composite),
+            (json!({"compositionRef": {"name": "c"}, "resourceRefs": composed}), Role::Composite),
+            (json!({"compositionRef": {"name": "c"}, "claimRef": {"name": "shop"}}), Role::Composite),
+            (json!({"compositionRef": {"name": "c"}, "resourceRef": {"name": "shop-x"}}), Role::Claim),
+            // Plenty of kinds refer to some resource.
+            (json!({"resourceRef": {"name": "a"}}), Role::Other),
+            (json!({"region": "eu"}), Role::Other),
+        ];
+        for (spec, wanted) in cases {
+            let object = json!({"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": spec});
+            let Value::Object(object) = object else { unreachable!() };
+            assert_eq!(role(&Snapshot::default(), &Id::of(&object), &object), wanted, "{object:?}");
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! Causes that are known. Each is a small rule; the first that holds at an object, from the top of the table, is the cause
 //! there. Rules that say `Last` hold only if nothing below the object is to blame.
 
+mod actions;
 mod deletion;
 mod existence;
 mod functions;
 mod operations;
 mod readiness;
 mod refusals;
+mod rollouts;
 mod selection;
 mod state;
 
@@ -138,9 +140,9 @@ pub(crate) const RULES: &[Rule] = &[
     first("not-found", "there is no object of this name", existence::not_found),
     Rule {
         causes: &[Cause::KindNotSupported],
-        ..first("kind-not-supported", "nothing acts on the kind in this release", state::not_supported)
+        ..first("kind-not-supported", "nothing acts on the kind on this control plane", state::not_supported)
     },
-    first("usage", "a Usage keeps something that somebody wants gone", deletion::usage),
+    first("usage", "a Usage protects an object that is to be deleted", deletion::usage),
     first("finalizer", "a finalizer keeps something that is being deleted", deletion::finalizer_below),
     first("paused", "an annotation stops everything", state::paused),
     first("suspended", "a CronOperation or WatchOperation is suspended", operations::suspended),
@@ -318,7 +320,12 @@ pub(crate) const RULES: &[Rule] = &[
         &[Cause::ComposedResourceDuplicate],
         refusals::same_object,
     ),
-    failed("field-conflict", "somebody else owns a field", &[Cause::FieldConflict], refusals::field_conflict),
+    failed(
+        "field-conflict",
+        "another manager owns a field",
+        &[Cause::FieldConflict],
+        refusals::field_conflict,
+    ),
     failed("immutable", "a field cannot be changed any more", &[Cause::FieldImmutable], refusals::immutable),
     failed(
         "rule-rejection",
@@ -381,6 +388,12 @@ pub(crate) const RULES: &[Rule] = &[
         operations::slow,
     ),
     failed(
+        "operation-panicked",
+        "an attempt of an operation ended with a panic",
+        &[Cause::OperationPanicked],
+        operations::panicked,
+    ),
+    failed(
         "operation-not-created",
         "an operation cannot be created from its template, or operations cannot be listed",
         &[Cause::OperationNotCreated, Cause::OperationsUnlisted],
@@ -405,22 +418,66 @@ pub(crate) const RULES: &[Rule] = &[
         operations::watch_loop,
     ),
     failed(
+        "blueprint",
+        "an ActionSet names a Blueprint or an action that does not exist, or that cannot be run as it is written",
+        &[Cause::BlueprintNotFound, Cause::BlueprintInvalid],
+        actions::blueprint,
+    ),
+    failed(
+        "action-input",
+        "an ActionSet does not supply what its Blueprint asks for, or what it names cannot be read",
+        &[Cause::ActionInvalid, Cause::ActionInputUnavailable],
+        actions::input,
+    ),
+    failed(
+        "phase-needs",
+        "a phase runs commands in pods or images, and the control plane has no pods",
+        &[Cause::PhaseNeedsUnmet],
+        actions::needs,
+    ),
+    failed(
+        "phase-template",
+        "a template of a phase cannot be rendered, or its arguments are not those that its function takes",
+        &[Cause::PhaseTemplateFailed, Cause::PhaseArgumentsInvalid],
+        actions::template,
+    ),
+    failed(
+        "phase-timeout",
+        "what a phase waits for did not happen in time",
+        &[Cause::PhaseTimeout],
+        actions::timeout,
+    ),
+    failed(
+        "phase-failed",
+        "the function of a phase failed",
+        &[Cause::PhaseFailed, Cause::PhaseInterrupted],
+        actions::phase,
+    ),
+    failed(
+        "action-cancelled",
+        "an ActionSet was cancelled or deleted while it ran",
+        &[Cause::ActionCancelled],
+        actions::cancelled,
+    ),
+    first("action-failed", "an ActionSet failed for another reason, which it says", actions::failed),
+    failed(
         "claim-bound",
         "the XR is bound to another claim",
         &[Cause::CompositeResourceBound],
         state::claim_bound,
     ),
     first("sync-error", "something says that it cannot be made what it should be", state::sync_error),
-    last("contested", "somebody keeps changing a field that is composed", state::contested),
+    last("contested", "another manager keeps changing a composed field", state::contested),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
-    last("stale", "a change has not been looked at yet", state::stale),
-    last("unattended", "no controller has ever looked at the XR or operation", state::unattended),
+    last("stale", "a change has not been reconciled yet", state::stale),
+    last("unattended", "no controller has ever reconciled the XR or operation", state::unattended),
+    last("action-running", "an ActionSet has not ended yet", actions::running),
     last("operation-running", "the pipeline of an operation has not ended yet", operations::running),
     last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),
     last("not-ready", "something says itself that it is not ready", readiness::own_condition),
     last(
         "nobody-looks",
-        "nothing has ever looked at a composed resource: its controller is not running",
+        "a composed resource was never reconciled: its controller is not running",
         readiness::nobody_looks,
     ),
     last(
@@ -430,7 +487,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     last("readiness-undeclared", "no function says that composed resources are ready", readiness::undeclared),
     last("condition", "a function has set a condition that does not hold", readiness::function_condition),
-    last("storm", "so much happens to an XR that it is looked at less often", state::storm),
+    last("storm", "composed resources change so often that the XR is reconciled less often", state::storm),
     last("pinned", "the XR stays at an old revision", selection::pinned),
     last(
         "several-compositions",
@@ -443,6 +500,16 @@ pub(crate) const RULES: &[Rule] = &[
         "nothing-composed",
         "a later step drops everything that earlier steps want",
         readiness::nothing_composed,
+    ),
+    last(
+        "intercepted",
+        "a developer's process answers for a function, by a FunctionIntercept",
+        rollouts::intercepted,
+    ),
+    last(
+        "held-by-rollout",
+        "a FunctionRollout keeps the XR on an older revision of a function, or has moved it to the new one",
+        rollouts::held,
     ),
 ];
 
@@ -467,7 +534,10 @@ impl<'a> Suspect<'a> {
         let is_leaving = above.is_some_and(|above| above.is_leaving)
             || object.is_some_and(|object| !deleted_at(object).is_empty());
         // What others say of themselves means something else.
-        let is_ours = matches!(role, Role::Composite | Role::Claim | Role::Operation | Role::OperationMaker);
+        let is_ours = matches!(
+            role,
+            Role::Composite | Role::Claim | Role::Operation | Role::OperationMaker | Role::ActionSet
+        );
         let ours = object.filter(|_| is_ours);
         let complaints = ours.map(|object| complaints(snapshot, id, object, role)).unwrap_or_default();
         let above = above.map(|above| above.object);

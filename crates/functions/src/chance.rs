@@ -22,6 +22,12 @@ pub fn set_secret(secret: &[u8]) {
     let _ = KEY.set(key.into());
 }
 
+/// Bytes that follow from what only the plane knows, for one purpose.
+pub fn secret_seed(purpose: &str) -> [u8; 32] {
+    let seed = Sha256::new().chain_update(KEY.get().copied().unwrap_or_default());
+    seed.chain_update(b"seed\0").chain_update(purpose).finalize().into()
+}
+
 /// The time that a function of this request sees, since 1970, and what its randomness is computed from.
 ///
 /// For functions that are no Rust code of ours and are granted neither a clock nor randomness: they see the same as ours.

@@ -1,10 +1,10 @@
 //! Which functions there are in which versions, as a document, and as an answer to a web request.
 //!
-//! Performs no I/O. `ferroplane functions versions` prints the document; no server of ours has a page for
-//! [`Versions::answer`] yet. It tells nothing about users, so that anybody may ask.
+//! Performs no I/O. `ferroplane functions versions` prints the document, and control planes answer with it at `/versions`. It tells
+//! nothing about users.
 
 use ferroplane_engine::versions::{Catalogue, Family, LifecycleState, Question, Record, Version, resolve};
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
+use http::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, ETAG, IF_NONE_MATCH, VARY};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -94,6 +94,20 @@ impl Versions<'_> {
             }
             document.insert("capabilities".to_owned(), metadata.capabilities.clone().into());
         }
+        let phase = record
+            .version
+            .as_ref()
+            .and_then(|version| self.library.phase_function(&family.function, version));
+        if let Some(phase) = phase {
+            let contract = phase.contract();
+            let needs: Vec<_> = contract.needs.iter().map(|need| need.as_str()).collect();
+            document.insert(
+                "args".to_owned(),
+                json!({"required": contract.required, "optional": contract.optional}),
+            );
+            document.insert("outputs".to_owned(), contract.outputs.into());
+            document.insert("needs".to_owned(), needs.into());
+        }
         Value::Object(document)
     }
 
@@ -127,8 +141,22 @@ impl Versions<'_> {
             let name = request.uri().path().trim_start_matches("/versions/");
             return problem(StatusCode::NOT_FOUND, &format!("there is no function `{name}`"));
         };
-        found(request, format!("{document:#}\n"))
+        if prefers_yaml(request) {
+            return found(request, ferroplane_golang::yaml::to_yaml(&document), "application/yaml");
+        }
+        found(request, format!("{document:#}\n"), "application/json")
     }
+}
+
+/// Whether YAML is among what a client accepts, and JSON is not.
+fn prefers_yaml<B>(request: &Request<B>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let types: Vec<_> = accepted
+        .flat_map(|list| list.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim())
+        .collect();
+    let has = |wanted: &[&str]| types.iter().any(|kind| wanted.contains(kind));
+    has(&["application/yaml", "application/x-yaml", "text/yaml"]) && !has(&["application/json"])
 }
 
 fn insert(document: &mut Map<String, Value>, key: &str, value: Option<String>) {
@@ -152,7 +180,7 @@ fn filter(query: &str) -> Result<Filter, String> {
     Ok(filter)
 }
 
-fn found<B>(request: &Request<B>, body: String) -> Response<String> {
+fn found<B>(request: &Request<B>, body: String, media_type: &'static str) -> Response<String> {
     let digest = Sha256::digest(&body);
     // Half of the digest is far more than enough to tell versions of one document apart.
     let tag = format!("\"{}\"", ferroplane_wire::to_hex(&digest[..16]));
@@ -165,7 +193,9 @@ fn found<B>(request: &Request<B>, body: String) -> Response<String> {
     let status = if is_known { StatusCode::NOT_MODIFIED } else { StatusCode::OK };
     // The tag of a HEAD is that of the body it does not get.
     let has_body = !is_known && request.method() != Method::HEAD;
-    let mut response = json_response(status, if has_body { body } else { String::new() });
+    let mut response = response_of(status, if has_body { body } else { String::new() }, media_type);
+    // A cache must not give JSON to whoever asks for YAML.
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     let tag = HeaderValue::try_from(tag).expect("hexadecimal digits in quotes");
     response.headers_mut().insert(ETAG, tag);
     // Caches may keep it but have to ask each time: a package can be installed at any moment.
@@ -174,13 +204,13 @@ fn found<B>(request: &Request<B>, body: String) -> Response<String> {
 }
 
 fn problem(status: StatusCode, why: &str) -> Response<String> {
-    json_response(status, format!("{:#}\n", json!({"error": why})))
+    response_of(status, format!("{:#}\n", json!({"error": why})), "application/json")
 }
 
-fn json_response(status: StatusCode, body: String) -> Response<String> {
+fn response_of(status: StatusCode, body: String, media_type: &'static str) -> Response<String> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     response
 }
 
@@ -295,6 +325,77 @@ mod tests {
         }
         assert_eq!(get("/versions", &[("if-none-match", "\"other\"")]).status(), StatusCode::OK);
         assert_ne!(get("/versions/f", &[]).headers()[ETAG].to_str().unwrap(), tag);
+    }
+
+    #[test]
+    fn revisions_of_a_package_are_listed_beside_what_is_built_in() {
+        let library = library();
+        let mut catalogue = library.catalogue().clone();
+        let record = |number: u64, is_active: bool| Record {
+            revision: ferroplane_engine::versions::Revision { name: format!("own-{number}"), number },
+            version: Some(Version::new(1, number, 0)),
+            labels: std::collections::BTreeMap::new(),
+            lifecycle: Lifecycle::default(),
+            is_active,
+            is_serving: is_active,
+            built_in: None,
+            source: ferroplane_engine::versions::VersionSource::Package,
+            is_implemented: true,
+        };
+        let records = vec![record(1, false), record(2, true), record(3, true)];
+        catalogue.add(Family { function: "own".to_owned(), stable: None, records }).unwrap();
+        let versions = Versions { catalogue: &catalogue, library: &library };
+        let document = versions.document(&Filter { source: Some("package".to_owned()), ..Filter::default() });
+        let [own] = &document["functions"].as_array().unwrap()[..] else { panic!("{document:#}") };
+        assert_eq!(own["default"], "v1.3.0");
+        let listed: Vec<_> = own["versions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| (it["revision"].clone(), it["active"].clone()))
+            .collect();
+        assert_eq!(listed, [(json!(1), json!(false)), (json!(2), json!(true)), (json!(3), json!(true))]);
+        assert!(versions.document(&Filter::default())["functions"].as_array().unwrap().len() > 2);
+    }
+
+    #[test]
+    fn who_asks_for_yaml_gets_yaml() {
+        let yaml = get("/versions/f", &[("accept", "application/yaml")]);
+        assert_eq!(yaml.headers()[CONTENT_TYPE], "application/yaml");
+        assert!(yaml.body().contains("\nname: f\n"), "{}", yaml.body());
+        for accepted in ["*/*", "application/json, application/yaml"] {
+            assert_eq!(
+                get("/versions/f", &[("accept", accepted)]).headers()[CONTENT_TYPE],
+                "application/json"
+            );
+        }
+        assert_ne!(yaml.headers()[ETAG], get("/versions/f", &[]).headers()[ETAG]);
+    }
+
+    #[test]
+    fn functions_of_phases_are_listed_with_their_arguments_and_needs() {
+        let library = Library::built_in().unwrap();
+        let versions = Versions { catalogue: library.catalogue(), library: &library };
+        let document = versions.function_document("KubeOps", &Filter::default()).unwrap();
+        assert_eq!(document["stable"], "v0.1.0");
+        let later = &document["versions"][1];
+        assert_eq!(later["args"]["required"], json!(["operation"]));
+        assert!(later["args"]["optional"].as_array().unwrap().contains(&json!("patchType")));
+        assert_eq!((&later["needs"], &later["capabilities"]), (&json!(["api"]), &json!(["action"])));
+        assert!(
+            !document["versions"][0]["args"]["optional"].as_array().unwrap().contains(&json!("patchType"))
+        );
+    }
+
+    #[test]
+    fn every_function_has_exactly_one_stable_version() {
+        let library = Library::built_in().unwrap();
+        let document =
+            Versions { catalogue: library.catalogue(), library: &library }.document(&Filter::default());
+        for function in document["functions"].as_array().unwrap() {
+            let versions = function["versions"].as_array().unwrap().iter();
+            assert_eq!(versions.filter(|version| version["state"] == "stable").count(), 1, "{function}");
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod labels;
 mod library;
 mod patch_and_transform;
 mod pause_on_storm;
+mod phases;
 mod response;
 mod rolling_upgrade;
 mod schedule;
@@ -29,9 +30,10 @@ mod status_transformer;
 mod tag_manager;
 mod ttl;
 
+use ferroplane_engine::action::PhaseFunction;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-pub use chance::{set_secret, stillness};
+pub use chance::{secret_seed, set_secret, stillness};
 pub use discovery::{Filter, Versions};
 pub use effort::{Effort, LongBuiltin, TakesLong};
 pub use go_templating::{
@@ -63,6 +65,8 @@ enum Code {
     Short(Builtin),
     /// In as much time as its limits allow.
     Long(LongBuiltin),
+    /// Move by move, for phases of Blueprints.
+    Phase(&'static dyn PhaseFunction),
 }
 
 use Code::{Long, Short};
@@ -186,9 +190,14 @@ const BUILTINS: &[BuiltinFunction] = &[
     },
 ];
 
+/// All functions that there is code for.
+fn coded_functions() -> impl Iterator<Item = &'static BuiltinFunction> {
+    BUILTINS.iter().chain(phases::FUNCTIONS)
+}
+
 /// The code of a version of a built-in function; of the stable one if none is named.
 pub fn builtin(function: &str, version: Option<&str>) -> Option<Implementation> {
-    let coded = BUILTINS.iter().find(|coded| coded.function == function)?;
+    let coded = coded_functions().find(|coded| coded.function == function)?;
     let version = version.unwrap_or(coded.stable);
     coded.versions.iter().find(|(number, _)| *number == version).map(|(_, code)| Implementation::of(*code))
 }

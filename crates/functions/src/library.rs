@@ -13,11 +13,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferroplane_engine::action::{ArgumentMistake, Move, Phase, PhaseContract, PhaseFunction, Request};
 use ferroplane_engine::versions::{Catalogue, Family, Fault, Lifecycle, Version};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use serde_json::{Map, Value};
 
 use crate::effort::{Effort, TakesLong};
-use crate::{BUILTINS, Code};
+use crate::{Code, coded_functions, response};
 pub use ferroplane_engine::versions::Native;
 use generated::LISTED;
 use listed::Listed;
@@ -31,6 +33,7 @@ pub struct Implementation(Kind);
 enum Kind {
     Short(Arc<dyn Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync>),
     Long(Arc<LongCode>),
+    Phase(Arc<dyn PhaseFunction>),
 }
 
 /// Code that may take long, as [`LongBuiltin`](crate::LongBuiltin) has it, with what it keeps.
@@ -57,6 +60,20 @@ impl Implementation {
         match code {
             Code::Short(run) => Self::new(run),
             Code::Long(run) => Self::new_long(run),
+            Code::Phase(function) => Self::of_phases(StaticFunction(function)),
+        }
+    }
+
+    /// One that phases of Blueprints call.
+    pub fn of_phases(function: impl PhaseFunction + 'static) -> Self {
+        Self(Kind::Phase(Arc::new(function)))
+    }
+
+    /// The function that phases of Blueprints call, if it is one.
+    pub fn phase_function(&self) -> Option<&Arc<dyn PhaseFunction>> {
+        match &self.0 {
+            Kind::Phase(function) => Some(function),
+            Kind::Short(_) | Kind::Long(_) => None,
         }
     }
 
@@ -70,6 +87,7 @@ impl Implementation {
         match &self.0 {
             Kind::Short(run) => Ok(run(request)),
             Kind::Long(run) => run(request, Effort::Brief),
+            Kind::Phase(_) => Ok(only_phases(request)),
         }
     }
 
@@ -82,8 +100,40 @@ impl Implementation {
         match &self.0 {
             Kind::Short(run) => run(request),
             Kind::Long(run) => run(request, Effort::Full(elapsed)).expect("only brief calls are given up"),
+            Kind::Phase(_) => only_phases(request),
         }
     }
+}
+
+/// A function of the code, shared like those of others.
+struct StaticFunction(&'static dyn PhaseFunction);
+
+impl PhaseFunction for StaticFunction {
+    fn advance(&self, phase: &Phase<'_>) -> Move {
+        self.0.advance(phase)
+    }
+
+    fn contract(&self) -> PhaseContract {
+        self.0.contract()
+    }
+
+    fn renders_arguments_itself(&self) -> bool {
+        self.0.renders_arguments_itself()
+    }
+
+    fn argument_mistakes(&self, arguments: &Map<String, Value>) -> Vec<ArgumentMistake> {
+        self.0.argument_mistakes(arguments)
+    }
+
+    fn clean_up(&self, phase: &Phase<'_>) -> Vec<Request> {
+        self.0.clean_up(phase)
+    }
+}
+
+/// What a step of a Composition or operation gets that calls such a function in spite of what it can be used for.
+fn only_phases(request: &RunFunctionRequest) -> RunFunctionResponse {
+    let words = "this function is for phases of Blueprints: create an ActionSet that runs one";
+    response::fatal(response::to(request), words.to_owned())
 }
 
 impl fmt::Debug for Implementation {
@@ -128,7 +178,7 @@ impl Contract {
 #[derive(Debug, Clone, Default)]
 pub struct VersionMetadata {
     pub lifecycle: Lifecycle,
-    /// What it can be used for: `composition`, `operation`.
+    /// What it can be used for: `composition`, `operation`, `action`.
     pub capabilities: Vec<String>,
     /// The versions of the upstream package whose behaviour it reproduces.
     pub covers: Option<semver::VersionReq>,
@@ -294,6 +344,13 @@ impl Library {
     }
 }
 
+impl Library {
+    /// What phases of Blueprints call, in this version.
+    pub fn phase_function(&self, function: &str, version: &Version) -> Option<&Arc<dyn PhaseFunction>> {
+        self.implementation(function, version)?.phase_function()
+    }
+}
+
 /// What the code has of a function.
 #[derive(Debug)]
 struct CodedVersions {
@@ -303,7 +360,7 @@ struct CodedVersions {
 
 fn implementations() -> BTreeMap<&'static str, CodedVersions> {
     let mut coded = BTreeMap::new();
-    for builtin in BUILTINS {
+    for builtin in coded_functions() {
         // A test holds every number to be one.
         let version = |text: &str| text.parse().unwrap_or(Version::UNVERSIONED);
         let versions =

@@ -258,8 +258,7 @@ impl Manifest {
     pub(crate) fn parse_strictly<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut unknown = None;
         let mut track = serde_path_to_error::Track::new();
-        let value = Value::Object(self.object.clone());
-        let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
+        let deserializer = serde_path_to_error::Deserializer::new(&self.object, &mut track);
         let result = serde_ignored::deserialize(deserializer, |path| {
             // A question mark stands for a value that may be missing and is not.
             unknown.get_or_insert_with(|| path.to_string().replace(".?", ""));
@@ -280,8 +279,7 @@ impl Manifest {
     /// What it says, as a type that need not know all of it.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut track = serde_path_to_error::Track::new();
-        let value = Value::Object(self.object.clone());
-        T::deserialize(serde_path_to_error::Deserializer::new(value, &mut track))
+        T::deserialize(serde_path_to_error::Deserializer::new(&self.object, &mut track))
             .map_err(|error| self.error_at(&track.path().to_string(), &error.to_string()))
     }
 

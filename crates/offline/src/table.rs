@@ -42,12 +42,17 @@ pub fn shortened(text: &str, longest: usize) -> String {
     text.chars().take(longest.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Takes from the widest column, and of several from the last, until all of them fit or none can be narrower.
+/// Takes from the last column, which has messages, then from those in the middle, then from the first, which has names; always from
+/// the widest of them, until the table fits or no column can be narrower.
 fn fit(widths: &mut [usize], room: usize) {
-    while widths.iter().sum::<usize>() > room {
-        let widest = widths.iter_mut().filter(|width| **width > NARROWEST).max_by_key(|width| **width);
-        let Some(widest) = widest else { return };
-        *widest -= 1;
+    let last = widths.len().saturating_sub(1);
+    for columns in [last..widths.len(), 1..last, 0..last.min(1)] {
+        while widths.iter().sum::<usize>() > room {
+            let columns = widths.get_mut(columns.clone()).into_iter().flatten();
+            let widest = columns.filter(|width| **width > NARROWEST).max_by_key(|width| **width);
+            let Some(widest) = widest else { break };
+            *widest -= 1;
+        }
     }
 }
 
@@ -75,15 +80,15 @@ App/with-a-long-name   False   something that takes many words to say
     }
 
     #[test]
-    fn widest_columns_make_room() {
+    fn messages_make_room_before_names() {
         let expected = "\
 NAME                   READY   STATUS
 App/with-a-long-name   False   something that take…
 ";
         assert_eq!(printed(Some(51)), expected);
         let expected = "\
-NAME            READY   STATUS
-App/with-a-l…   False   something th…
+NAME             READY   STATUS
+App/with-a-lo…   False   something t…
 ";
         assert_eq!(printed(Some(37)), expected);
         // Narrower it does not get.

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::composite::Conclusion;
-use ferroplane_engine::{Inputs, Note, Outcome};
+use ferroplane_engine::{Event, Inputs, Note, Outcome};
 use serde_json::Value;
 
 use crate::format::{Ending, Head};
@@ -33,6 +32,8 @@ pub(crate) struct Taken {
     pub(crate) outcome: Vec<u8>,
     pub(crate) unsynced: Vec<String>,
     pub(crate) written: u32,
+    /// Whether nothing of it was done: another run decided.
+    pub(crate) is_trial: bool,
 }
 
 #[derive(serde::Serialize)]
@@ -87,8 +88,36 @@ impl RecordingBuilder {
             outcome: Vec::new(),
             unsynced: Vec::new(),
             written: 0,
+            is_trial: false,
         });
         noted.takes.last_mut().map(|take| &mut take.notes)
+    }
+
+    /// The same of a run of which nothing is done, whether or not it comes to an end.
+    pub fn try_run(&mut self, inputs: &Inputs) -> Option<&mut Vec<Note>> {
+        self.run(inputs)?;
+        let take = self.0.as_mut()?.takes.last_mut()?;
+        take.is_trial = true;
+        Some(&mut take.notes)
+    }
+
+    /// The run that was written down last, to be told apart from others later.
+    pub fn last_run(&self) -> Option<usize> {
+        self.0.as_ref()?.takes.len().checked_sub(1)
+    }
+
+    /// Whether nothing is done of a run, because it was only tried.
+    pub fn set_trial(&mut self, run: Option<usize>, is_trial: bool) {
+        if let (Some(noted), Some(run)) = (&mut self.0, run)
+            && let Some(take) = noted.takes.get_mut(run)
+        {
+            take.is_trial = is_trial;
+        }
+    }
+
+    /// When the reconcile began, in milliseconds since 1970. Nothing if nobody records.
+    pub fn began_at(&self) -> Option<u64> {
+        self.0.as_ref().map(|noted| noted.head.began_at)
     }
 
     /// What the run came to.
@@ -96,27 +125,37 @@ impl RecordingBuilder {
         let Some(noted) = &mut self.0 else { return };
         let step = outcome.result.as_ref().err().and_then(|failure| failure.step());
         step.unwrap_or_default().clone_into(&mut noted.head.step);
-        if let Some(take) = noted.takes.last_mut() {
+        if let Some(take) = noted.takes.iter_mut().rfind(|take| !take.is_trial) {
+            take.outcome = outcome_snapshot(outcome);
+        }
+    }
+
+    /// What the last run came to, of which nothing is done.
+    pub fn trial_came_to(&mut self, outcome: &Outcome) {
+        if let Some(take) = self.0.as_mut().and_then(|noted| noted.takes.last_mut()) {
             take.outcome = outcome_snapshot(outcome);
         }
     }
 
     /// What was done of that: how many composed resources were written, and which the API server would not have.
     pub fn did(&mut self, written: usize, unsynced: &BTreeSet<String>) {
-        if let Some(take) = self.0.as_mut().and_then(|noted| noted.takes.last_mut()) {
+        let Some(noted) = &mut self.0 else { return };
+        if let Some(take) = noted.takes.iter_mut().rfind(|take| !take.is_trial) {
             take.written = u32::try_from(written).unwrap_or(u32::MAX);
             take.unsynced = unsynced.iter().cloned().collect();
         }
     }
 
     /// What is said of it in the end.
-    pub fn conclude(&mut self, conclusion: &Conclusion) {
+    pub fn conclude(&mut self, status: &Object, said: &[Event]) {
         let Some(noted) = &mut self.0 else { return };
-        let conditions = conclusion.status.get("conditions");
-        let settled = Settled { conditions, events: events(&conclusion.events) };
+        let conditions = status.get("conditions");
+        let settled = Settled { conditions, events: events(said) };
         noted.settlement = serde_json::to_vec(&settled).unwrap_or_default();
+        // An operation never becomes ready: it succeeds.
+        let wanted = if noted.head.is_operation() { "Succeeded" } else { "Ready" };
         let mut all = conditions.and_then(Value::as_array).into_iter().flatten();
-        noted.head.is_ready = all.any(|it| it["type"] == "Ready" && it["status"] == "True");
+        noted.head.is_ready = all.any(|it| it["type"] == wanted && it["status"] == "True");
     }
 
     /// That was written, because it was not so already.

@@ -49,8 +49,8 @@ impl Decoder<'_> {
             grants: Arc::new(read_grants(&message.grants)?),
         };
         let notes = message.notes.into_iter().map(|note| self.note(note)).collect::<Result<_, Damaged>>()?;
-        let TakeMessage { outcome, unsynced, written, .. } = message;
-        Ok(Take { inputs, notes, outcome: outcome.to_vec(), unsynced, written })
+        let TakeMessage { outcome, unsynced, written, is_trial, .. } = message;
+        Ok(Take { inputs, notes, outcome: outcome.to_vec(), unsynced, written, is_trial })
     }
 
     fn pipeline(&self, digest: &[u8]) -> Result<Pipeline, Damaged> {

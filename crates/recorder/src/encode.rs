@@ -219,7 +219,7 @@ struct Encoder<'a> {
 
 impl Encoder<'_> {
     fn take(&mut self, take: Taken, pipeline: &Written) -> TakeMessage {
-        let Taken { inputs, notes, outcome, unsynced, written } = take;
+        let Taken { inputs, notes, outcome, unsynced, written, is_trial } = take;
         let is_operation = matches!(inputs.subject, Subject::Operation { .. });
         let subject = match inputs.subject {
             Subject::Composite(composite) => composite,
@@ -252,6 +252,7 @@ impl Encoder<'_> {
             unsynced,
             written,
             grants: written_grants(&inputs.grants),
+            is_trial,
         }
     }
 

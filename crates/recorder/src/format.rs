@@ -1,6 +1,7 @@
 //! What a recording looks like in the ring: protobuf, in which every object is referred to by its digest.
 
 use bytes::Bytes;
+use ferroplane_api::{keys, meta};
 use ferroplane_wire::v1::{CredentialData, ResourceSelector, Resources, RunFunctionResponse, Schema};
 use ferroplane_wire::{State, Struct};
 
@@ -54,6 +55,13 @@ pub struct Head {
     /// Whether the status said that all is ready.
     #[prost(bool, tag = "19")]
     pub is_ready: bool,
+}
+
+impl Head {
+    /// Whether it is about an operation, and not about a composite resource.
+    pub fn is_operation(&self) -> bool {
+        meta::group(&self.api_version) == keys::OPS && self.kind == "Operation"
+    }
 }
 
 /// How a reconcile ended.
@@ -142,6 +150,9 @@ pub(crate) struct TakeMessage {
     /// Whether what is called the composite resource is an operation.
     #[prost(bool, tag = "11")]
     pub(crate) is_operation: bool,
+    /// Whether nothing of it was done, because it was only tried.
+    #[prost(bool, tag = "12")]
+    pub(crate) is_trial: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

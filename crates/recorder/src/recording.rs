@@ -35,6 +35,8 @@ pub struct Take {
     pub unsynced: Vec<String>,
     /// How many composed resources were written.
     pub written: u32,
+    /// Whether nothing of it was done: a candidate of a rollout, say, was only tried.
+    pub is_trial: bool,
 }
 
 /// Why a recording cannot be used.
@@ -64,6 +66,11 @@ pub struct Replayed {
 }
 
 impl Recording {
+    /// The last run that was carried out; the last one at all if none was.
+    pub fn decisive_run(&self) -> Option<&Take> {
+        self.takes.iter().rfind(|take| !take.is_trial).or(self.takes.last())
+    }
+
     pub(crate) fn decode(head: Head, body: Body, blobs: &HashMap<Digest, Bytes>) -> Result<Self, Damaged> {
         let decoder = Decoder(blobs);
         let takes = body.takes.into_iter().map(|take| decoder.take(take)).collect::<Result<_, _>>()?;
@@ -120,7 +127,7 @@ mod tests {
             grants: Arc::default(),
         };
         let notes = said.into_iter().map(Note::new).collect();
-        Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0 }
+        Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0, is_trial: false }
     }
 
     fn failed() -> Said {

@@ -17,6 +17,16 @@ pub struct Container {
     pub arguments: Option<Vec<String>>,
     /// Variables beside those of the image. They win.
     pub environment: Vec<(String, String)>,
+    /// Directories of this machine that it can read.
+    pub directories: Vec<SharedDirectory>,
+}
+
+/// A directory of this machine that a program can read, and cannot write to. What changes in it changes for the program, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedDirectory {
+    pub source: PathBuf,
+    /// Where the program sees it. Hides what the image has there.
+    pub destination: String,
 }
 
 /// The part of an image's configuration that says how to run it.
@@ -37,7 +47,13 @@ pub struct ImageConfig {
 
 impl Container {
     pub fn new(rootfs: impl Into<PathBuf>, image: ImageConfig) -> Self {
-        Self { rootfs: rootfs.into(), image, arguments: None, environment: Vec::new() }
+        Self {
+            rootfs: rootfs.into(),
+            image,
+            arguments: None,
+            environment: Vec::new(),
+            directories: Vec::new(),
+        }
     }
 
     /// The program and its arguments.
@@ -78,14 +94,28 @@ impl Container {
         if directory.is_empty() {
             return Ok("/".to_owned());
         }
-        let is_plain = directory.starts_with('/')
-            && !directory.contains('\0')
-            && directory.split('/').all(|part| part != "..");
-        if is_plain {
+        if is_plain(directory) {
             return Ok(directory.clone());
         }
         Err(SpecError::WorkingDirectory { directory: directory.clone() })
     }
+
+    /// Where the program sees directories of this machine, and what they are here.
+    pub(crate) fn shared_directories(&self) -> Result<Vec<(&str, &str)>, SpecError> {
+        self.directories
+            .iter()
+            .map(|directory| {
+                let source = directory.source.to_str().filter(|source| is_plain(source));
+                let destination = Some(&*directory.destination).filter(|it| is_plain(it) && it.len() > 1);
+                destination.zip(source).ok_or_else(|| SpecError::Shared { path: directory.source.clone() })
+            })
+            .collect()
+    }
+}
+
+/// Whether a path is absolute and goes nowhere else.
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/') && !path.contains('\0') && path.split('/').all(|part| part != "..")
 }
 
 /// What a program finds its like with if the image does not say.
@@ -158,5 +188,21 @@ mod tests {
             assert!(container(&config).working_directory().is_err(), "{bad}");
         }
         assert_eq!(container("{}").working_directory().expect("default"), "/");
+    }
+
+    #[test]
+    fn a_shared_directory_is_absolute_at_both_ends_and_hides_no_root() {
+        let shared = |source: &str, destination: &str| {
+            let mut container = container("{}");
+            let (source, destination) = (source.into(), destination.to_owned());
+            container.directories.push(SharedDirectory { source, destination });
+            container.shared_directories().is_ok()
+        };
+        assert!(shared("/data/tokens", "/var/run/secrets"));
+        for (source, destination) in
+            [("tokens", "/a"), ("/data", "a"), ("/data", "/a/../b"), ("/d/../e", "/a"), ("/data", "/")]
+        {
+            assert!(!shared(source, destination), "{source} {destination}");
+        }
     }
 }

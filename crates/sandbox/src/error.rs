@@ -51,6 +51,9 @@ pub enum Error {
     #[error("cannot serve: the program ended ({how}) before it listened on port {port}")]
     EndedEarly { port: u16, how: String },
 
+    #[error("the program ended within {seconds} s ({how})")]
+    EndedAtOnce { seconds: u64, how: String },
+
     #[error("cannot use the directory `{path}` for containers")]
     State { path: PathBuf, source: io::Error },
 
@@ -103,4 +106,9 @@ pub enum SpecError {
 
     #[error("the directory `{path}` of the image cannot be used: it is not an absolute path in UTF-8")]
     Rootfs { path: PathBuf },
+
+    #[error(
+        "the directory `{path}` cannot be shared: both paths have to be absolute, without `..`, and in UTF-8"
+    )]
+    Shared { path: PathBuf },
 }

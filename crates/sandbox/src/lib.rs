@@ -1,7 +1,8 @@
 //! Runs foreign programs in OCI containers, within limits, and cleans up after them.
 //!
 //! Knows neither Kubernetes nor the function protocol: bytes go in, bytes come out. [`Runtime::call`] runs a program once, with bytes
-//! on its standard input and bytes from its standard output. [`Runtime::serve`] keeps a server running and connects to it.
+//! on its standard input and bytes from its standard output. [`Runtime::serve`] keeps a server running and connects to it; a program that
+//! serves nobody is kept running by it, too, and reaches the addresses that a [`Forward`] leads to.
 //! `docs/containers.md` says what holds a program back, and which limit holds where.
 //!
 //! # How
@@ -30,10 +31,12 @@ mod runtime;
 mod spec;
 mod users;
 
-pub use container::{Container, ImageConfig};
+pub use container::{Container, ImageConfig, SharedDirectory};
 pub use engine::{Engine, EngineKind};
 pub use error::{Error, Limit, SpecError};
 pub use limits::{Grants, Limits, Network};
 pub use lines::{Line, LineSink};
-pub use runtime::{Call, Chroots, Connector, Options, Output, Runtime, Serve, Server, ServerState, Usage};
+pub use runtime::{
+    Call, Chroots, Connector, Forward, Options, Output, Runtime, Serve, Server, ServerState, Usage,
+};
 pub use users::file_owner;

@@ -34,6 +34,8 @@ pub(crate) enum Request {
     Terminate { id: u64 },
     /// Open a connection to a port in a container.
     Connect { id: u64, request: u64, port: u16 },
+    /// Listen on a port in a container. It is answered as a connection is.
+    Listen { id: u64, request: u64, port: u16 },
     /// The files of an image are no longer needed.
     Forget { rootfs: String },
 }
@@ -43,6 +45,8 @@ pub(crate) struct Run {
     pub(crate) id: u64,
     pub(crate) rootfs: String,
     pub(crate) working_directory: String,
+    /// Directories that have to be there, for something is mounted on them.
+    pub(crate) mounted_on: Vec<String>,
     /// Whether it has a network namespace of its own.
     pub(crate) is_isolated: bool,
     pub(crate) watch: Watch,
@@ -88,7 +92,7 @@ pub(crate) enum Report {
     },
     /// A container and all its processes are gone.
     Ended(Ended),
-    /// Beside it: the connection.
+    /// Beside it: the connection, or what accepts them.
     Connected {
         request: u64,
     },

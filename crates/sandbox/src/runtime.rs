@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 pub use call::{Call, Output, Usage};
 pub use chroot::Chroots;
-pub use serve::{Connector, Serve, Server, ServerState};
+pub use serve::{Connector, Forward, Serve, Server, ServerState};
 
 use crate::cgroups;
 use crate::engine::Engine;

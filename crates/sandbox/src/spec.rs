@@ -65,7 +65,7 @@ pub(crate) fn derive(
             },
             "rlimits": rlimits(limits, is_server),
         }),
-        mounts: filesystem::mounts(limits, grants),
+        mounts: filesystem::mounts(limits, grants, &container.shared_directories()?),
         linux: json!({
             "namespaces": namespaces(grants),
             "uidMappings": users.iter().map(|user| user.entry(user.uid)).collect::<Vec<_>>(),

@@ -24,12 +24,15 @@ pub struct Function {
     pub callee: Callee,
 }
 
+/// Rust code that is called with values.
+pub(crate) type ValuesCallee = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;
+
 /// What is called with checked arguments.
 #[derive(Clone, Copy)]
 pub enum Callee {
     /// Every argument has the type of its parameter. Where a parameter can be nil in Go and the argument is: for
     /// [`Type::Any`] it is [`Value::Nil`], for lists and maps it is one that is nil.
-    Values(fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>),
+    Values(ValuesCallee),
     #[doc(hidden)]
     Slots(fn(&mut Context<'_>, &[Slot]) -> Result<Slot, Failure>),
     #[doc(hidden)]
@@ -127,6 +130,9 @@ pub struct Context<'e> {
     budget: Budget,
     steps: u64,
     memory: u64,
+    /// Lists for arguments that are not in use. A template makes hundreds of calls, and most of what a small one costs would be to
+    /// allocate its list.
+    spare_arguments: Vec<Vec<Value>>,
 }
 
 impl<'e> Context<'e> {
@@ -151,7 +157,18 @@ impl<'e> Context<'e> {
             budget,
             steps: 0,
             memory: 0,
+            spare_arguments: Vec::new(),
         }
+    }
+
+    /// An empty list for the arguments of a call, to be given back with [`Context::keep_spare_arguments`].
+    pub(crate) fn take_spare_arguments(&mut self) -> Vec<Value> {
+        self.spare_arguments.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn keep_spare_arguments(&mut self, mut arguments: Vec<Value>) {
+        arguments.clear();
+        self.spare_arguments.push(arguments);
     }
 
     pub(crate) fn budget(&self) -> &Budget {

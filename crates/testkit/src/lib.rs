@@ -6,6 +6,7 @@ mod background;
 mod git_server;
 mod pki;
 mod process;
+mod registry;
 mod server;
 mod tcp;
 
@@ -17,5 +18,6 @@ pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch, RawConnection};
 pub use git_server::{GitManner, GitServer, git};
 pub use pki::{Leaf, Pki};
 pub use process::Process;
+pub use registry::{DebianRegistry, RegistrySetup, program};
 pub use server::{FunctionServer, Versions};
 pub use tcp::{TcpServer, forward};

@@ -20,9 +20,10 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::{ApiClient, Query};
 use ferroplane_controllers::{
-    COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, PlanError, PlanRequest, Planner, Settings, Tuning,
-    install,
+    ActionSettings, COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, PlanError, PlanRequest, Planner,
+    Settings, Tuning, install,
 };
+use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::changes::ChangePlan;
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::{Archive, Recorder, Recording};
@@ -62,6 +63,8 @@ pub struct Plane {
     pub enables_function_revision_selectors: bool,
     /// Whether functions are called that developers serve. Counts from the next start on.
     pub allows_development_functions: bool,
+    /// How functions are called that are served somewhere. Counts from the next start on.
+    pub calls: grpc::Options,
     /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
     pub external: Option<External>,
     /// Where packages come from. Counts from the next start on; without it, none are installed.
@@ -116,6 +119,7 @@ impl Plane {
             tuning: Tuning::default(),
             enables_function_revision_selectors: true,
             allows_development_functions: true,
+            calls: grpc::Options::default(),
             external: None,
             registry: None,
         }
@@ -144,9 +148,24 @@ impl Plane {
         plane
     }
 
+    /// A plane that runs the providers of packages on this machine, as whoever follows the registry's list of them wishes.
+    pub async fn with_providers(registry: &FakeRegistry) -> Self {
+        let mut plane = Self::on(ApiServer::find().await).await;
+        plane.registry = Some(registry.clone());
+        plane.writes_roles = true;
+        plane.start().await;
+        plane
+    }
+
     /// What was recorded of all that controllers did.
     pub fn recordings(&self) -> Archive {
         self.recorder.archive()
+    }
+
+    /// Whether the API server is a real one. That has controllers of its own, and does not ask our advisor about what is written: the tests
+    /// serve no webhooks that it could reach.
+    pub fn is_real(&self) -> bool {
+        matches!(self.server, ApiServer::Real(_))
     }
 
     /// What the API server in memory has, if it is that.
@@ -208,6 +227,7 @@ impl Plane {
             recorder,
             tuning,
             allows_development_functions,
+            calls: self.calls.clone(),
             enables_function_revision_selectors: self.enables_function_revision_selectors,
             packages: self.registry.as_ref().map(FakeRegistry::manager),
             ..settings(&self.functions)
@@ -239,7 +259,8 @@ impl Plane {
     pub async fn versions(&self) -> BTreeMap<String, String> {
         let client = self.client_of(&master("user"));
         let mut versions = BTreeMap::new();
-        for resource in client.catalogue().await.unwrap().resources() {
+        // Leases are renewed, whatever happens: a real API server has one of its own.
+        for resource in client.catalogue().await.unwrap().resources().filter(|it| it.plural != "leases") {
             let objects = client.list_objects(resource, "", &Query::default()).await;
             for object in objects.unwrap_or_default() {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -418,12 +439,18 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         recorder: Recorder::off(),
         writes_roles: false,
         runs_operations: true,
+        actions: Some(actions()),
         composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),
         enables_function_revision_selectors: true,
         packages: None,
     }
+}
+
+/// How actions of Blueprints are run: without pods.
+pub fn actions() -> ActionSettings {
+    ActionSettings { runs: true, has_exec: false, pods: PodSupport::None, is_strict: false, seed: [7; 32] }
 }
 
 /// The status and reason of a condition of an object, as `True/Reason`.

@@ -3,6 +3,7 @@
 use std::future::{Future, ready};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -112,16 +113,45 @@ impl FunctionServer {
     where
         F: Future<Output = Result<RunFunctionResponse, Status>> + Send + 'static,
     {
+        let tls = tls.map(|(pki, leaf)| {
+            let identity = Identity::from_pem(leaf.certificate, leaf.key);
+            ServerTlsConfig::new().identity(identity).client_ca_root(Certificate::from_pem(pki.ca()))
+        });
+        Self::serve_configured(address, versions, tls, answer).await
+    }
+
+    /// Serve with the certificates in a directory, as functions on upstream's SDKs have them: `tls.crt`, `tls.key` and `ca.crt`.
+    pub async fn serve_from<F>(
+        address: &str,
+        directory: &Path,
+        answer: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<RunFunctionResponse, Status>> + Send + 'static,
+    {
+        let read = |name: &str| std::fs::read(directory.join(name)).expect("there are certificates");
+        let identity = Identity::from_pem(read("tls.crt"), read("tls.key"));
+        let tls =
+            ServerTlsConfig::new().identity(identity).client_ca_root(Certificate::from_pem(read("ca.crt")));
+        Self::serve_configured(address, Versions::Both, Some(tls), answer).await
+    }
+
+    async fn serve_configured<F>(
+        address: &str,
+        versions: Versions,
+        tls: Option<ServerTlsConfig>,
+        answer: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<RunFunctionResponse, Status>> + Send + 'static,
+    {
         let listener = listen(address).await;
         let address = listener.local_addr().expect("it is bound");
         let calls = Arc::new(AtomicUsize::new(0));
         let answer = move |request| -> Answering { Box::pin(answer(request)) };
         let scripted = Scripted { answer: Arc::new(answer), calls: calls.clone() };
         let mut server = Server::builder();
-        if let Some((pki, leaf)) = tls {
-            let config = ServerTlsConfig::new()
-                .identity(Identity::from_pem(leaf.certificate, leaf.key))
-                .client_ca_root(Certificate::from_pem(pki.ca()));
+        if let Some(config) = tls {
             server = server.tls_config(config).expect("the certificates are valid");
         }
         let newest =

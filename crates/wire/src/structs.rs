@@ -54,6 +54,8 @@ impl Struct {
     pub fn wire(&self) -> &Bytes {
         self.0.wire.get_or_init(|| {
             let json = self.0.json.get().and_then(|json| json.as_ref().ok());
+            // What is written here is what others are compared with: nobody has to read it again to know.
+            let _ = self.0.is_canonical.set(Ok(true));
             // `try_from` has checked the depth, the only thing that can be wrong with a JSON object.
             json.map(|json| codec::encode(json).unwrap_or_default()).unwrap_or_default()
         })
@@ -220,6 +222,16 @@ mod tests {
         assert_ne!(unordered.wire(), ordered.wire());
         assert_eq!(unordered.digest(), ordered.digest());
         assert_eq!(unordered, ordered);
+    }
+
+    #[test]
+    fn bytes_that_were_written_here_are_not_read_again() {
+        let object = from(json!({"b": [1, {"z": null, "a": "x"}], "a": 1.5, "": {}}));
+        object.wire();
+        assert_eq!(object.0.is_canonical.get(), Some(&Ok(true)));
+        // As who reads them finds.
+        assert_eq!(codec::check(object.wire()), Ok(true));
+        assert_eq!(Struct::from(object.wire().clone()).digest(), object.digest());
     }
 
     #[test]

@@ -66,7 +66,13 @@ func greet(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 	if err != nil {
 		return err
 	}
-	if fail, _ := xr.Resource.GetString("spec.fail"); fail == language {
+	// An operation observes nothing, and applies what has a name.
+	isOperation := req.GetObserved().GetComposite() == nil
+	fail, _ := xr.Resource.GetString("spec.fail")
+	if isOperation {
+		fail = req.GetInput().GetFields()["fail"].GetStringValue()
+	}
+	if fail == language {
 		return errors.New(language + " was told to fail")
 	}
 	greeting, err := xr.Resource.GetString("spec.greeting")
@@ -85,10 +91,22 @@ func greet(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 	if theme, ok := settingsTheme(req); ok {
 		data["theme"] = theme
 	}
-	if err := composeConfigMap(rsp, data); err != nil {
+	namespace := ""
+	if isOperation {
+		namespace = "default"
+		if value, ok := req.GetInput().GetFields()["namespace"]; ok {
+			namespace = value.GetStringValue()
+		}
+	}
+	if err := composeConfigMap(rsp, data, namespace); err != nil {
 		return err
 	}
-	if err := markGreeted(req, rsp); err != nil {
+	if isOperation {
+		rsp.Output = &structpb.Struct{Fields: map[string]*structpb.Value{
+			"greetedBy": structpb.NewStringValue(language),
+			"replicas":  structpb.NewNumberValue(replicas),
+		}}
+	} else if err := markGreeted(req, rsp); err != nil {
 		return err
 	}
 
@@ -112,11 +130,15 @@ func settingsTheme(req *v1.RunFunctionRequest) (string, bool) {
 	return "", false
 }
 
-func composeConfigMap(rsp *v1.RunFunctionResponse, data map[string]any) error {
+func composeConfigMap(rsp *v1.RunFunctionResponse, data map[string]any, namespace string) error {
 	configMap := resource.NewDesiredComposed()
 	configMap.Resource.SetAPIVersion("v1")
 	configMap.Resource.SetKind("ConfigMap")
 	configMap.Resource.Object["data"] = data
+	if namespace != "" {
+		configMap.Resource.SetName("greeting-" + language)
+		configMap.Resource.SetNamespace(namespace)
+	}
 	configMap.Ready = resource.ReadyTrue
 	return response.SetDesiredComposedResources(rsp, map[resource.Name]*resource.DesiredComposed{language: configMap})
 }

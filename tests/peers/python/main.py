@@ -18,11 +18,18 @@ class Greeter(grpcv1.FunctionRunnerServiceServicer):
     ) -> fnv1.RunFunctionResponse:
         rsp = response.to(req)
         spec = resource.struct_to_dict(req.observed.composite.resource).get("spec", {})
+        if is_operation(req):
+            spec = {"fail": resource.struct_to_dict(req.input).get("fail")}
         if spec.get("fail") == LANGUAGE:
             response.fatal(rsp, f"{LANGUAGE} was told to fail")
         else:
             greet(req, rsp, spec.get("greeting", "hello"))
         return rsp
+
+
+def is_operation(req: fnv1.RunFunctionRequest) -> bool:
+    """An operation observes nothing, and applies what has a name."""
+    return not req.observed.HasField("composite")
 
 
 def greet(req: fnv1.RunFunctionRequest, rsp: fnv1.RunFunctionResponse, greeting: str) -> None:
@@ -34,13 +41,20 @@ def greet(req: fnv1.RunFunctionRequest, rsp: fnv1.RunFunctionResponse, greeting:
     if settings and "theme" in settings.get("data", {}):
         data["theme"] = settings["data"]["theme"]
 
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "data": data}
+    if is_operation(req):
+        namespace = resource.struct_to_dict(req.input).get("namespace", "default")
+        config_map["metadata"] = {"name": f"greeting-{LANGUAGE}", "namespace": namespace}
     composed = rsp.desired.resources[LANGUAGE]
-    resource.update(composed, {"apiVersion": "v1", "kind": "ConfigMap", "data": data})
+    resource.update(composed, config_map)
     composed.ready = fnv1.READY_TRUE
 
-    # Not `resource.update_status`, which replaces the status that earlier steps desire.
-    status = rsp.desired.composite.resource.get_or_create_struct("status")
-    status.get_or_create_struct("greetedBy")[LANGUAGE] = True
+    if is_operation(req):
+        rsp.output.update({"greetedBy": LANGUAGE, "replicas": replicas})
+    else:
+        # Not `resource.update_status`, which replaces the status that earlier steps desire.
+        status = rsp.desired.composite.resource.get_or_create_struct("status")
+        status.get_or_create_struct("greetedBy")[LANGUAGE] = True
 
     response.normal(rsp, f"greeted from {LANGUAGE}")
     response.set_conditions(rsp, resource.Condition("GreetedPython", "True", "Greeted"))

@@ -30,7 +30,9 @@ const LANGUAGE = 'typescript';
 
 function compose(req, rsp) {
   const spec = getObservedCompositeResource(req)?.resource?.spec ?? {};
-  if (spec.fail === LANGUAGE) {
+  // An operation observes nothing, and applies what has a name.
+  const isOperation = req.observed?.composite === undefined;
+  if ((isOperation ? getInput(req)?.fail : spec.fail) === LANGUAGE) {
     fatal(rsp, `${LANGUAGE} was told to fail`);
     return rsp;
   }
@@ -45,10 +47,17 @@ function compose(req, rsp) {
   }
 
   const configMap = { apiVersion: 'v1', kind: 'ConfigMap', data };
+  if (isOperation) {
+    configMap.metadata = { name: `greeting-${LANGUAGE}`, namespace: getInput(req)?.namespace ?? 'default' };
+  }
   setDesiredComposedResources(rsp, {
     [LANGUAGE]: Resource.fromPartial({ resource: configMap, ready: Ready.READY_TRUE }),
   });
-  setDesiredCompositeStatus({ rsp, status: { greetedBy: { [LANGUAGE]: true } } });
+  if (isOperation) {
+    rsp.output = { greetedBy: LANGUAGE, replicas };
+  } else {
+    setDesiredCompositeStatus({ rsp, status: { greetedBy: { [LANGUAGE]: true } } });
+  }
   normal(rsp, `greeted from ${LANGUAGE}`);
   rsp.conditions.push({ type: 'GreetedTypescript', status: Status.STATUS_CONDITION_TRUE, reason: 'Greeted' });
   setContextKey(rsp, `greeter.ferroplane.io/${LANGUAGE}`, { replicas });

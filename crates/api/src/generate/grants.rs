@@ -15,28 +15,40 @@ const NAME_OR_ANY: &str = "^([^*]+|\\*)$";
 pub(super) fn access_grant() -> Kind {
     let mut spec = of::<AccessGrantSpec>();
     // A list that is empty by mistake must not mean "all".
-    for list in ["to.namespaces", "to.kinds", "to.functions", "read", "run", "call"] {
+    for list in ["to.namespaces", "to.kinds", "to.functions", "read", "write", "run", "call", "intercept"] {
         spec.amend(list, "minItems", json!(1));
         spec.amend(list, "maxItems", json!(LONGEST));
     }
-    for list in ["apiGroups", "kinds", "namespaces", "names"] {
-        spec.amend_item("read", list, "minItems", json!(1));
-        spec.amend_item("read", list, "maxItems", json!(LONGEST));
+    for objects in ["read", "write"] {
+        for list in ["apiGroups", "kinds", "namespaces", "names"] {
+            spec.amend_item(objects, list, "minItems", json!(1));
+            spec.amend_item(objects, list, "maxItems", json!(LONGEST));
+        }
+        spec.amend_item(objects, "namespaces", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
+        spec.amend_item(objects, "names", "items", json!({"type": "string", "pattern": NAME}));
     }
-    for (list, field) in [("run", "privileges"), ("run", "images"), ("call", "hosts")] {
+    for (list, field) in [
+        ("run", "privileges"),
+        ("run", "images"),
+        ("call", "hosts"),
+        ("intercept", "hosts"),
+        ("intercept", "modes"),
+    ] {
         spec.amend_item(list, field, "minItems", json!(1));
         spec.amend_item(list, field, "maxItems", json!(LONGEST));
     }
     // There are no patterns such as `team-*`. Taken for a name, one would grant nothing and say nothing.
     spec.amend("to.namespaces", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
     spec.amend("to.functions", "items", json!({"type": "string", "pattern": NAME}));
-    spec.amend_item("read", "namespaces", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
-    spec.amend_item("read", "names", "items", json!({"type": "string", "pattern": NAME}));
     spec.amend_item("run", "images", "items", json!({"type": "string", "pattern": NAME_OR_ANY}));
     spec.amend_item("call", "hosts", "items", json!({"type": "string", "pattern": NAME}));
-    spec.rule("has(self.read) || has(self.run) || has(self.call)", "say what is granted: read, run or call");
+    spec.amend_item("intercept", "hosts", "items", json!({"type": "string", "pattern": NAME}));
+    spec.rule(
+        "has(self.read) || has(self.write) || has(self.run) || has(self.call) || has(self.intercept)",
+        "say what is granted: read, write, run, call or intercept",
+    );
     let mut schema = Schema::of_object(
-        "Lets composite resources read objects outside of their namespace, and their functions do what they otherwise may not.",
+        "Lets composite resources and actions of Blueprints reach objects outside of their namespace, and their functions do what they otherwise may not.",
     )
         .with("spec", spec);
     schema.amend("", "required", json!(["spec"]));

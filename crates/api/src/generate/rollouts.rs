@@ -9,7 +9,7 @@ use super::kind::{Kind, Scope, Version, age, column, wide_column};
 use super::marks::keyed_by;
 use super::schema::{Schema, of};
 use crate::keys::ROLLOUT;
-use crate::{FunctionRolloutSpec, FunctionRolloutStatus};
+use crate::{FunctionRolloutSpec, FunctionRolloutStatus, RolloutGates};
 
 /// A number, or a percentage.
 const SHARE: &str = "^([1-9][0-9]{0,6}|([1-9][0-9]?|100)%)$";
@@ -26,7 +26,7 @@ struct Status {
 
 pub(super) fn function_rollout() -> Kind {
     let mut schema = Schema::of_object(
-        "Moves composite resources to new revisions of a Function in waves, and back when a revision fails.",
+        "Moves composite resources to new revisions of a Function or a Composition in waves, and back when a revision fails.",
     )
     .with("spec", spec())
     .with("status", of::<Status>());
@@ -49,8 +49,30 @@ fn spec() -> Schema {
     }
     spec.amend("onFailure", "default", json!("RollBack"));
     spec.amend("refuse", "default", json!(["Deleted", "Renamed"]));
-    spec.amend("refuse", "maxItems", json!(7));
-    spec.amend("functionRef.name", "minLength", json!(1));
+    spec.amend("refuse", "maxItems", json!(9));
+    spec.amend("gates", "default", json!({}));
+    let gates = RolloutGates::default();
+    for (field, default, most) in [
+        ("minCalls", gates.min_calls, 1_000_000),
+        ("maxErrorPercent", gates.max_error_percent, 100),
+        ("maxLatencyFactor", gates.max_latency_factor, 1000),
+        ("slowMilliseconds", gates.slow_milliseconds, 600_000),
+        ("maxSizeFactor", gates.max_size_factor, 1000),
+    ] {
+        let field = format!("gates.{field}");
+        spec.amend(&field, "minimum", json!(i32::from(field.ends_with("minCalls"))));
+        spec.amend(&field, "maximum", json!(most));
+        spec.amend(&field, "default", json!(default));
+    }
+    for target in ["functionRef", "compositionRef"] {
+        spec.amend(&format!("{target}.name"), "minLength", json!(1));
+        let rule = format!("has(self.{target}) == has(oldSelf.{target})");
+        spec.rule(&rule, &format!("{target} cannot be added or removed"));
+    }
+    spec.rule(
+        "has(self.functionRef) != has(self.compositionRef)",
+        "say what is rolled out: either functionRef or compositionRef",
+    );
     spec.rule("self.waves[size(self.waves) - 1] == '100%'", "the last wave has to be 100%");
     spec
 }
@@ -58,6 +80,7 @@ fn spec() -> Schema {
 fn columns() -> Vec<Value> {
     vec![
         column("FUNCTION", "string", ".spec.functionRef.name"),
+        column("COMPOSITION", "string", ".spec.compositionRef.name"),
         column("STATE", "string", ".status.state"),
         column("CANDIDATE", "string", ".status.candidate"),
         column("MOVED", "integer", ".status.composites.moved"),

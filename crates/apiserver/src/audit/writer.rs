@@ -36,7 +36,8 @@ impl Entry for Event {
 #[derive(Debug)]
 pub(super) struct Writer<E = Event> {
     /// None once it is closed.
-    sender: Option<SyncSender<E>>,
+    /// Of pointers: the queue has room for all events from the start, and would take megabytes of which hardly any is ever used.
+    sender: Option<SyncSender<Box<E>>>,
     /// How much memory may wait, and how much does.
     bytes: usize,
     waiting: Arc<AtomicUsize>,
@@ -82,7 +83,8 @@ impl<E: Entry> Writer<E> {
     pub(super) fn send(&self, entry: E) {
         let weight = entry.weight();
         let has_room = self.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= self.bytes;
-        let is_sent = has_room && self.sender.as_ref().is_some_and(|sender| sender.try_send(entry).is_ok());
+        let is_sent =
+            has_room && self.sender.as_ref().is_some_and(|sender| sender.try_send(Box::new(entry)).is_ok());
         if !is_sent {
             self.waiting.fetch_sub(weight, Ordering::Relaxed);
         }
@@ -120,7 +122,7 @@ impl<E> Drop for Writer<E> {
 }
 
 struct WriterThread<E, S> {
-    receiver: Receiver<E>,
+    receiver: Receiver<Box<E>>,
     sink: S,
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,

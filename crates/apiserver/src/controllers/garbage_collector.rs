@@ -12,7 +12,8 @@ use std::sync::Arc;
 use ferroplane_schema::status::Status;
 use ferroplane_schema::writes::Part;
 use futures_util::future::join_all;
-use serde_json::{Map, Value, json};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use tracing::warn;
 
 use crate::options::{DeleteOptions, Propagation};
@@ -82,12 +83,12 @@ async fn reconcile(server: &ServerState, uid: &Uid) -> Result<Progress, Status> 
         return Ok(Progress::Done);
     };
     if entry.metadata().is_terminating {
-        let object = read(&entry)?;
-        if has_finalizer(&object, ORPHAN) {
-            return release_dependents(server, &entry, &object).await.map(|()| Progress::Done);
+        let held = read(&entry)?;
+        if held.has_finalizer(ORPHAN) {
+            return release_dependents(server, &entry, &held).await.map(|()| Progress::Done);
         }
-        if has_finalizer(&object, FOREGROUND) {
-            return wait_for_dependents(server, &entry, &object).await;
+        if held.has_finalizer(FOREGROUND) {
+            return wait_for_dependents(server, &entry, &held).await;
         }
         // Somebody else's finalizer keeps it. There is nothing left to delete.
         return Ok(Progress::Done);
@@ -95,17 +96,39 @@ async fn reconcile(server: &ServerState, uid: &Uid) -> Result<Progress, Status> 
     collect(server, &entry).await.map(|()| Progress::Done)
 }
 
-fn read(entry: &Entry) -> Result<Map<String, Value>, Status> {
-    serde_json::from_slice(entry.bytes()).map_err(|error| Status::internal(&error.to_string()))
+/// The part of an object that decisions go by. The rest is not read: everything that has an owner is looked at when the server
+/// starts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Held {
+    #[serde(default)]
+    owner_references: Option<Vec<Value>>,
+    #[serde(default)]
+    finalizers: Option<Vec<Value>>,
 }
 
-fn metadata<'o>(object: &'o Map<String, Value>, name: &str) -> &'o [Value] {
-    let value = object.get("metadata").and_then(|metadata| metadata.get(name));
-    value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
+impl Held {
+    fn owner_references(&self) -> &[Value] {
+        self.owner_references.as_deref().unwrap_or_default()
+    }
+
+    fn finalizers(&self) -> &[Value] {
+        self.finalizers.as_deref().unwrap_or_default()
+    }
+
+    fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers().iter().any(|own| own == finalizer)
+    }
 }
 
-fn has_finalizer(object: &Map<String, Value>, finalizer: &str) -> bool {
-    metadata(object, "finalizers").iter().any(|own| own == finalizer)
+fn read(entry: &Entry) -> Result<Held, Status> {
+    #[derive(Deserialize)]
+    struct Stored {
+        metadata: Held,
+    }
+    let stored: Stored =
+        serde_json::from_slice(entry.bytes()).map_err(|error| Status::internal(&error.to_string()))?;
+    Ok(stored.metadata)
 }
 
 /// What an owner is to something that it owns.
@@ -123,8 +146,8 @@ async fn collect(server: &ServerState, entry: &Entry) -> Result<(), Status> {
     if entry.metadata().owners.is_empty() {
         return Ok(());
     }
-    let object = read(entry)?;
-    let references = metadata(&object, "ownerReferences");
+    let held = read(entry)?;
+    let references = held.owner_references();
     let owners: Vec<_> = references.iter().map(|reference| classify(server, entry, reference)).collect();
     if owners.iter().all(|owner| *owner == Owner::Solid) {
         return Ok(());
@@ -141,9 +164,9 @@ async fn collect(server: &ServerState, entry: &Entry) -> Result<(), Status> {
     }
     let propagation = if waits {
         Propagation::Foreground
-    } else if has_finalizer(&object, ORPHAN) {
+    } else if held.has_finalizer(ORPHAN) {
         Propagation::Orphan
-    } else if has_finalizer(&object, FOREGROUND) {
+    } else if held.has_finalizer(FOREGROUND) {
         Propagation::Foreground
     } else {
         Propagation::Background
@@ -158,7 +181,7 @@ fn blocks(reference: &Value) -> bool {
 
 /// Whether an object is being deleted and waits for what it owns to go first.
 fn is_waiting(entry: &Entry) -> bool {
-    entry.metadata().is_terminating && read(entry).is_ok_and(|object| has_finalizer(&object, FOREGROUND))
+    entry.metadata().is_terminating && read(entry).is_ok_and(|held| held.has_finalizer(FOREGROUND))
 }
 
 /// Nobody waits for an object that owns one that waits: they would wait for each other, in a circle.
@@ -224,39 +247,31 @@ fn is_gone(status: Status) -> Result<(), Status> {
 }
 
 /// Everything that an object owns forgets it, and then it may go.
-async fn release_dependents(
-    server: &ServerState,
-    owner: &Entry,
-    object: &Map<String, Value>,
-) -> Result<(), Status> {
+async fn release_dependents(server: &ServerState, owner: &Entry, held: &Held) -> Result<(), Status> {
     let mut outcome = Ok(());
     for dependent in server.store.dependents(&owner.metadata().uid) {
         // One that cannot be changed does not keep the others from being let go of.
         outcome = outcome.and(release_dependent(server, owner, &dependent).await);
     }
     outcome?;
-    drop_finalizer(server, owner, object, ORPHAN).await
+    drop_finalizer(server, owner, held, ORPHAN).await
 }
 
 async fn release_dependent(server: &ServerState, owner: &Entry, dependent: &Entry) -> Result<(), Status> {
     let held = read(dependent)?;
     let uid = owner.metadata().uid.to_string();
-    let others = metadata(&held, "ownerReferences").iter().filter(|reference| reference["uid"] != uid);
+    let others = held.owner_references().iter().filter(|reference| reference["uid"] != uid);
     let others: Vec<_> = others.cloned().collect();
     set_owners(server, dependent, &others).await
 }
 
 /// Has everything looked at that an object owns. When nothing that it has to wait for is left, it may go, too.
-async fn wait_for_dependents(
-    server: &ServerState,
-    owner: &Entry,
-    object: &Map<String, Value>,
-) -> Result<Progress, Status> {
+async fn wait_for_dependents(server: &ServerState, owner: &Entry, held: &Held) -> Result<Progress, Status> {
     let uid = owner.metadata().uid.to_string();
     let is_blocking = |dependent: &Entry| {
         // What cannot be read is waited for: nothing is let go of on doubt.
         read(dependent).map_or(true, |held| {
-            let references = metadata(&held, "ownerReferences").iter();
+            let references = held.owner_references().iter();
             references.filter(|reference| reference["uid"] == uid).any(blocks)
         })
     };
@@ -270,16 +285,15 @@ async fn wait_for_dependents(
     if is_blocked {
         return Ok(Progress::Waiting);
     }
-    drop_finalizer(server, owner, object, FOREGROUND).await.map(|()| Progress::Done)
+    drop_finalizer(server, owner, held, FOREGROUND).await.map(|()| Progress::Done)
 }
 
 async fn drop_finalizer(
     server: &ServerState,
     entry: &Entry,
-    object: &Map<String, Value>,
+    held: &Held,
     finalizer: &str,
 ) -> Result<(), Status> {
-    let rest: Vec<_> =
-        metadata(object, "finalizers").iter().filter(|own| *own != finalizer).cloned().collect();
+    let rest: Vec<_> = held.finalizers().iter().filter(|own| *own != finalizer).cloned().collect();
     patch(server, entry, json!({ "finalizers": rest })).await
 }

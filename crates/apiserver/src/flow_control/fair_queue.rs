@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 #[derive(Debug)]
-pub(super) struct FairQueue {
+pub(crate) struct FairQueue {
     limit: usize,
     limit_per_user: usize,
     queue_limit: usize,
@@ -58,7 +58,7 @@ impl Drop for Permit {
 }
 
 impl FairQueue {
-    pub(super) fn new(limit: usize, limit_per_user: usize, queue_limit: usize) -> Arc<Self> {
+    pub(crate) fn new(limit: usize, limit_per_user: usize, queue_limit: usize) -> Arc<Self> {
         Arc::new(Self { limit, limit_per_user, queue_limit, state: Mutex::default() })
     }
 
@@ -68,7 +68,7 @@ impl FairQueue {
     }
 
     /// A permit, when it is the user's turn. None if there is no room, not even to wait.
-    pub(super) async fn enter(self: &Arc<Self>, user: &str) -> Option<Permit> {
+    pub(crate) async fn enter(self: &Arc<Self>, user: &str) -> Option<Permit> {
         let (ticket, user, receiver) = {
             let mut state = self.lock();
             let is_free = state.running < self.limit;

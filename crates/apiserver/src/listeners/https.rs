@@ -9,6 +9,7 @@
 
 mod connection;
 mod connection_table;
+mod handshakes;
 mod in_flight_body;
 mod prefixed;
 
@@ -23,12 +24,12 @@ use hyper::body::Incoming;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 pub use connection::Connection;
 use connection_table::ConnectionTable;
 pub(crate) use connection_table::TrackedConnection;
+use handshakes::Handshakes;
 
 use crate::certificates::{self, Certificates, ClientVerifier};
 
@@ -94,7 +95,7 @@ pub enum Error {
 pub struct Https {
     listener: TcpListener,
     address: SocketAddr,
-    acceptor: TlsAcceptor,
+    handshakes: Handshakes,
     /// None asks for no certificates.
     verifier: Option<ClientVerifier>,
     settings: Arc<Settings>,
@@ -137,8 +138,8 @@ impl Https {
         let settings = Settings { unauthenticated, ..settings };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        Ok(Self { listener, address, acceptor, verifier, settings: Arc::new(settings) })
+        let handshakes = Handshakes::new(config, settings.connections);
+        Ok(Self { listener, address, handshakes, verifier, settings: Arc::new(settings) })
     }
 
     /// Where it listens. The port is the real one.
@@ -173,7 +174,7 @@ impl Https {
                     let accepted = connection::Accepted {
                         stream,
                         remote,
-                        acceptor: self.acceptor.clone(),
+                        handshakes: self.handshakes.clone(),
                         verifier: self.verifier.clone(),
                         settings: Arc::clone(&self.settings),
                         end: ending.subscribe(),

@@ -1,33 +1,84 @@
-//! Paths at which somebody else in this process answers what is posted, to those whom roles let `post` there.
+//! Paths at which somebody else in this process answers, by method and path, to those whom roles let do that there.
+//!
+//! # Guarantees
+//! * Whoever is asked was allowed the verb on the path before: `get` for GET and HEAD, `post` for POST.
+//! * An answer that goes on for as long as its client wants ends when the server does.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
-use ferroplane_schema::status::Status;
-use http::{Method, Response, StatusCode};
+use ferroplane_schema::status::{Resource, Status};
+use futures_core::Stream;
+use futures_util::StreamExt as _;
+use http::header::ALLOW;
+use http::request::Parts;
+use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::routes::AuthenticatedRequest;
 use super::{Server, body};
 use crate::auth::identity::Identity;
-use crate::request::Verb;
+use crate::negotiate;
+use crate::request::{Query, Verb};
 use crate::response::{self, Body};
 
-/// Answers what is posted at a path: who posts, and what. The answer is JSON.
-#[derive(Clone)]
-pub struct InProcessEndpoint(Arc<dyn Fn(Identity, Bytes) -> Answering + Send + Sync>);
+/// Text that comes as things happen.
+pub type PageStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-type Answering = Pin<Box<dyn Future<Output = (StatusCode, Bytes)> + Send>>;
+/// What somebody else is asked.
+#[derive(Debug)]
+pub struct EndpointRequest {
+    /// Who asks.
+    pub identity: Identity,
+    /// What comes after the path of the endpoint, if it answers below its path.
+    pub below: String,
+    /// Method, path and headers.
+    pub parts: Parts,
+    /// Empty for GET and HEAD.
+    pub body: Bytes,
+    query: Query,
+}
+
+impl EndpointRequest {
+    /// The first value of a parameter, or nothing.
+    pub fn parameter(&self, name: &str) -> &str {
+        self.query.get(name)
+    }
+}
+
+/// Answers requests. No answer means that there is nothing at this path.
+#[derive(Clone)]
+pub struct InProcessEndpoint(Arc<dyn Fn(EndpointRequest) -> Answering + Send + Sync>);
+
+type Answering = Pin<Box<dyn Future<Output = Option<Response<Body>>> + Send>>;
 
 impl InProcessEndpoint {
-    pub fn new<F>(answer: impl Fn(Identity, Bytes) -> F + Send + Sync + 'static) -> Self
+    /// One that answers with whatever it says.
+    pub fn new<F, B>(answer: impl Fn(EndpointRequest) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = (StatusCode, Bytes)> + Send + 'static,
+        F: Future<Output = Response<B>> + Send + 'static,
+        B: Into<Bytes>,
     {
-        Self(Arc::new(move |identity, body| Box::pin(answer(identity, body))))
+        Self(Arc::new(move |request| {
+            let answering = answer(request);
+            Box::pin(async move { Some(answering.await.map(|body| Body::from(body.into()))) })
+        }))
+    }
+
+    /// One that tells text as it comes.
+    pub fn streaming(
+        answer: impl Fn(&EndpointRequest) -> Option<PageStream> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(move |request| {
+            let page = answer(&request).map(|stream| {
+                let mut page = response::text(StatusCode::OK, "");
+                *page.body_mut() = Body::stream(stream);
+                page
+            });
+            Box::pin(std::future::ready(page))
+        }))
     }
 }
 
@@ -37,33 +88,86 @@ impl fmt::Debug for InProcessEndpoint {
     }
 }
 
-/// All endpoints, by their paths.
+/// Where an endpoint is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointPath {
+    /// This path, with or without a slash at its end.
+    At(&'static str),
+    /// All paths that begin with this one, which ends with a slash, and have more behind it.
+    Below(&'static str),
+}
+
+impl EndpointPath {
+    /// What comes after the path, if it leads here.
+    fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
+        match self {
+            Self::At(own) => (path.strip_suffix('/').unwrap_or(path) == *own).then_some(""),
+            Self::Below(own) => path.strip_prefix(own).filter(|rest| !rest.is_empty()),
+        }
+    }
+}
+
+/// All endpoints, by their paths and methods.
 #[derive(Debug, Default)]
-pub(super) struct Endpoints(RwLock<BTreeMap<&'static str, InProcessEndpoint>>);
+pub(super) struct Endpoints(RwLock<Vec<RegisteredEndpoint>>);
+
+#[derive(Debug, Clone)]
+struct RegisteredEndpoint {
+    method: Method,
+    path: EndpointPath,
+    endpoint: InProcessEndpoint,
+}
+
+impl RegisteredEndpoint {
+    /// HEAD is GET without a body, which HTTP itself leaves out.
+    fn answers(&self, method: &Method) -> bool {
+        self.method == method || (self.method == Method::GET && method == Method::HEAD)
+    }
+}
+
+/// What there is at a path that somebody else answers.
+pub(super) enum FoundEndpoint {
+    Answers {
+        endpoint: InProcessEndpoint,
+        below: String,
+    },
+    /// Only these methods are answered.
+    OtherMethods(String),
+}
 
 impl Endpoints {
-    fn find(&self, path: &str) -> Option<InProcessEndpoint> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    fn find(&self, method: &Method, path: &str) -> Option<FoundEndpoint> {
+        let endpoints = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let here: Vec<_> = endpoints.iter().filter_map(|it| Some((it, it.path.rest(path)?))).collect();
+        if here.is_empty() {
+            return None;
+        }
+        Some(if let Some((it, rest)) = here.iter().find(|(it, _)| it.answers(method)) {
+            FoundEndpoint::Answers { endpoint: it.endpoint.clone(), below: (*rest).to_owned() }
+        } else {
+            let methods: Vec<_> = here.iter().map(|(it, _)| it.method.as_str()).collect();
+            FoundEndpoint::OtherMethods(methods.join(", "))
+        })
     }
 }
 
 impl Server {
-    /// Has this one answer what is posted at a path.
-    pub fn register_endpoint(&self, path: &'static str, endpoint: InProcessEndpoint) {
+    /// Has this one answer requests with a method at a path. Whoever is registered there already is replaced.
+    pub fn register_endpoint(&self, method: Method, path: EndpointPath, endpoint: InProcessEndpoint) {
         let mut endpoints = self.state.endpoints.0.write().unwrap_or_else(PoisonError::into_inner);
-        endpoints.insert(path, endpoint);
+        endpoints.retain(|it| (&it.method, it.path) != (&method, path));
+        endpoints.push(RegisteredEndpoint { method, path, endpoint });
     }
 
     /// Whoever answers a request that is about no resource, if somebody else does.
-    pub(super) fn endpoint(&self, request: AuthenticatedRequest<'_>) -> Option<InProcessEndpoint> {
-        let is_post = request.parts.method == Method::POST;
-        self.state.endpoints.find(request.parts.uri.path()).filter(|_| is_post)
+    pub(super) fn endpoint(&self, request: AuthenticatedRequest<'_>) -> Option<FoundEndpoint> {
+        self.state.endpoints.find(&request.parts.method, request.parts.uri.path())
     }
 
-    /// Answers with what somebody else says. The caller may post there.
+    /// Answers with what somebody else says. The caller is allowed to ask.
     pub(super) async fn answer_at<B>(
         &self,
-        endpoint: InProcessEndpoint,
+        found: FoundEndpoint,
         identity: &Identity,
         request: AuthenticatedRequest<'_>,
         body: B,
@@ -72,10 +176,91 @@ impl Server {
         B: http_body::Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let mut reserved = self.reserve_body(Verb::Create, request)?;
-        let text = body::collect(body, reserved.as_mut()).await?;
+        let (endpoint, below) = match found {
+            FoundEndpoint::Answers { endpoint, below } => (endpoint, below),
+            FoundEndpoint::OtherMethods(methods) => return Ok(not_allowed(request, &methods)),
+        };
+        let is_read = [Method::GET, Method::HEAD].contains(&request.parts.method);
+        let mut reserved = None;
+        let body = if is_read {
+            Bytes::new()
+        } else {
+            reserved = self.reserve_body(Verb::Create, request)?;
+            body::collect(body, reserved.as_mut()).await?
+        };
         let _permit = self.take_turn(request).await?;
-        let (code, answer) = (endpoint.0)(identity.clone(), text).await;
-        Ok(response::json(code, answer))
+        let asked = EndpointRequest {
+            identity: identity.clone(),
+            below,
+            parts: request.parts.clone(),
+            body,
+            query: request.info.query.clone(),
+        };
+        let answer = (endpoint.0)(asked).await;
+        drop(reserved);
+        Ok(answer.map_or_else(response::page_not_found, |answer| answer.map(|body| self.ending(body))))
+    }
+
+    /// An answer may go on for as long as its client wants, and a server must be able to end.
+    fn ending(&self, body: Body) -> Body {
+        match body {
+            Body::Chunks(_) => body,
+            Body::Stream(stream) => {
+                let mut stop = self.state.stop.subscribe();
+                let ended = async move {
+                    let _ = stop.wait_for(|is_stopping| *is_stopping).await;
+                };
+                Body::stream(stream.take_until(Box::pin(ended)))
+            }
+        }
+    }
+}
+
+fn not_allowed(request: AuthenticatedRequest<'_>, methods: &str) -> Response<Body> {
+    let status = Status::generic(405, request.parts.method.as_str(), &Resource::default(), "", "");
+    let mut response = response::status(&status, negotiate::error_form(&request.parts.headers));
+    if let Ok(methods) = HeaderValue::from_str(methods) {
+        response.headers_mut().insert(ALLOW, methods);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoints() -> Endpoints {
+        let nobody = || InProcessEndpoint::streaming(|_| None);
+        let at = |method, path| RegisteredEndpoint { method, path, endpoint: nobody() };
+        Endpoints(RwLock::new(vec![
+            at(Method::GET, EndpointPath::At("/versions")),
+            at(Method::GET, EndpointPath::Below("/versions/")),
+            at(Method::POST, EndpointPath::At("/plans")),
+        ]))
+    }
+
+    fn found(method: &Method, path: &str) -> String {
+        match endpoints().find(method, path) {
+            None => "nothing".to_owned(),
+            Some(FoundEndpoint::Answers { below, .. }) => format!("answers {below}"),
+            Some(FoundEndpoint::OtherMethods(methods)) => format!("only {methods}"),
+        }
+    }
+
+    #[test]
+    fn endpoint_is_found_by_method_and_path() {
+        for (method, path, expected) in [
+            (Method::GET, "/versions", "answers "),
+            (Method::GET, "/versions/", "answers "),
+            (Method::HEAD, "/versions", "answers "),
+            (Method::GET, "/versions/a/b", "answers a/b"),
+            (Method::GET, "/versionsx", "nothing"),
+            (Method::POST, "/versions", "only GET"),
+            (Method::POST, "/plans", "answers "),
+            (Method::GET, "/plans", "only POST"),
+            (Method::POST, "/plans/x", "nothing"),
+        ] {
+            assert_eq!(found(&method, path), expected, "{method} {path}");
+        }
     }
 }

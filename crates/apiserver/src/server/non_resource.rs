@@ -3,14 +3,13 @@
 use bytes::Bytes;
 use ferroplane_metrics::Exposition;
 use ferroplane_schema::status::{Resource, Status};
-use futures_util::StreamExt as _;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH, LOCATION, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::{PageRequest, Server, ServerState};
+use super::{Server, ServerState};
 use crate::auth::authenticate::ServiceAccountTokens;
 use crate::discovery;
 use crate::negotiate::{self, Discovery, Form};
@@ -80,7 +79,7 @@ impl Server {
                     return self.openapi(catalogue, path, query.get("hash"));
                 }
                 let page = self.health(path, query.has("verbose"));
-                page.or_else(|| self.other_page(path, query)).unwrap_or_else(response::page_not_found)
+                page.unwrap_or_else(response::page_not_found)
             }
         }
     }
@@ -94,21 +93,6 @@ impl Server {
         }
         let text = Bytes::from(page.into_text());
         response::of_type(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
-    }
-
-    /// What somebody else in this process has to tell.
-    fn other_page(&self, path: &str, query: &Query) -> Option<Response<Body>> {
-        let (below, answer) = self.state.other_pages.get()?;
-        let stream = answer(&PageRequest { path: path.strip_prefix(below)?, query })?;
-        let mut stop = self.state.stop.subscribe();
-        // A page may go on for as long as its client wants, and a server must be able to end.
-        let ended = async move {
-            let _ = stop.wait_for(|is_stopping| *is_stopping).await;
-        };
-        let body = Body::stream(stream.take_until(Box::pin(ended)));
-        let mut page = response::text(StatusCode::OK, "");
-        *page.body_mut() = body;
-        Some(page)
     }
 
     /// What others need to verify tokens of service accounts.

@@ -77,8 +77,8 @@ impl Server {
             return self.resource(&catalogue, path, identity, request, body).await;
         }
         self.authorize_path(identity, request)?;
-        if let Some(endpoint) = self.endpoint(request) {
-            return self.answer_at(endpoint, identity, request, body).await;
+        if let Some(found) = self.endpoint(request) {
+            return self.answer_at(found, identity, request, body).await;
         }
         let _permit = self.take_turn(request).await?;
         self.non_resource(&catalogue, request.info, request.parts)

@@ -127,8 +127,14 @@ impl Page {
         metadata
     }
 
-    /// The page as an answer.
-    pub(crate) fn into_response(self, view: &View, presentation: Presentation, rows: Rows) -> Response<Body> {
+    /// The page as an answer. Whoever is in this process may share the objects of the store.
+    pub(crate) fn into_response(
+        self,
+        view: &View,
+        presentation: Presentation,
+        rows: Rows,
+        shares_objects: bool,
+    ) -> Response<Body> {
         let mut metadata = self.metadata();
         if view.is_custom() && matches!(presentation, Presentation::Objects(_)) {
             // Lists of custom resources always say how they go on.
@@ -136,7 +142,9 @@ impl Page {
         }
         let metadata = Value::Object(metadata);
         match presentation {
-            Presentation::Objects(Form::Json) => response::json(StatusCode::OK, self.json(view, &metadata)),
+            Presentation::Objects(Form::Json) => {
+                response::json(StatusCode::OK, self.json(view, &metadata, shares_objects))
+            }
             Presentation::Objects(form) => {
                 let items: Vec<_> = self.seen(view).map(VersionedObject::into_value).collect();
                 let mut list = view.list_head(&metadata);
@@ -158,17 +166,22 @@ impl Page {
     }
 
     /// The list as JSON. Objects that are stored as clients see them are not parsed.
-    fn json(&self, view: &View, metadata: &Value) -> Body {
+    fn json(&self, view: &View, metadata: &Value, shares_objects: bool) -> Body {
         let head = Value::Object(view.list_head(metadata)).to_string();
         let mut chunks = BodyChunks::default();
         // The head is an object without its items.
         chunks.push(head.trim_end_matches('}').as_bytes());
         chunks.push(b"},\"items\":[");
         for (index, seen) in self.seen(view).enumerate() {
-            if index > 0 {
-                chunks.push(b",");
+            let separator: &'static [u8] = if index > 0 { b"," } else { b"" };
+            let object = seen.into_bytes();
+            if shares_objects {
+                chunks.push_shared(Bytes::from_static(separator));
+                chunks.push_shared(object);
+            } else {
+                chunks.push(separator);
+                chunks.push(&object);
             }
-            chunks.push(&seen.into_bytes());
         }
         chunks.push(b"]}\n");
         chunks.finish()
@@ -185,7 +198,7 @@ impl View {
     }
 }
 
-/// Joins small chunks to larger ones.
+/// Joins small chunks to larger ones, unless they are shared.
 #[derive(Debug, Default)]
 struct BodyChunks {
     whole: std::collections::VecDeque<Bytes>,
@@ -198,6 +211,16 @@ impl BodyChunks {
             self.whole.push_back(std::mem::take(&mut self.open).into());
         }
         self.open.extend_from_slice(bytes);
+    }
+
+    /// A chunk as it is. A cache that keeps it takes no memory of its own.
+    fn push_shared(&mut self, bytes: Bytes) {
+        if !self.open.is_empty() {
+            self.whole.push_back(std::mem::take(&mut self.open).into());
+        }
+        if !bytes.is_empty() {
+            self.whole.push_back(bytes);
+        }
     }
 
     fn finish(mut self) -> Body {

@@ -35,6 +35,16 @@ pub(crate) struct GroupVersionKind<'k> {
     pub(crate) name: &'k str,
 }
 
+/// What a request is about, as far as it is known without its objects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestTarget<'q> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'q Arc<Resource>,
+    /// The version of the request.
+    pub(crate) version: &'q str,
+    pub(crate) subresource: &'q str,
+}
+
 /// A request as webhooks see it.
 #[derive(Debug, Clone)]
 pub(crate) struct AdmissionRequest<'q> {
@@ -66,6 +76,11 @@ pub(super) struct VersionedAttributes {
 }
 
 impl AdmissionRequest<'_> {
+    pub(super) fn target(&self) -> RequestTarget<'_> {
+        let Self { operation, resource, version, subresource, .. } = *self;
+        RequestTarget { operation, resource, version, subresource }
+    }
+
     /// The kind of what is shown to those who want to see a version.
     pub(super) fn kind<'k>(&'k self, version: &'k str) -> GroupVersionKind<'k> {
         let whole =

@@ -15,6 +15,7 @@ use super::admission_review::{self, AdmissionResponse};
 use super::call::CallFailure;
 use super::in_process::InProcessWebhooks;
 use super::webhook::Webhook;
+use crate::registry::Resource;
 use crate::store::Store;
 
 /// What webhooks said besides yes or no.
@@ -42,7 +43,7 @@ impl Webhooks {
         remarks: &mut Remarks,
     ) -> Result<(), Status> {
         let configurations = self.mutating.load_full();
-        if is_exempt(request) || configurations.is_empty() {
+        if is_exempt(request.resource) || configurations.is_empty() {
             return Ok(());
         }
         let hooks: Vec<&Arc<Webhook>> = configurations.values().flatten().collect();
@@ -73,7 +74,7 @@ impl Webhooks {
     ) -> Result<(), Status> {
         // Kept for the whole request: a configuration that changes meanwhile counts for the next one.
         let configurations = self.validating.load_full();
-        if is_exempt(request) || configurations.is_empty() {
+        if is_exempt(request.resource) || configurations.is_empty() {
             return Ok(());
         }
         let mut wanted = Vec::new();
@@ -205,6 +206,6 @@ fn patched(
 }
 
 /// What configures admission is not subject to it.
-fn is_exempt(request: &AdmissionRequest<'_>) -> bool {
-    request.resource.group == "admissionregistration.k8s.io"
+pub(super) fn is_exempt(resource: &Resource) -> bool {
+    resource.group == "admissionregistration.k8s.io"
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::admission_request::AdmissionRequest;
+use super::admission_request::RequestTarget;
 
 /// One rule: all of its parts must fit.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl WebhookRule {
     }
 
     /// Whether the rule is about a request, asked of this version of the resource.
-    pub(super) fn matches(&self, request: &AdmissionRequest<'_>, version: &str) -> bool {
+    pub(super) fn matches(&self, request: &RequestTarget<'_>, version: &str) -> bool {
         self.is_in_scope(request)
             && has(&self.operations, request.operation.name())
             && has(&self.groups, &request.resource.group)
@@ -45,7 +45,7 @@ impl WebhookRule {
             && self.resources.iter().any(|pattern| is_of(pattern, request))
     }
 
-    fn is_in_scope(&self, request: &AdmissionRequest<'_>) -> bool {
+    fn is_in_scope(&self, request: &RequestTarget<'_>) -> bool {
         // A namespace is in itself, and yet in none.
         let is_namespaced = request.resource.is_namespaced;
         match self.scope {
@@ -66,7 +66,7 @@ fn has(patterns: &[String], text: &str) -> bool {
 }
 
 /// Whether a resource, or a part of one, is meant: `pods`, `pods/status`, `pods/*`, `*/scale`, `*`, `*/*`.
-fn is_of(pattern: &str, request: &AdmissionRequest<'_>) -> bool {
+fn is_of(pattern: &str, request: &RequestTarget<'_>) -> bool {
     let (plural, part) = pattern.split_once('/').unwrap_or((pattern, ""));
     (plural == "*" || plural == request.resource.names.plural) && (part == "*" || part == request.subresource)
 }

@@ -6,7 +6,7 @@ use ferroplane_schema::selector::LabelSelector;
 use ferroplane_schema::status::{Resource as Subject, Status};
 use serde_json::{Map, Value};
 
-use super::admission_request::{AdmissionRequest, Operation, VersionedAttributes};
+use super::admission_request::{AdmissionRequest, Operation, RequestTarget, VersionedAttributes};
 use super::connections::Connections;
 use super::destination::Destination;
 use super::match_conditions::MatchConditions;
@@ -87,14 +87,16 @@ impl Webhook {
         if matches!(is_in_namespace, Ok(false)) || matches!(has_labels, Ok(false)) {
             return Ok(None);
         }
-        let Some(version) = self.version(request) else { return Ok(None) };
+        let target = request.target();
+        let Some(version) = self.version(&target) else { return Ok(None) };
         is_in_namespace?;
         has_labels?;
         let shown = request.shown(version, store).await?;
         Ok(self.conditions.hold(request, &shown)?.then_some(shown))
     }
 
-    fn version<'h>(&'h self, request: &'h AdmissionRequest<'_>) -> Option<&'h str> {
+    /// The version of the resource that it wants to see; nothing if its rules are not about the request.
+    pub(super) fn version<'h>(&self, request: &RequestTarget<'h>) -> Option<&'h str> {
         if self.rules.iter().any(|rule| rule.matches(request, request.version)) {
             return Some(request.version);
         }

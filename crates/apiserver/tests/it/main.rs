@@ -10,6 +10,7 @@ mod deadlines;
 mod definitions;
 #[path = "../../../../tests/comparison/dice.rs"]
 mod dice;
+mod endpoints;
 mod events;
 mod gate;
 mod hook;

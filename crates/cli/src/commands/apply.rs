@@ -15,9 +15,9 @@ use crate::plans::ask;
 use crate::plans::saved::SavedPlan;
 use crate::terminal::Terminal;
 
-/// Apply the files of a plan that `ferroplane diff --save` made, unless anything has moved since
+/// Apply a saved plan, if nothing has changed since
 ///
-/// The control plane plans the same change again. If the plan, or any object that it was made from, is not what it was, nothing is applied.
+/// `ferroplane diff --save` saves plans. The control plane plans the same change again. If the plan, or any object that it was made from, is not what it was, nothing is applied.
 /// The same holds for a plan that says of some composite resource that it cannot be planned, unless --allow-refused is given.
 ///
 /// Exit codes: 0 applied; 3 refused; 1 error

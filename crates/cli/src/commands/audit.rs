@@ -7,7 +7,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Find out who can cause what
+/// Find out who can cause a request
 #[derive(Debug, clap::Args)]
 pub(crate) struct Audit {
     #[command(subcommand)]

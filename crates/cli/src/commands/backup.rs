@@ -12,8 +12,11 @@ use crate::up::data_directory;
 
 /// Back up the data of a control plane to a file
 ///
-/// It can run meanwhile: the backup is one consistent state.
+/// The control plane can run meanwhile: the backup is one consistent state. It contains all objects, Secrets included.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane backup ferroplane.db
+  ferroplane backup - --data-dir /var/lib/ferroplane | gzip > ferroplane.db.gz")]
 pub(crate) struct Backup {
     /// The file to write, which must not exist; `-` is standard output
     file: PathBuf,
@@ -22,7 +25,7 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Write what is left of a store that does not open because it has lost something
+    /// Save what can be read of a damaged store
     ///
     /// The control plane must not run there. `ferroplane restore --force` makes a store of it again.
     #[arg(long)]
@@ -31,8 +34,11 @@ pub(crate) struct Backup {
 
 /// Restore a backup to a data directory
 ///
-/// The control plane must not be running. Watches of clients begin anew when it is started.
+/// The control plane must not be running. Clients list and watch anew when it is started.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane restore ferroplane.db
+  ferroplane restore ferroplane.db --data-dir /var/lib/ferroplane --force")]
 pub(crate) struct Restore {
     /// A file that `ferroplane backup` wrote; `-` is standard input
     file: PathBuf,
@@ -41,7 +47,7 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Replace the data that is there
+    /// Replace existing data
     #[arg(long)]
     force: bool,
 }

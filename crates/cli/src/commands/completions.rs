@@ -7,8 +7,11 @@ use crate::terminal::Terminal;
 
 /// Print a shell completion script
 ///
-/// For example: `ferroplane completions bash > /etc/bash_completion.d/ferroplane`
+/// Save it where your shell looks for completions.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane completions bash > /etc/bash_completion.d/ferroplane
+  ferroplane completions zsh > ~/.zfunc/_ferroplane")]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,

@@ -14,9 +14,9 @@ use crate::plans::saved::SavedPlan;
 use crate::plans::{ask, read_files};
 use crate::terminal::Terminal;
 
-/// Show what files would change on a control plane, without changing anything
+/// Show what a change would do to a control plane
 ///
-/// The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the functions that it has, until
+/// Nothing is changed. The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the functions that it has, until
 /// nothing changes any more, and asks its API server what each write would come to. Files may have composite resources, claims, Compositions,
 /// Functions, definitions (XRDs), and anything that functions read.
 ///

@@ -1,7 +1,7 @@
-//! `ferroplane logs`: what a function printed.
+//! `ferroplane logs`: what a function or provider printed.
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Object, PackageKind, keys, meta};
 use ferroplane_client::{Query, Resource};
 use futures_util::io::AsyncBufReadExt as _;
 use futures_util::stream::{BoxStream, select_all};
@@ -11,23 +11,24 @@ use crate::Verdict;
 use crate::client::{Access, Connection};
 use crate::explain::block_on;
 use crate::terminal::Terminal;
-use crate::up::function_logs::BELOW;
+use crate::up::function_logs::{OF_FUNCTIONS, OF_PROVIDERS};
 
-/// Show what a function printed
+/// Show the output of a function or provider
 ///
-/// The control plane of `ferroplane up` keeps the last 10,000 lines of each function that it runs from a package, up to 1 MiB, until it
-/// ends. Lines of a Function of which several revisions run begin with the name of the revision. On a cluster, functions run in pods: use `kubectl logs`.
+/// The control plane of `ferroplane up` keeps the last 10,000 lines of each program that it runs from a package, up to 1 MiB, until it
+/// ends. Lines of a Function of which several revisions run begin with the name of the revision. On a cluster, programs run in pods: use `kubectl logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane logs function/function-example
   ferroplane logs function/function-example --follow --tail 10
-  ferroplane logs functionrevision/function-example-1234567890ab")]
+  ferroplane logs functionrevision/function-example-1234567890ab
+  ferroplane logs provider/provider-example --follow")]
 pub(crate) struct Logs {
-    /// Function, as function/NAME, or one of its revisions, as functionrevision/NAME
+    /// Function or Provider, as function/NAME, or one of its revisions, as functionrevision/NAME
     #[arg(value_name = "KIND/NAME", value_parser = parse_subject)]
     subject: Subject,
 
-    /// Print lines as they come, until the function or the control plane ends
+    /// Print lines as they come, until the program or the control plane ends
     #[arg(short, long)]
     follow: bool,
 
@@ -41,17 +42,27 @@ pub(crate) struct Logs {
 
 /// Whose log is meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Subject {
-    Function(String),
-    Revision(String),
+struct Subject {
+    kind: PackageKind,
+    name: String,
+    is_revision: bool,
 }
 
 fn parse_subject(text: &str) -> Result<Subject, String> {
-    match text.split_once('/').filter(|(_, name)| !name.is_empty()) {
-        Some(("function" | "functions", name)) => Ok(Subject::Function(name.to_owned())),
-        Some(("functionrevision" | "functionrevisions", name)) => Ok(Subject::Revision(name.to_owned())),
-        _ => Err(format!("expected function/NAME or functionrevision/NAME, got `{text}`")),
-    }
+    let parts = text.split_once('/').filter(|(_, name)| !name.is_empty());
+    let known = parts.and_then(|(kind, name)| {
+        let (kind, is_revision) = match kind.trim_end_matches('s') {
+            "function" => (PackageKind::Function, false),
+            "functionrevision" => (PackageKind::Function, true),
+            "provider" => (PackageKind::Provider, false),
+            "providerrevision" => (PackageKind::Provider, true),
+            _ => return None,
+        };
+        Some(Subject { kind, name: name.to_owned(), is_revision })
+    });
+    known.ok_or_else(|| {
+        format!("expected function/NAME, provider/NAME, functionrevision/NAME or providerrevision/NAME, got `{text}`")
+    })
 }
 
 impl Logs {
@@ -60,7 +71,7 @@ impl Logs {
             let connection = self.access.connect()?;
             if !connection.is_embedded().await {
                 bail!(
-                    "{} is not the API server of `ferroplane up`: functions on a cluster run in pods, and `kubectl logs` shows what they print",
+                    "{} is not the API server of `ferroplane up`: programs of packages on a cluster run in pods, and `kubectl logs` shows what they print",
                     connection.server
                 );
             }
@@ -75,22 +86,23 @@ impl Logs {
 
     /// The names of the revisions whose logs are meant.
     async fn revisions(&self, connection: &Connection) -> anyhow::Result<Vec<String>> {
-        let function = match &self.subject {
-            Subject::Revision(revision) => return Ok(vec![revision.clone()]),
-            Subject::Function(function) => function,
-        };
-        let listed = connection.client.list_objects(&revisions(), "", &Query::default()).await;
+        let Subject { kind, name: package, is_revision } = &self.subject;
+        if *is_revision {
+            return Ok(vec![package.clone()]);
+        }
+        let resource = revisions(*kind);
+        let listed = connection.client.list_objects(&resource, "", &Query::default()).await;
         let listed =
-            listed.with_context(|| format!("cannot list FunctionRevisions of {}", connection.server))?;
+            listed.with_context(|| format!("cannot list {}s of {}", resource.kind, connection.server))?;
         let is_meant = |revision: &&Object| {
             let state = revision.get("spec").and_then(|spec| spec.get("desiredState")?.as_str());
-            meta::label(revision, keys::PACKAGE) == function && state == Some("Active")
+            meta::label(revision, keys::PACKAGE) == package && state == Some("Active")
         };
         let mut names: Vec<_> =
             listed.iter().filter(is_meant).map(|revision| meta::name(revision).to_owned()).collect();
         names.sort();
         if names.is_empty() {
-            bail!("there is no Function `{function}` with an active revision");
+            bail!("there is no {} `{package}` with an active revision", kind.name());
         }
         Ok(names)
     }
@@ -106,8 +118,11 @@ impl Logs {
             let prefix = if revisions.len() > 1 { format!("{revision}: ") } else { String::new() };
             let request = http::Request::get(self.path(revision)).body(Vec::new());
             let request = request.with_context(|| format!("`{revision}` is no name of a revision"))?;
-            let log =
-                connection.kube.request_stream(request).await.map_err(|error| explain(error, revision))?;
+            let log = connection
+                .kube
+                .request_stream(request)
+                .await
+                .map_err(|error| self.explain(error, revision))?;
             logs.push(Box::pin(log.lines().map_ok(move |line| format!("{prefix}{line}"))));
         }
         Ok(select_all(logs).boxed())
@@ -115,27 +130,29 @@ impl Logs {
 
     fn path(&self, revision: &str) -> String {
         let tail = self.tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
-        format!("{BELOW}{revision}?follow={}{tail}", self.follow)
+        let below = if self.subject.kind == PackageKind::Provider { OF_PROVIDERS } else { OF_FUNCTIONS };
+        format!("{below}{revision}?follow={}{tail}", self.follow)
+    }
+
+    fn explain(&self, error: kube::Error, revision: &str) -> anyhow::Error {
+        let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
+        if is_unknown {
+            let kind = self.subject.kind.revision().to_lowercase();
+            return anyhow::anyhow!(
+                "this control plane does not run `{revision}` from its package, so that it has no log of it; `ferroplane why {kind}/{revision}` may say why"
+            );
+        }
+        anyhow::Error::from(error).context(format!("cannot read the log of `{revision}`"))
     }
 }
 
-fn revisions() -> Resource {
+fn revisions(kind: PackageKind) -> Resource {
     Resource {
         api_version: format!("{}/v1", keys::PKG),
-        kind: "FunctionRevision".to_owned(),
-        plural: "functionrevisions".to_owned(),
+        kind: kind.revision().to_owned(),
+        plural: format!("{}s", kind.revision().to_lowercase()),
         is_namespaced: false,
     }
-}
-
-fn explain(error: kube::Error, revision: &str) -> anyhow::Error {
-    let is_unknown = matches!(&error, kube::Error::Api(status) if status.code == 404);
-    if is_unknown {
-        return anyhow::anyhow!(
-            "this control plane does not run `{revision}` from its package, so that it has no log of it; `ferroplane why functionrevision/{revision}` may say why"
-        );
-    }
-    anyhow::Error::from(error).context(format!("cannot read the log of `{revision}`"))
 }
 
 #[cfg(test)]
@@ -143,9 +160,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn subject_is_a_function_or_a_revision() {
-        assert_eq!(parse_subject("function/a"), Ok(Subject::Function("a".to_owned())));
-        assert_eq!(parse_subject("functionrevision/a-1"), Ok(Subject::Revision("a-1".to_owned())));
+    fn subject_is_a_package_or_a_revision() {
+        let subject = |kind, name: &str, is_revision| Subject { kind, name: name.to_owned(), is_revision };
+        assert_eq!(parse_subject("function/a"), Ok(subject(PackageKind::Function, "a", false)));
+        assert_eq!(parse_subject("functionrevision/a-1"), Ok(subject(PackageKind::Function, "a-1", true)));
+        assert_eq!(parse_subject("providers/a"), Ok(subject(PackageKind::Provider, "a", false)));
+        assert_eq!(parse_subject("providerrevisions/a-1"), Ok(subject(PackageKind::Provider, "a-1", true)));
         for nonsense in ["a", "function/", "pod/a", ""] {
             assert!(parse_subject(nonsense).is_err(), "{nonsense}");
         }

@@ -12,7 +12,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Run operations, and see what became of them
+/// Run operations, and show their results
 ///
 /// An Operation is a pipeline of functions that runs to completion once. CronOperations make them on a schedule, WatchOperations when something
 /// changes.

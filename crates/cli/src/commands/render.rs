@@ -46,10 +46,10 @@ use inputs::Inputs;
 #[command(after_help = "Examples:
   ferroplane render xr.yaml composition.yaml functions.yaml
   ferroplane render xrs/ composition.yaml functions/ --include-function-results
-  kubectl get app my-app -o yaml | ferroplane render - composition.yaml functions.yaml --output json
-  ferroplane render xr.yaml composition.yaml functions.yaml --allow-commands --watch
+  kubectl get app my-app -o yaml | ferroplane render - composition.yaml
+  ferroplane render xr.yaml composition.yaml functions.yaml --watch
   ferroplane render operation.yaml functions.yaml
-  ferroplane render watch-operation.yaml functions.yaml --watched-resource app.yaml
+  ferroplane render watch-operation.yaml --watched-resource app.yaml
   ferroplane render --from-recording app/shop --into tests/shop")]
 pub(crate) struct Render {
     #[command(flatten)]

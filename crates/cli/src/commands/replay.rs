@@ -27,7 +27,7 @@ use crate::terminal::Terminal;
     after_help = "Examples:
   ferroplane replay list app/shop
   ferroplane replay app/shop                  # the last reconcile
-  ferroplane replay app/shop --at 2h          # the last reconcile that had started two hours ago
+  ferroplane replay app/shop --at 2h          # the last one two hours ago
   ferroplane replay 1234 --functions built-in # run the built-in functions again
   ferroplane replay show 1234
   ferroplane replay export 1234 -o shop.recording"

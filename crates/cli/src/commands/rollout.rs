@@ -13,7 +13,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// See how new revisions of functions are rolled out, and decide about them
+/// Show and control rollouts of new function revisions
 ///
 /// A FunctionRollout moves composite resources to new revisions of a Function in waves, and back when a revision fails.
 #[derive(Debug, clap::Args)]

@@ -19,9 +19,9 @@ use crate::terminal::Terminal;
 /// the environment wins over the file. See docs/start.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Try:
-  ferroplane start --dry-run                                 show what would change on the cluster of your kubeconfig
-  ferroplane start --kubeconfig FILE --enable-webhooks=false run the controllers on this machine, for a cluster elsewhere
-  kubectl -n crossplane-system get lease                     show which replica leads")]
+  ferroplane start --dry-run              show what would change on the cluster
+  ferroplane start --kubeconfig FILE --enable-webhooks=false
+  kubectl -n crossplane-system get lease  show which replica leads")]
 pub(crate) struct Start {
     /// Show what would be changed, and change nothing
     #[arg(long)]

@@ -17,6 +17,10 @@ use crate::terminal::Terminal;
 ///
 /// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane trace app/hello
+  ferroplane trace app/hello --broken -o wide
+  ferroplane trace app/hello --watch")]
 pub(crate) struct Trace {
     #[command(flatten)]
     subject: Subject,

@@ -20,6 +20,11 @@ use crate::{address, duration, size};
 /// Starts a Kubernetes-compatible API server and the controllers in this process, stores all data in one directory, and writes a
 /// kubeconfig for kubectl and other clients. It runs until you press Ctrl-C, and continues where it stopped when you start it again.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  ferroplane up --demo
+  ferroplane up manifests/ --watch --simulate
+  ferroplane up manifests/ --watch --allow-commands
+  ferroplane up --data-dir /var/lib/ferroplane --listen 127.0.0.1:7443")]
 #[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -37,7 +42,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
-    /// Keep all data in memory, and lose it at the end
+    /// Keep all data in memory only
     #[arg(long)]
     in_memory: bool,
 
@@ -84,6 +89,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     enable_alpha_functions: bool,
+
+    /// Refuse a `funcVersion` of a Blueprint's phase that does not exist, instead of running v0.0.0 with a warning
+    #[arg(long)]
+    strict_function_versions: bool,
 
     /// Let steps choose revisions of functions, and several revisions of a Function be active
     ///
@@ -146,11 +155,11 @@ struct Manifests {
 /// What becomes ready by itself.
 #[derive(Debug, clap::Args)]
 struct Simulation {
-    /// Make resources ready that no controller looks after: workloads, and objects of CRDs
+    /// Simulate resources that no controller manages: workloads, and objects of CRDs
     ///
     /// There is no kubelet and no cloud here. Ferroplane writes the status that they would
     /// write, for Deployments, Jobs, Pods and other workloads, and for objects of CRDs that
-    /// belong neither to an XRD nor to Crossplane. An object whose status somebody else
+    /// belong neither to an XRD nor to Crossplane. An object whose status another client
     /// writes is left alone. KINDS limits it: `--simulate=deployments.apps,*.example.org`.
     /// Annotations of an object, or of its CRD, ask for delays, failures and fields:
     ///
@@ -169,7 +178,7 @@ struct Simulation {
     )]
     simulate: Vec<String>,
 
-    /// How long simulated resources take to become ready [default: no time]
+    /// Time that simulated resources take to become ready [default: none]
     #[arg(long, value_name = "DURATION", requires = "simulate", value_parser = duration::parse)]
     simulate_delay: Option<Duration>,
 }
@@ -197,6 +206,7 @@ impl Up {
             audit: self.audit,
             has_controllers: !self.no_controllers,
             enables_alpha_functions: self.enable_alpha_functions,
+            has_strict_function_versions: self.strict_function_versions,
             enables_function_revision_selectors: self.enable_function_revision_selectors,
             installs_packages: self.install_packages,
             remote_templates: self.allow_remote_templates,

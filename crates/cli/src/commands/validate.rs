@@ -24,7 +24,8 @@ use crate::terminal::Terminal;
 #[command(after_help = "Examples:
   ferroplane validate manifests/
   ferroplane validate xr.yaml --schemas xrds/,crds/
-  ferroplane render xr.yaml composition.yaml -x | ferroplane validate - --schemas xrds/
+  ferroplane render xr.yaml composition.yaml -x |
+    ferroplane validate - --schemas xrds/
   ferroplane validate . --error-on-missing-schemas --output json")]
 pub(crate) struct Validate {
     /// Files and directories to validate (`-` is standard input)

@@ -1,5 +1,6 @@
 //! Documents the input of a function from its schema, field by field.
 
+use ferroplane_engine::action::PhaseContract;
 use ferroplane_functions::Contract;
 use ferroplane_offline::manifest::yaml;
 use serde_json::{Map, Value};
@@ -42,6 +43,25 @@ pub(crate) fn whole(title: &str, contract: &Contract, schema: Option<&Value>, is
         text.extend(example.lines().map(|line| format!("  {line}\n").replace("  \n", "\n")));
     }
     text
+}
+
+/// What a function of phases does, and which arguments it takes.
+pub(crate) fn of_phases(title: &str, contract: &Contract, phase: PhaseContract) -> String {
+    let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let needs: Vec<_> = phase.needs.iter().map(|need| need.as_str()).collect();
+    format!(
+        "FUNCTION: {title}, for phases of Blueprints\n\n{}.\n\nREQUIRED ARGUMENTS: {}\nOPTIONAL ARGUMENTS: {}\nOUTPUT: {}\nNEEDS: {}\n\n\
+         docs/action-functions.md describes the arguments and how versions differ.\n",
+        contract.about,
+        list(phase.required),
+        list(phase.optional),
+        if phase.outputs.is_empty() {
+            "what its command prints, or none".to_owned()
+        } else {
+            phase.outputs.join(", ")
+        },
+        list(&needs),
+    )
 }
 
 /// What the input in an example is: every function takes one kind of input.

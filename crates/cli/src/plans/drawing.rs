@@ -82,7 +82,7 @@ fn verdict(plan: &CompositePlan) -> String {
     }
 }
 
-fn draw_change(change: &Change, paint: Paint, text: &mut String) {
+pub(crate) fn draw_change(change: &Change, paint: Paint, text: &mut String) {
     let (sign, verb) = match change.action {
         Action::Delete => ("-", "delete"),
         Action::Replace => ("±", "replace"),
@@ -107,6 +107,8 @@ fn draw_change(change: &Change, paint: Paint, text: &mut String) {
 }
 
 fn draw_fields(fields: &[FieldChange], text: &mut String) {
+    // What is created and deleted is told already.
+    let fields: Vec<_> = fields.iter().filter(|field| !field.is_reference()).collect();
     for FieldChange { path, before, after } in fields.iter().take(FIELDS) {
         let _ = match (before, after) {
             (Some(before), Some(after)) => {

@@ -93,9 +93,13 @@ fn line(found: Standing, kind: &str, name: &str) -> String {
     let what = match found {
         Standing::Missing => "create  ",
         Standing::Different => "change  ",
-        Standing::Same | Standing::Newer => "leave   ",
+        Standing::Same | Standing::Newer | Standing::Foreign => "leave   ",
     };
-    let why = if found == Standing::Newer { ", which is of a newer version" } else { "" };
+    let why = match found {
+        Standing::Newer => ", which is of a newer version",
+        Standing::Foreign => ", which is Kanister's",
+        _ => "",
+    };
     format!("  {what} {kind} `{name}`{why}\n")
 }
 

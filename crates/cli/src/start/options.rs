@@ -130,6 +130,19 @@ pub(crate) struct Options {
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     enable_operations: Option<bool>,
 
+    /// Run ActionSets, Kanister's kind: actions of Blueprints [default: false]
+    ///
+    /// An action reaches the namespace of its ActionSet; other namespaces and cluster-scoped objects take an `AccessGrant`. Kanister's own
+    /// controller must not run beside it. See docs/blueprints.md.
+    #[arg(long, env = "ENABLE_BLUEPRINTS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    enable_blueprints: Option<bool>,
+
+    /// Refuse a `funcVersion` of a phase that does not exist, instead of running v0.0.0 with a warning [default: false]
+    #[arg(long, env = "STRICT_FUNCTION_VERSIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
+        default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    strict_function_versions: Option<bool>,
+
     /// Hosts, or hosts and beginnings of paths, from which templates may be fetched [default: none]
     ///
     /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or
@@ -177,6 +190,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
     enable_deployment_runtime_configs: Option<bool>,
+
+    /// Install the definitions of managed resources of providers as `ManagedResourceDefinitions` [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    enable_custom_to_managed_resource_conversion: Option<bool>,
 
     /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
     #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
@@ -331,9 +349,10 @@ impl Options {
             self, other: kubeconfig, context, namespace, service_account, leader_election, lease_duration, health_address,
             metrics_address, enable_webhooks, webhook_address, webhook_service, webhook_url, tls_ca_secret_name,
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
-            enable_alpha_functions, enable_function_revision_selectors, enable_operations, allow_remote_templates,
+            enable_alpha_functions, enable_function_revision_selectors, enable_operations, enable_blueprints, strict_function_versions, allow_remote_templates,
             remote_templates_dir, enable_packages, package_runtime, xpkg_cache_dir, ca_bundle_path,
             enable_dependency_version_upgrades, enable_dependency_version_downgrades, enable_deployment_runtime_configs,
+            enable_custom_to_managed_resource_conversion,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
             recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
@@ -355,6 +374,7 @@ impl Options {
             authorities: self.ca_bundle_path.clone().filter(|file| !file.as_os_str().is_empty()),
             dependencies: ResolveOptions { upgrades, downgrades },
             uses_configs: self.enable_deployment_runtime_configs.unwrap_or(true),
+            converts_definitions: self.enable_custom_to_managed_resource_conversion.unwrap_or(true),
         };
         Ok(self.enable_packages.unwrap_or(false).then_some(packages))
     }
@@ -405,6 +425,8 @@ pub(crate) struct Configuration {
     pub(super) enables_alpha_functions: bool,
     pub(super) enables_function_revision_selectors: bool,
     pub(super) runs_operations: bool,
+    pub(super) runs_actions: bool,
+    pub(super) has_strict_function_versions: bool,
     /// Where templates may be fetched from.
     pub(super) remote_templates: Vec<String>,
     /// None keeps them in memory.
@@ -499,6 +521,8 @@ impl Configuration {
             enables_alpha_functions: options.enable_alpha_functions.unwrap_or(false),
             enables_function_revision_selectors: options.enable_function_revision_selectors.unwrap_or(false),
             runs_operations: options.enable_operations.unwrap_or(false),
+            runs_actions: options.enable_blueprints.unwrap_or(false),
+            has_strict_function_versions: options.strict_function_versions.unwrap_or(false),
             remote_templates: options.allow_remote_templates.unwrap_or_default(),
             remote_templates_directory: options.remote_templates_dir,
             images: options.xpkg_cache_dir,
@@ -590,6 +614,7 @@ mod tests {
             "--enable-alpha-functions",
             "--enable-function-revision-selectors",
             "--enable-operations",
+            "--enable-blueprints",
             "--allow-remote-templates=git.example.org,registry.example.org/platform",
         ]))
         .unwrap();
@@ -604,13 +629,16 @@ mod tests {
         assert_eq!(configuration.max_answer_ttl, Some(Duration::from_hours(1)));
         assert!(configuration.allows_development_functions && configuration.enables_alpha_functions);
         assert!(configuration.enables_function_revision_selectors);
-        assert!(configuration.runs_operations);
+        assert!(configuration.runs_operations && configuration.runs_actions);
         let usual = Configuration::new(Options::default()).unwrap();
         assert!(!usual.enables_function_revision_selectors, "design 000 has it off at first");
         assert!(usual.tuning == Tuning::default() && !usual.allows_development_functions);
         assert_eq!(configuration.remote_templates, ["git.example.org", "registry.example.org/platform"]);
         assert!(
-            !usual.enables_alpha_functions && !usual.runs_operations && usual.remote_templates.is_empty()
+            !usual.enables_alpha_functions
+                && !usual.runs_operations
+                && !usual.runs_actions
+                && usual.remote_templates.is_empty()
         );
         assert!(Configuration::new(flags(&["--circuit-breaker-burst=0"])).is_err());
     }
@@ -624,7 +652,9 @@ mod tests {
         let found = found.unwrap();
         assert!(found.dependencies.upgrades && found.dependencies.downgrades);
         assert_eq!(found.cache.as_deref(), Some(Path::new("/cache")));
-        assert!(found.uses_configs && found.kinds.len() == 2);
+        assert!(found.uses_configs && found.converts_definitions && found.kinds.len() == 2);
+        let off = ["--enable-packages", "--enable-custom-to-managed-resource-conversion=false"];
+        assert!(!packages(&off).unwrap().converts_definitions);
         assert!(Configuration::new(flags(&["--package-runtime=Docker"])).is_err());
     }
 

@@ -23,6 +23,8 @@ pub(super) struct Packages {
     pub(super) authorities: Option<PathBuf>,
     pub(super) dependencies: ResolveOptions,
     pub(super) uses_configs: bool,
+    /// Whether definitions of providers become managed resource definitions.
+    pub(super) converts_definitions: bool,
 }
 
 impl Packages {
@@ -48,8 +50,10 @@ impl Packages {
             namespace: configuration.namespace.clone(),
             dependencies: self.dependencies,
             activations: vec![EVERY_KIND.to_owned()],
+            converts_definitions: self.converts_definitions,
             // Those that are WebAssembly. Programs run in pods, and not beside the control plane.
             functions: Some(functions),
+            providers: None,
             deployments: Some(DeploymentRuntime {
                 kinds: self.kinds.clone(),
                 service_account: configuration.service_account.clone(),

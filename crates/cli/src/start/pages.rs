@@ -2,11 +2,12 @@
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
-//! * Recordings and plans are served to this machine only, under its own names, and to those whom the API server lets `get` the path `/recordings`.
+//! * Recordings, plans and versions of functions are served to this machine only, under its own names, and to those whom the API server lets
+//!   `get` the path (`post` for plans).
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -26,6 +27,7 @@ use super::health::Health;
 use super::plans::Plans;
 use super::site::Site;
 use super::{Configuration, Unending};
+use crate::functions::discovery::{self, VersionsPage};
 use crate::plans::PATH as PLANS;
 
 /// How many connections each address has at a time.
@@ -35,6 +37,8 @@ const HEADER: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_mins(1);
 /// Where recordings are, and what those may `get` who may read them.
 const RECORDINGS: &str = "/recordings";
+/// What those are told who use another name than one of this machine.
+const WRONG_HOST: &str = "use localhost, 127.0.0.1 or [::1] as the host\n";
 
 /// Addresses that are listened on.
 pub(super) struct Pages {
@@ -47,6 +51,7 @@ pub(super) struct Pages {
     /// Who may read recordings.
     callers: Callers,
     plans: Plans,
+    versions: Arc<OnceLock<VersionsPage>>,
 }
 
 /// What is asked for.
@@ -68,11 +73,13 @@ struct Served {
     callers: Option<Callers>,
     /// What those may ask for who may post.
     plans: Option<Plans>,
+    /// What can be called, for those who may read that.
+    versions: Option<Arc<OnceLock<VersionsPage>>>,
 }
 
 impl Served {
     fn to_everybody(page: Page) -> Self {
-        Self { page, callers: None, plans: None }
+        Self { page, callers: None, plans: None, versions: None }
     }
 }
 
@@ -89,7 +96,8 @@ impl Pages {
             info!(address = %recordings.local_addr()?, "serves recordings");
         }
         let (state, recorder, callers) = (site.health.clone(), site.recorder.clone(), site.callers.clone());
-        Ok(Self { health, metrics, recordings, state, recorder, callers, plans: site.plans.clone() })
+        let (plans, versions) = (site.plans.clone(), site.versions.clone());
+        Ok(Self { health, metrics, recordings, state, recorder, callers, plans, versions })
     }
 
     /// Answers for as long as it is polled.
@@ -98,8 +106,12 @@ impl Pages {
         let health = Served::to_everybody(Arc::new(move |question| health(&state, question.path)));
         let metrics = Served::to_everybody(Arc::new(move |question| metrics(&counted, question.path)));
         let page: Page = Arc::new(move |question| recordings(&recorder, question));
-        let recordings =
-            Served { page, callers: Some(self.callers.clone()), plans: Some(self.plans.clone()) };
+        let recordings = Served {
+            page,
+            callers: Some(self.callers.clone()),
+            plans: Some(self.plans.clone()),
+            versions: Some(self.versions.clone()),
+        };
         tokio::select! {
             biased;
             never = serve(&self.health, health) => never,
@@ -136,7 +148,7 @@ fn metrics(state: &Health, path: &str) -> (StatusCode, Bytes) {
 /// All of them, as a file for `ferroplane replay --recordings`.
 fn recordings(recorder: &Recorder, question: Question<'_>) -> (StatusCode, Bytes) {
     if !question.host.is_some_and(is_loopback) {
-        return (StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n".into());
+        return (StatusCode::MISDIRECTED_REQUEST, WRONG_HOST.into());
     }
     match question.path {
         RECORDINGS => match recorder.archive().export_all() {
@@ -206,6 +218,11 @@ async fn answer(served: &Served, request: Request<Incoming>) -> Response<Full<By
     {
         return plan(plans, callers, request).await;
     }
+    if discovery::is_at(request.uri().path())
+        && let (Some(versions), Some(callers)) = (&served.versions, &served.callers)
+    {
+        return list_versions(versions, callers, &request).await;
+    }
     let (code, content) = match *request.method() {
         Method::GET | Method::HEAD => page(served, &request).await,
         _ => (StatusCode::METHOD_NOT_ALLOWED, "only GET\n".into()),
@@ -228,13 +245,39 @@ async fn plan(plans: &Plans, callers: &Callers, request: Request<Incoming>) -> R
         let (parts, body) = request.into_parts();
         plans.answer(&parts.headers, body, callers).await
     } else {
-        (StatusCode::MISDIRECTED_REQUEST, "use localhost, 127.0.0.1 or [::1] as the host\n".into())
+        (StatusCode::MISDIRECTED_REQUEST, WRONG_HOST.into())
     };
     let mut response = Response::new(Full::new(content));
     *response.status_mut() = code;
     let kind = http::HeaderValue::from_static("application/json");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response
+}
+
+/// What can be called, for those who may know, under a name of this machine.
+async fn list_versions(
+    versions: &OnceLock<VersionsPage>,
+    callers: &Callers,
+    request: &Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let refuse = |code: StatusCode, words: String| {
+        let mut response = Response::new(Full::new(words.into()));
+        *response.status_mut() = code;
+        response
+    };
+    if !question(request).host.is_some_and(is_loopback) {
+        return refuse(StatusCode::MISDIRECTED_REQUEST, WRONG_HOST.to_owned());
+    }
+    if let Err((code, words)) = callers.authorize(request.headers(), "get", request.uri().path()).await {
+        return refuse(code, words);
+    }
+    match versions.get() {
+        Some(versions) => versions.answer(request).map(|body| Full::new(body.into())),
+        None => refuse(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the functions are not listed yet; try again\n".to_owned(),
+        ),
+    }
 }
 
 /// The page, for those who may read it.

@@ -1,7 +1,7 @@
 //! The cluster that is worked on, and the ways to it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
@@ -17,6 +17,7 @@ use super::health::{Health, Listening};
 use super::options::Recordings;
 use super::plans::Plans;
 use crate::client;
+use crate::functions::discovery::VersionsPage;
 use crate::package_source::RegistryPackages;
 use crate::up::controllers::recorder_in;
 
@@ -40,6 +41,8 @@ pub(super) struct Site {
     pub(super) callers: Callers,
     /// What plans while this replica leads.
     pub(super) plans: Plans,
+    /// What can be called, once that is known.
+    pub(super) versions: Arc<OnceLock<VersionsPage>>,
     /// What functions are told beside requests.
     pub(super) metadata: Option<grpc::Metadata>,
     /// Where packages come from, if they are installed.
@@ -80,6 +83,7 @@ impl Site {
             recorder: Recorder::off(),
             callers,
             plans: Plans::default(),
+            versions: Arc::default(),
             metadata: None,
             packages: None,
             functions: Arc::default(),

@@ -83,6 +83,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
         client: client.clone(),
         term,
         plans: plans::Plans::default(),
+        versions: Arc::default(),
         health: Arc::new(Health::default()),
         recorder: Recorder::off(),
         callers: callers::Callers::of(&ferroplane_client::Endpoint::default()),

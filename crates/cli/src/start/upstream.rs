@@ -40,7 +40,7 @@ const NO_POLLING: Answer =
     Ignored("changes are noticed when they happen; only connection Secrets are polled (--poll-interval)");
 const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
 
-const FLAGS: [Flag; 18] = [
+const FLAGS: [Flag; 17] = [
     Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
     flag("min-poll-interval", NO_POLLING),
     flag("max-concurrent-package-establishers", Ignored("ten objects of a package are written at a time")),
@@ -59,10 +59,6 @@ const FLAGS: [Flag; 18] = [
     flag("enable-usages", AlwaysOn),
     flag("enable-ssa-claims", AlwaysOn),
     flag("enable-realtime-compositions", AlwaysOn),
-    flag(
-        "enable-custom-to-managed-resource-conversion",
-        Ignored("the CustomResourceDefinitions of providers are installed as they are"),
-    ),
     flag("enable-pipeline-inspector", NeverOn("pipelines cannot be inspected by a sidecar")),
     flag("enable-provider-deletion-protection", NeverOn("providers are not protected yet")),
 ];

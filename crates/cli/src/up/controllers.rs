@@ -1,5 +1,6 @@
 //! The controllers, on the API server in the same process.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,11 +11,13 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, LocalFunctions,
-    PROTECTION_PATH, PackageManager, PackagedFunctions, Protection, ServedDefinitions, Settings, Tuning,
-    grant_rights, install,
+    ADVISOR_PATH, ActionSettings, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers,
+    LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders, Protection,
+    ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
+use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::packages::ResolveOptions;
+use ferroplane_engine::versions::Version;
 use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
@@ -24,8 +27,10 @@ use serde_json::json;
 use tracing::warn;
 
 use super::function_containers::{FunctionContainers, Programs};
+use super::provider_containers::{ProviderSite, TokenDirectory};
 use super::{Configuration, client_certificates, plane, plans};
 use crate::external::{RegistryUser, Trust, external};
+use crate::functions::discovery::VersionsPage;
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
@@ -39,14 +44,23 @@ const PROTECTION: &str = "protection.ferroplane.internal";
 /// Where it finds what knows the versions of functions.
 const ADVISOR: &str = "versions.ferroplane.internal";
 
+/// The API server, as controllers and providers find it.
+pub(super) struct Site<'a> {
+    pub(super) server: &'a Server,
+    pub(super) address: SocketAddr,
+    /// Whom its clients have to trust, in PEM.
+    pub(super) authority: String,
+}
+
 /// Start all controllers.
 pub(super) async fn start(
-    server: &Server,
+    site: &Site<'_>,
     configuration: &Configuration,
     recorder: Recorder,
     local_functions: Arc<LocalFunctions>,
     telemetry: &Installed,
 ) -> anyhow::Result<(Controllers, Option<FunctionContainers>)> {
+    let server = site.server;
     let administrator = ApiClient::new(plane::administrator(server));
     grant_rights(&administrator, CUSTOM_RESOURCES)
         .await
@@ -65,7 +79,8 @@ pub(super) async fn start(
         configuration.data_dir.as_ref().map(|directory| directory.join("templates")),
         Patience::NeverWaits,
     )?;
-    let (functions, packages) = (Arc::<PackagedFunctions>::default(), packages(configuration)?);
+    let (functions, providers) = (Arc::<PackagedFunctions>::default(), Arc::<PackagedProviders>::default());
+    let packages = packages(configuration)?;
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
@@ -75,11 +90,18 @@ pub(super) async fn start(
         recorder,
         writes_roles: true,
         runs_operations: true,
+        actions: Some(ActionSettings {
+            runs: true,
+            has_exec: false,
+            pods: PodSupport::None,
+            is_strict: configuration.has_strict_function_versions,
+            seed: ferroplane_functions::secret_seed("templates of actions"),
+        }),
         composer: Some(ApiClient::new(client_of(server, COMPOSER))),
         allows_development_functions: true,
         tuning: Tuning::default(),
         enables_function_revision_selectors: configuration.enables_function_revision_selectors,
-        packages: packages.as_ref().map(|packages| package_manager(packages, &functions)),
+        packages: packages.as_ref().map(|packages| package_manager(packages, &functions, &providers)),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
@@ -87,18 +109,29 @@ pub(super) async fn start(
         .await
         .context("cannot advise on versions of functions")?;
     plans::serve(server, controllers.planner());
-    let start = |packages| FunctionContainers::start(functions, packages, Programs::All);
-    Ok((controllers, packages.map(start)))
+    VersionsPage::new(controllers.function_catalogue())?.serve(server);
+    let Some(packages) = packages else { return Ok((controllers, None)) };
+    let tokens = TokenDirectory::open(configuration.data_dir.as_deref())?;
+    let site =
+        ProviderSite { administrator, address: site.address, authority: site.authority.clone(), tokens };
+    let containers = FunctionContainers::start(functions, packages, Programs::All);
+    Ok((controllers, Some(containers.with_providers(providers, site))))
 }
 
 /// How packages are installed.
-fn package_manager(packages: &RegistryPackages, functions: &Arc<PackagedFunctions>) -> PackageManager {
+fn package_manager(
+    packages: &RegistryPackages,
+    functions: &Arc<PackagedFunctions>,
+    providers: &Arc<PackagedProviders>,
+) -> PackageManager {
     PackageManager {
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),
         dependencies: ResolveOptions::default(),
         activations: vec![EVERY_KIND.to_owned()],
+        converts_definitions: true,
         functions: Some(functions.clone()),
+        providers: Some(providers.clone()),
         deployments: None,
     }
 }
@@ -224,6 +257,12 @@ pub(crate) fn built_ins(
             Arc::new(move |function, version, input| {
                 let mistakes = library.input_mistakes(function, version, input);
                 mistakes.iter().map(ToString::to_string).collect()
+            })
+        },
+        phases: {
+            let library = library.clone();
+            Arc::new(move |function: &str, version: &Version| {
+                library.phase_function(function, version).cloned()
             })
         },
         natives: Arc::new(move |package| library.native(package)),

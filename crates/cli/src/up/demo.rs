@@ -28,10 +28,18 @@ fn selector() -> LabelSelector {
 /// The API group of the demo's cloud, which has to be simulated.
 pub(super) const CLOUD: &str = "cloud.demo.ferroplane.io";
 
+/// Where the demo is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct DemoHome<'a> {
+    pub(super) kubeconfig: &'a Path,
+    /// Whether everything is gone when the process ends.
+    pub(super) is_in_memory: bool,
+}
+
 /// Install what is missing, and show it when it is ready.
 pub(super) async fn show(
     client: &ApiClient,
-    kubeconfig: &Path,
+    home: DemoHome<'_>,
     began: Instant,
     terminal: &mut Terminal,
 ) -> anyhow::Result<()> {
@@ -46,7 +54,7 @@ pub(super) async fn show(
     let tree = tree::print(&picture, terminal);
     terminal.line(&tree);
     conclude(found, is_ready, began, terminal);
-    terminal.line(&what_to_try(kubeconfig));
+    terminal.line(&what_to_try(home));
     Ok(())
 }
 
@@ -65,8 +73,13 @@ fn conclude(found: Found, is_ready: bool, began: Instant, terminal: &mut Termina
 }
 
 /// Lines to copy. Each of them works, in this order.
-fn what_to_try(kubeconfig: &Path) -> String {
-    let kubeconfig = quoted(&kubeconfig.display().to_string());
+fn what_to_try(home: DemoHome<'_>) -> String {
+    let kubeconfig = quoted(&home.kubeconfig.display().to_string());
+    let ending = if home.is_in_memory {
+        "everything is gone then, because it is kept in memory"
+    } else {
+        "it is still here when you start it again"
+    };
     format!(
         r#"
 Try, in another terminal:
@@ -96,7 +109,7 @@ An operation resizes all backends, one batch after the other:
     kubectl patch cronoperation resize-backends --type=merge -p '{{"spec":{{"suspend":true}}}}'
     kubectl get operations                                # what was done; kubectl describe says more
 
-The manifests are in examples/demo of the source. Ctrl-C ends it; it is still here when you start it again.
+The manifests are in examples/demo of the source. Ctrl-C ends it; {ending}.
 "#
     )
 }

@@ -6,18 +6,18 @@
 //!   them end with the plane.
 //! * Functions have no network, and see nothing of this machine.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::function_logs::FunctionLogs;
 use super::on_demand::{CallServer, OnDemand, RunningServer};
+use super::packaged_programs::follow;
+use super::provider_containers::{self, ProviderSite};
 use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
 use ferroplane_api::keys;
-use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage};
+use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage, PackagedProviders};
 use ferroplane_golang::time::duration;
 use ferroplane_runner::{
     AsyncFunction, CallError, FunctionLog, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner,
@@ -26,7 +26,7 @@ use ferroplane_runner::{
 use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 
 /// Pauses after an image cannot be run at all.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -50,9 +50,10 @@ pub(crate) enum Programs {
 /// Runs the functions in packages.
 #[derive(Debug)]
 pub(crate) struct FunctionContainers {
-    following: JoinHandle<()>,
+    following: Vec<JoinHandle<()>>,
     images: Images,
     logs: Arc<FunctionLogs>,
+    provider_logs: Arc<FunctionLogs>,
     /// Holds the directory of the images.
     _packages: RegistryPackages,
 }
@@ -70,8 +71,33 @@ impl FunctionContainers {
         let log = logs.clone();
         let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
         let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
-        let following = tokio::spawn(follow(functions, images.clone(), programs, logs.clone()));
-        Self { following, images, logs, _packages: packages }
+        let (wanted, starting) = (functions.clone(), images.clone());
+        let keep = move |revision, image, unwanted| {
+            let runtime = FunctionStarter { images: starting.clone(), programs };
+            keep(revision, image, functions.clone(), runtime, unwanted)
+        };
+        let following = vec![tokio::spawn(follow(wanted, logs.clone(), keep))];
+        Self { following, images, logs, provider_logs: Arc::default(), _packages: packages }
+    }
+
+    /// Run providers beside them, too.
+    #[must_use]
+    pub(super) fn with_providers(mut self, providers: Arc<PackagedProviders>, site: ProviderSite) -> Self {
+        let (wanted, images, logs) = (providers.clone(), self.images.clone(), self.provider_logs.clone());
+        let keep = move |revision, provider, unwanted| {
+            let (providers, images) = (providers.clone(), images.clone());
+            provider_containers::keep(
+                revision,
+                provider,
+                providers,
+                images,
+                site.clone(),
+                logs.clone(),
+                unwanted,
+            )
+        };
+        self.following.push(tokio::spawn(follow(wanted, self.provider_logs.clone(), keep)));
+        self
     }
 
     /// What functions print.
@@ -79,49 +105,18 @@ impl FunctionContainers {
         self.logs.clone()
     }
 
+    /// What providers print.
+    pub(super) fn provider_logs(&self) -> Arc<FunctionLogs> {
+        self.provider_logs.clone()
+    }
+
     /// End all of them, and return when they are gone.
     pub(crate) async fn stop(self) {
-        self.following.abort();
-        let _ = self.following.await;
+        for following in self.following {
+            following.abort();
+            let _ = following.await;
+        }
         self.images.close().await;
-    }
-}
-
-async fn follow(
-    functions: Arc<PackagedFunctions>,
-    images: Images,
-    programs: Programs,
-    logs: Arc<FunctionLogs>,
-) {
-    let mut wanted = functions.wanted();
-    // Dropping the set ends what is under way, and with it the containers.
-    let mut tasks = JoinSet::new();
-    // To drop what stands beside the image tells the task that nobody wants it.
-    let mut running: BTreeMap<String, (PackagedImage, oneshot::Sender<()>)> = BTreeMap::new();
-    loop {
-        let now = wanted.borrow_and_update().clone();
-        running.retain(|revision, (image, _)| {
-            let is_wanted = now.get(revision) == Some(&*image);
-            if !is_wanted {
-                functions.set(revision, None);
-                logs.end(revision);
-            }
-            is_wanted
-        });
-        for (revision, image) in now {
-            if let Entry::Vacant(place) = running.entry(revision) {
-                let revision = place.key().clone();
-                let (wanting, unwanted) = oneshot::channel();
-                logs.begin(&revision);
-                let runtime = FunctionStarter { images: images.clone(), programs };
-                tasks.spawn(keep(revision, image.clone(), functions.clone(), runtime, unwanted));
-                place.insert((image, wanting));
-            }
-        }
-        while tasks.try_join_next().is_some() {}
-        if wanted.changed().await.is_err() {
-            return;
-        }
     }
 }
 

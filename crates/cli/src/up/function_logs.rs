@@ -1,4 +1,4 @@
-//! What functions in packages printed last and print now, by the names of their revisions, for `ferroplane logs`.
+//! What functions and providers in packages printed last and print now, by the names of their revisions, for `ferroplane logs`.
 //!
 //! # Invariants
 //! * It is in memory only, and bounded: the oldest lines of a function go first.
@@ -8,13 +8,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use ferroplane_apiserver::{PageRequest, PageStream, Server};
+use ferroplane_apiserver::{EndpointPath, EndpointRequest, InProcessEndpoint, PageStream, Server};
 use futures_util::{StreamExt as _, stream};
+use http::Method;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Where an API server has them.
-pub(crate) const BELOW: &str = "/ferroplane/logs/functionrevisions/";
+/// Where an API server has those of functions.
+pub(crate) const OF_FUNCTIONS: &str = "/ferroplane/logs/functionrevisions/";
+/// Where it has those of providers.
+pub(crate) const OF_PROVIDERS: &str = "/ferroplane/logs/providerrevisions/";
 /// How much is kept of a function.
 const KEPT_BYTES: usize = 1 << 20;
 const KEPT_LINES: usize = 10_000;
@@ -101,11 +104,12 @@ async fn next(mut following: broadcast::Receiver<Bytes>) -> Option<(Bytes, broad
 }
 
 /// Have an API server tell them: `?tail=N` for the last lines, `?follow=true` for those that come.
-pub(super) fn serve(server: &Server, logs: Arc<FunctionLogs>) {
-    server.serve_pages(BELOW, move |request: &PageRequest<'_>| {
+pub(super) fn serve(server: &Server, below: &'static str, logs: Arc<FunctionLogs>) {
+    let endpoint = InProcessEndpoint::streaming(move |request: &EndpointRequest| {
         let last = request.parameter("tail").parse().ok();
-        logs.read(request.path, last, request.parameter("follow") == "true")
+        logs.read(&request.below, last, request.parameter("follow") == "true")
     });
+    server.register_endpoint(Method::GET, EndpointPath::Below(below), endpoint);
 }
 
 #[cfg(test)]

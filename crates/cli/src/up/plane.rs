@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use super::controllers::Site;
 use super::function_containers::FunctionContainers;
 use super::renewal::Renewal;
 use super::{Configuration, controllers, function_logs};
@@ -64,7 +65,7 @@ impl Plane {
             server.set_audit_log(log);
         }
         let (kubeconfig, temporary) = kubeconfig_path(configuration)?;
-        let renewal = Renewal::begin(certificates, &kubeconfig, address, Timestamp::now())?;
+        let renewal = Renewal::begin(certificates.clone(), &kubeconfig, address, Timestamp::now())?;
         let (end, ended) = oneshot::channel();
         let service = HttpService::remote(server.clone());
         let door = tokio::spawn(door.serve(service, async move {
@@ -76,13 +77,16 @@ impl Plane {
         if configuration.has_controllers {
             recorder = controllers::recorder(configuration)?;
             let local = local_functions.clone();
-            let started = controllers::start(&server, configuration, recorder.clone(), local, telemetry);
+            let authority = certificates.bundle().to_owned();
+            let site = Site { server: &server, address, authority };
+            let started = controllers::start(&site, configuration, recorder.clone(), local, telemetry);
             let (started, functions) = started.await?;
             (controllers, containers) = (Some(started), functions);
         }
         serve_metrics(&server, controllers.as_ref(), telemetry);
         if let Some(containers) = &containers {
-            function_logs::serve(&server, containers.logs());
+            function_logs::serve(&server, function_logs::OF_FUNCTIONS, containers.logs());
+            function_logs::serve(&server, function_logs::OF_PROVIDERS, containers.provider_logs());
         }
         Ok(Self {
             server,

@@ -62,3 +62,40 @@ fn seam_refuses_what_is_no_request() {
     let said = sandbox.run(&["internal", "render"]).fails_with(1);
     assert!(said.contains("the render request is empty"), "{said}");
 }
+
+#[test]
+fn reference_of_commands_is_up_to_date() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["man", "--format", "markdown", "reference"]).ok();
+    let written = std::fs::read_to_string(sandbox.path("reference").join("commands.md")).unwrap();
+    let page = include_str!("../../../../docs/reference/commands.md");
+    assert!(written == page, "docs/reference/commands.md is stale; run `cargo xtask reference`");
+}
+
+/// Every command that help shows, with those below it.
+fn visible_commands() -> Vec<Vec<String>> {
+    let page = include_str!("../../../../docs/reference/commands.md");
+    let titles = page.lines().filter_map(|line| line.strip_prefix("## `ferroplane")?.strip_suffix('`'));
+    titles.map(|title| title.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+#[test]
+fn help_fits_a_terminal_of_80_columns_without_breaking_examples() {
+    let commands = visible_commands();
+    assert!(commands.len() > 40, "{commands:?}");
+    for command in commands {
+        for flag in ["-h", "--help"] {
+            let mut arguments: Vec<_> = command.iter().map(String::as_str).collect();
+            arguments.push(flag);
+            let output = Sandbox::new().command(&arguments).env("COLUMNS", "80").output().unwrap();
+            let help = String::from_utf8(output.stdout).unwrap();
+            // Usage is a line, however long.
+            let lines = help.lines().filter(|line| !line.starts_with("Usage: "));
+            let long: Vec<_> = lines.filter(|line| line.chars().count() > 80).collect();
+            assert!(long.is_empty(), "{arguments:?}: {long:#?}");
+            let examples = help.split("Examples:\n").nth(1).unwrap_or_default();
+            let broken: Vec<_> = examples.lines().filter(|line| !line.starts_with("  ")).collect();
+            assert!(broken.iter().all(|line| line.is_empty()), "{arguments:?}: {broken:#?}");
+        }
+    }
+}

@@ -163,7 +163,6 @@ fn bucket_with_many_events_is_paused_and_stays_resumed() {
         ["10:00:00", "10:01:30", "10:03:00"].iter().fold(file(EXAMPLE, "required.yaml"), |text, time| {
             text.replace(&format!("2026-01-01T{time}Z"), now.trim())
         });
-    plane.told("kubectl apply -f -", &file(EXAMPLE, "rights.yaml"));
     plane.told("kubectl apply -f -", &recent);
     plane.told("kubectl apply -f -", &changed(EXAMPLE, "operation.yaml", "* * * * *", "@every 1s"));
     until(&plane, &format!("kubectl get bucket assets {PAUSED}"), |said| said == "true");
@@ -253,7 +252,7 @@ fn database_is_deleted_when_its_backup_was_made() {
     plane.says("kubectl wait xrd/backupguards.example.org --for=condition=Established --timeout=60s");
     plane.told("kubectl apply -f -", &file(EXAMPLE, "guard.yaml"));
     plane.says("kubectl wait backupguard/orders --for=condition=Ready --timeout=60s");
-    plane.says(r"kubectl wait database/orders --for=jsonpath='{.metadata.labels.crossplane\.io/in-use}'=true --timeout=60s");
+    plane.until_used(1);
     // Nobody wants it gone, and so there is no backup.
     plane.says("kubectl wait watchoperation/back-up-before-deletion --for=jsonpath='{.status.lastSuccessfulTime}' --timeout=120s");
     assert_eq!(plane.says("kubectl get backups -o name"), "");

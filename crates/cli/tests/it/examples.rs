@@ -31,6 +31,10 @@ fn examples_render_as_they_say() {
 fn arguments(directory: &Path) -> Vec<String> {
     let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
     let is_there = |name: &str| directory.join(name).exists();
+    if is_there("blueprint.yaml") {
+        let files = ["blueprint.yaml", "backup.yaml", "app.yaml"].map(at);
+        return ["blueprint", "render"].map(str::to_owned).into_iter().chain(files).collect();
+    }
     let mut arguments = vec!["render".to_owned()];
     let (inputs, flags): (&[_], &[_]) = if is_there("operation.yaml") {
         (&["operation.yaml"], &[("-w", "watched.yaml"), ("-e", "required.yaml")])

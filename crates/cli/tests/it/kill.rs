@@ -17,10 +17,10 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const WRITERS: usize = 8;
 
 /// The program while it runs. It never outlives the test.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -61,7 +61,7 @@ fn program_that_is_killed_forgets_nothing_that_it_acknowledged() {
     assert!(ledger.values().any(|told| told.acknowledged > 0), "nothing was ever acknowledged");
 }
 
-async fn start(home: &Path) -> (Running, ApiAddress) {
+pub(crate) async fn start(home: &Path) -> (Running, ApiAddress) {
     let kubeconfig = home.join("kubeconfig");
     // An old one would name the port of a server that is gone.
     let _ = std::fs::remove_file(&kubeconfig);

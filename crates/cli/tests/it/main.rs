@@ -1,9 +1,12 @@
 //! Runs the real binary, and looks at what it prints and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should not")]
 
+mod action_kills;
+mod actionset;
 mod alpha_functions;
 mod audit;
 mod bad_input;
+mod blueprints;
 mod clients;
 mod commands;
 mod containers;
@@ -12,6 +15,7 @@ mod day_two;
 mod demo;
 mod deploy;
 mod diff;
+mod documentation;
 mod examples;
 mod formats;
 mod functions;
@@ -21,6 +25,7 @@ mod logs;
 mod manifests;
 mod mistakes;
 mod operations;
+mod package_faults;
 mod packages;
 mod peers;
 mod plane;

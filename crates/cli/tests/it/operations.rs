@@ -111,6 +111,30 @@ Mon 2026-03-30 02:30:00 +02:00   2026-03-30T00:30:00Z
     assert!(said.contains("the schedule never comes"), "{said}");
 }
 
+#[test]
+fn mistakes_in_commands_about_operations_are_told() {
+    let watch =
+        format!("{{watch: {{apiVersion: v1, kind: Pod}}, operationTemplate: {{spec: {}}}}}", spec(WANTS));
+    let sandbox = Sandbox::new().with("watch.yaml", &manifest("WatchOperation", &watch));
+    for (line, code, words) in [
+        (&["next"][..], 2, "<NAME|--file <FILE>|--schedule <CRONTAB>>"),
+        (&["next", "--schedule", "@daily", "--count", "0"], 2, "0 is not in 1..=65535"),
+        (&["next", "nightly", "--time-zone", "UTC"], 2, "cannot be used with"),
+        (
+            &["next", "--schedule", "@daily", "--time-zone", "Mars/Olympus"],
+            1,
+            "unknown time zone Mars/Olympus",
+        ),
+        (&["history", "nightly"], 2, "expected cronoperation/NAME or watchoperation/NAME"),
+        (&["history", "operation/x"], 2, "expected cronoperation/NAME or watchoperation/NAME"),
+        (&["run", "watch.yaml"], 1, "a WatchOperation runs when something changes"),
+        (&["run", "nothing.yaml"], 1, "cannot read nothing.yaml"),
+    ] {
+        let said = sandbox.run(&[&["operation"], line].concat()).fails_with(code);
+        assert!(said.contains(words), "{line:?}: {said}");
+    }
+}
+
 /// An operation that succeeds if this holds. Built-in functions for operations are few.
 fn checking(name: &str, rule: &str) -> String {
     let input = format!(
@@ -139,7 +163,11 @@ fn operations_are_run_listed_and_run_again() {
     let results: Vec<_> =
         rows.lines().filter(|line| line.contains("Succeeded") || line.contains("Failed")).collect();
     assert_eq!(results.len(), 3, "{rows}");
-    assert_eq!(plane.says(&format!("{FERROPLANE} operation history cronoperation/none 2>/dev/null")), "");
+    let said = plane.fails(&format!("{FERROPLANE} operation history cronoperation/none 2>&1"), "");
+    assert!(said.contains("there is no CronOperation `none`"), "{said}");
+    plane.says("echo '{apiVersion: ops.crossplane.io/v1alpha1, kind: CronOperation, metadata: {name: idle}, spec: {schedule: \"@yearly\", operationTemplate: {spec: {mode: Pipeline, pipeline: [{step: a, functionRef: {name: f}}]}}}}' | kubectl apply -f -");
+    let said = plane.says(&format!("{FERROPLANE} operation history cronops/idle 2>&1"));
+    assert!(said.contains("CronOperation `idle` has made no operations that are still kept"), "{said}");
     assert!(plane.says(&format!("{FERROPLANE} operation logs bad")).contains("it does not hold"));
     let said = plane.fails(&format!("{FERROPLANE} operation cancel good 2>&1"), "");
     assert!(said.contains("Operation `good` is done"), "{said}");

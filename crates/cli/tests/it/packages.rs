@@ -1,53 +1,33 @@
 //! Packages that `up` installs from a registry on this machine.
 
-use std::path::PathBuf;
-use std::process::Command;
-
 use ferroplane_image::build::{ImageBuilder, Layer};
 use ferroplane_image::registry::{Options, Push, Registry};
 use ferroplane_image::store::{Limits, Store};
-use ferroplane_image::{Platform, Reference};
-use ferroplane_testkit::Process;
+use ferroplane_image::{Execution, Platform, Reference};
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 use tempfile::TempDir;
 
+use crate::containers::images::TestImage;
+use crate::containers::registry::TestRegistry;
 use crate::peers::peer;
 use crate::plane::Plane;
 
-/// Debian's registry on the loopback. Ends when it is dropped.
+/// Packages in Debian's registry on the loopback.
 pub(crate) struct LocalRegistry {
     pub(crate) address: String,
-    _process: Process,
-    directory: TempDir,
+    debian: DebianRegistry,
 }
 
 impl LocalRegistry {
     /// Nothing if it is not installed.
     pub(crate) fn start() -> Option<Self> {
-        let program = PathBuf::from("/usr/bin/docker-registry");
-        if !program.exists() {
-            eprintln!("skipped: docker-registry is not installed");
-            return None;
-        }
-        let directory = TempDir::new().unwrap();
-        let data = directory.path().join("data").display().to_string();
-        let file = directory.path().join("config.yml");
-        let configuration = format!(
-            "version: 0.1\nlog: {{level: info}}\nstorage: {{filesystem: {{rootdirectory: {data}}}}}\nhttp: {{addr: '127.0.0.1:0'}}\n"
-        );
-        std::fs::write(&file, configuration).unwrap();
-        let mut command = Command::new(program);
-        // What it would send elsewhere stays here.
-        command.arg("serve").arg(&file).env("OTEL_TRACES_EXPORTER", "none");
-        let process = Process::spawn(command);
-        let lines = process.lines_until("it listens", |line| line.contains("listening on "));
-        let said = lines.last().unwrap().split("listening on ").nth(1).unwrap();
-        let address = said.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-        Some(Self { address, _process: process, directory })
+        let debian = DebianRegistry::start(&RegistrySetup::default())?;
+        Some(Self { address: debian.address.clone(), debian })
     }
 
     /// Have a package in it, with this `package.yaml`.
     pub(crate) fn push(&self, image: &str, package: &str) {
-        let store = Store::open(self.directory.path().join("store"), Limits::default()).unwrap();
+        let store = Store::open(self.debian.directory().join("store"), Limits::default()).unwrap();
         let mut layer = Layer::new().annotate("io.crossplane.xpkg", "base");
         layer.add_bytes(package.as_bytes().to_vec(), "package.yaml", false).unwrap();
         let mut builder = ImageBuilder::new(Platform::host());
@@ -136,4 +116,31 @@ fn function_that_is_built_in_is_ready_before_its_registry_answers() {
     plane.says("kubectl wait function/ready --for=condition=Healthy --timeout=30s");
     let why = plane.says("kubectl get function ready -o jsonpath='{.status.conditions[*].reason}'");
     assert_eq!(why, "BuiltIn BuiltIn");
+}
+
+#[test]
+fn package_in_a_private_registry_is_installed_with_a_pull_secret_and_explained_without() {
+    let (Some(_), Some(registry)) = (peer("kubectl"), TestRegistry::start(true)) else { return };
+    let mut layer = Layer::new().annotate("io.crossplane.xpkg", "base");
+    let manifest =
+        "apiVersion: meta.pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {name: p}\nspec: {}\n";
+    layer.add_bytes(manifest.as_bytes().to_vec(), "package.yaml", false).unwrap();
+    let image = registry.push(&TestImage::of(vec![layer], Execution::default()), "private:v1.0.0");
+    let plane = Plane::new();
+    let private = package("Configuration", "private", &image);
+    plane.told("kubectl apply -f -", &private);
+    plane.says("kubectl wait configuration/private --for=condition=Installed=false --timeout=60s");
+    let message = "kubectl get configuration/private -o jsonpath='{.status.conditions[?(@.type==\"Installed\")].message}'";
+    assert!(plane.says(message).contains("credential"), "{}", plane.says(message));
+    let secret = format!(
+        "apiVersion: v1\nkind: Namespace\nmetadata: {{name: crossplane-system}}\n---\napiVersion: v1\nkind: Secret\n\
+         metadata: {{name: pull, namespace: crossplane-system}}\ntype: kubernetes.io/dockerconfigjson\n\
+         stringData: {{.dockerconfigjson: '{}'}}\n",
+        registry.docker_config()
+    );
+    plane.told("kubectl apply -f -", &secret);
+    let with_secret = private.replace("spec: {", "spec: {packagePullSecrets: [{name: pull}], ");
+    plane.told("kubectl apply -f -", &with_secret);
+    plane.says("kubectl wait configuration/private --for=condition=Healthy --timeout=60s");
+    plane.stop();
 }

@@ -173,6 +173,15 @@ impl Plane {
         self.told(line, "")
     }
 
+    /// Wait until there are so many Usages, in whatever namespace, and all of them hold.
+    pub(crate) fn until_used(&self, count: usize) {
+        let usages = "usages.protection.crossplane.io";
+        // kubectl waits for what it finds, so that all of them have to be there first.
+        let found = format!("kubectl get {usages} -A --no-headers 2>/dev/null | wc -l");
+        self.says(&format!("timeout 60 sh -c 'until [ $({found}) = {count} ]; do sleep 0.1; done'"));
+        self.says(&format!("kubectl wait --for=condition=Ready {usages} --all -A --timeout=60s"));
+    }
+
     /// What a command says that is given something to read, and succeeds.
     pub(crate) fn told(&self, line: &str, input: &str) -> String {
         let ran = self.run(line, input);

@@ -170,6 +170,16 @@ fn xr_is_read_from_standard_input() {
 }
 
 #[test]
+fn xr_is_read_from_a_pipe_that_can_be_read_once() {
+    let sandbox = hello();
+    let [xr, composition] = ["xr.yaml", "composition.yaml"].map(|name| sandbox.path(name));
+    let program = env!("CARGO_BIN_EXE_ferroplane");
+    let script = format!("'{program}' render <(cat '{}') '{}'", xr.display(), composition.display());
+    let output = std::process::Command::new("bash").arg("-c").arg(script).output().unwrap();
+    assert_eq!(kinds(&Ran::from(output).documents()), ["App", "ConfigMap"]);
+}
+
+#[test]
 fn fatal_result_exits_with_3_and_prints_what_is_known() {
     let response = "{results: [{severity: SEVERITY_NORMAL, message: before}, {severity: SEVERITY_FATAL, message: boom}]}";
     let sandbox =

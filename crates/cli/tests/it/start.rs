@@ -210,6 +210,56 @@ fn leader_plans_for_those_who_may_post_and_shows_what_they_may_read() {
     assert!(changes.iter().all(|change| change["object"]["kind"] == "Site"), "{plan:#}");
     assert_eq!(plan["composites"][0]["hidden"], 1);
     assert_eq!(ground.versions(&everything), versions);
+    plan_on_the_command_line(&ground, port, &author, &site);
+    replica.stop();
+}
+
+/// `ferroplane diff --plane` asks at a forwarded port, with the token of the kubeconfig.
+fn plan_on_the_command_line(ground: &Ground, port: u16, token: &str, site: &Value) {
+    std::fs::write(ground.path("site.yaml"), site.to_string()).unwrap();
+    let written = std::fs::read_to_string(ground.kubeconfig()).unwrap();
+    let cluster = written.lines().find_map(|line| line.trim().strip_prefix("cluster: ")).unwrap();
+    let user = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "author",
+        "users": [{"name": "author", "user": {"token": token}}],
+        "contexts": [{"name": "author", "context": {"cluster": cluster, "user": "author"}}],
+    });
+    std::fs::write(ground.path("author"), user.to_string()).unwrap();
+    let kubeconfigs = std::env::join_paths([&ground.path("author"), ground.kubeconfig()]).unwrap();
+    let diff = |plane: &str| {
+        let arguments = ["diff", "site.yaml", "--plane", plane, "--context", "author"];
+        let mut command = ferroplane(&ground.path(""), &arguments);
+        Ran::from(command.env("KUBECONFIG", &kubeconfigs).output().unwrap())
+    };
+    let told = diff(&format!("http://127.0.0.1:{port}"));
+    assert_eq!(told.code, Some(3), "{told:?}");
+    assert!(told.stdout.contains(r#"spec.colour: "red" → "blue""#), "{told:?}");
+    assert!(told.stdout.contains("1 change of objects that you may not read"), "{told:?}");
+    // A token is sent to nobody who is not on this machine.
+    let refused = diff("http://plane.example.org:8082");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("is no loopback address"), "{refused:?}");
+}
+
+#[test]
+fn versions_of_functions_are_listed_for_those_who_may_get_them() {
+    let ground = Ground::new();
+    let replica = Replica::begin(&ground, &[]);
+    let gives = replica.until("serves recordings");
+    let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+    replica.until("leads");
+    assert_eq!(replica::fetch_as("evil.example:8082", port, "/versions").0, 421);
+    assert_eq!(replica::fetch(port, "/versions").0, 401);
+    let (stranger, reader) = (ground.token_of("stranger"), ground.token_of("reader"));
+    assert_eq!(replica::fetch_with(&stranger, port, "/versions").0, 403);
+    ground.allow("reader", &json!([{"verbs": ["get"], "nonResourceURLs": ["/versions", "/versions/*"]}]));
+    let (code, said) = replica::fetch_with(&reader, port, "/versions");
+    assert_eq!(code, 200, "{}", String::from_utf8_lossy(&said));
+    let document: Value = serde_json::from_slice(&said).unwrap();
+    assert_eq!(document["release"], env!("CARGO_PKG_VERSION"));
+    let (code, said) = replica::fetch_with(&reader, port, "/versions/KubeOps");
+    assert_eq!((code, String::from_utf8_lossy(&said).contains("\"v0.1.0\"")), (200, true));
+    assert_eq!(replica::fetch_with(&reader, port, "/versions/Nope").0, 404);
     replica.stop();
 }
 

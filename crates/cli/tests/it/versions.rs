@@ -143,7 +143,7 @@ fn steps_that_would_break_make_the_answer_no() {
     let ran = sandbox.run(&["functions", "versions", "--used", "broken.yaml", "fine.yaml", "--at", "0.9.0"]);
     assert_eq!(ran.stderr, "note: 2 steps: 1 would break and 0 would warn at release 0.9.0\n");
     assert!(
-        ran.stdout.contains("broken.yaml   app           one    function-dummy   v7.7.7    missing"),
+        ran.stdout.contains("broken.yaml   app      one    function-dummy   v7.7.7    missing"),
         "{}",
         ran.stdout
     );
@@ -151,4 +151,55 @@ fn steps_that_would_break_make_the_answer_no() {
     let ran = sandbox.run(&["functions", "versions", "--used", "fine.yaml"]);
     assert_eq!(ran.stdout, "");
     ran.ok();
+}
+
+const BLUEPRINT: &str = "apiVersion: cr.kanister.io/v1alpha1
+kind: Blueprint
+metadata: {name: shop, namespace: default}
+actions:
+  backup:
+    phases:
+    - {func: KubeOps, name: copy, funcVersion: v0.1.0, args: {operation: get, objectReference: {apiVersion: v1, resource: configmaps, name: a}}}
+";
+
+#[test]
+fn phases_of_blueprints_are_looked_at() {
+    let sandbox = Sandbox::new().with("blueprint.yaml", BLUEPRINT);
+    let ran = sandbox.run(&["functions", "versions", "--used", "blueprint.yaml"]);
+    assert_eq!(ran.stderr, "note: 1 steps: 0 would break and 0 would warn at release 0.1.0\n");
+    ran.ok();
+    let unknown = BLUEPRINT.replace("v0.1.0", "v9.9.9");
+    let ran = Sandbox::new().with("blueprint.yaml", &unknown).run(&[
+        "functions",
+        "versions",
+        "--used",
+        "blueprint.yaml",
+    ]);
+    assert!(ran.stdout.contains("Blueprint/shop   backup/copy   KubeOps"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("has no version v9.9.9: v0.0.0 runs instead"), "{}", ran.stdout);
+}
+
+#[test]
+fn functions_of_phases_are_explained_with_their_arguments() {
+    let sandbox = Sandbox::new();
+    let said = sandbox.run(&["functions", "explain", "KubeOps"]).ok();
+    assert!(said.contains("REQUIRED ARGUMENTS: operation\n") && said.contains("patchType"), "{said}");
+    let table = sandbox.run(&["functions", "versions", "KubeExec"]).ok();
+    assert!(table.contains("ARGUMENTS") && table.contains("onInterruption?"), "{table}");
+}
+
+#[test]
+fn versions_of_a_control_plane_are_those_of_this_program_and_more() {
+    let plane = crate::plane::Plane::new().with("blueprint.yaml", BLUEPRINT);
+    let program = env!("CARGO_BIN_EXE_ferroplane");
+    let own = Sandbox::new().run(&["functions", "versions", "-o", "json"]).ok();
+    // What it says beside the document is said elsewhere.
+    let asked = plane.says(&format!("{program} functions versions --server -o json"));
+    assert_eq!(asked, own);
+    let one = plane.says(&format!("{program} functions versions KubeOps --server"));
+    assert!(one.contains("v0.1.0") && one.contains("stable"), "{one}");
+    let none = plane.fails(&format!("{program} functions versions Nope --server"), "");
+    assert!(none.contains("the control plane has no function `Nope`"), "{none}");
+    let used = plane.says(&format!("{program} functions versions --used"));
+    assert!(used.contains("0 would break and 0 would warn"), "{used}");
 }

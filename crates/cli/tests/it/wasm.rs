@@ -99,7 +99,8 @@ fn file_that_is_no_code_is_explained() {
     assert!(said("none.wasm").contains("cannot read `none.wasm`"));
 }
 
-/// A command that answers with this text, in which the number of variables in its environment takes the place of `_`.
+/// A command that answers with this text, in which the number of variables in its environment takes the place of `_`, and writes a
+/// line to its log.
 #[cfg(feature = "wasm")]
 pub(crate) fn counting(answer: &str) -> Vec<u8> {
     let (place, length) = (100 + answer.rfind('_').unwrap(), answer.len());
@@ -110,8 +111,11 @@ pub(crate) fn counting(answer: &str) -> Vec<u8> {
     (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environ (param i32 i32) (result i32)))
     (memory (export "memory") 1)
     (data (i32.const 100) "{data}")
+    (data (i32.const 900) "counting\n")
     (func (export "_start")
         (drop (call $environ (i32.const 0) (i32.const 4)))
+        (i32.store (i32.const 16) (i32.const 900)) (i32.store (i32.const 20) (i32.const 9))
+        (drop (call $write (i32.const 2) (i32.const 16) (i32.const 1) (i32.const 32)))
         (i32.store8 (i32.const {place}) (i32.add (i32.const 48) (i32.load (i32.const 0))))
         (i32.store (i32.const 16) (i32.const 100)) (i32.store (i32.const 20) (i32.const {length}))
         (drop (call $write (i32.const 1) (i32.const 16) (i32.const 1) (i32.const 32)))))"#
@@ -249,6 +253,8 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
         "apiVersion: acme.org/v1\nkind: Thing\nmetadata: {name: a, namespace: default}\nspec: {}\n",
     );
     is("Variables0");
+    let log = plane.says(&format!("{} logs function/count", env!("CARGO_BIN_EXE_ferroplane")));
+    assert!(!log.is_empty() && log.lines().all(|line| line == "counting"), "{log}");
 
     plane.says("kubectl annotate function/count ferroplane.io/wasm-grants=env=A=b");
     runs("runs as WebAssembly in this process; it declares to need env, and is granted env");

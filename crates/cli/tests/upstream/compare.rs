@@ -70,7 +70,7 @@ impl Engines {
     }
 }
 
-fn diff(path: &str, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<Difference>) {
+pub(crate) fn diff(path: &str, ours: Option<&Value>, theirs: Option<&Value>, found: &mut Vec<Difference>) {
     match (ours, theirs) {
         (Some(Value::Object(ours)), Some(Value::Object(theirs))) => {
             let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use ferroplane_wire::render::{CompositeOutput, RenderResponse, render_response::Output};
+use ferroplane_wire::render::{CompositeOutput, RenderRequest, RenderResponse, render_response::Output};
 use prost::Message as _;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
@@ -27,6 +27,15 @@ pub(crate) struct Run {
     pub(crate) words: String,
 }
 
+/// What an engine answered to a request.
+#[derive(Debug)]
+pub(crate) struct EngineAnswer {
+    pub(crate) verdict: Verdict,
+    pub(crate) response: RenderResponse,
+    /// What it wrote to standard error.
+    pub(crate) words: String,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Exit code 0.
@@ -40,7 +49,17 @@ pub(crate) enum Verdict {
 impl Engine {
     pub(crate) async fn run(&self, case: &Case) -> Option<Run> {
         let function = Function::start().await;
-        let request = case.to_request(&function.address())?;
+        let answer = self.render(&case.to_request(&function.address())?).await;
+        let output = match answer.response.output {
+            Some(Output::Composite(output)) => Some(output),
+            _ => None,
+        };
+        let (verdict, words) = (answer.verdict, answer.words);
+        Some(Run { verdict, output, requests: function.requests(), words })
+    }
+
+    /// What it answers to a request.
+    pub(crate) async fn render(&self, request: &RenderRequest) -> EngineAnswer {
         let mut child = Command::new(&self.0)
             .args(["internal", "render", "--timeout=20s"])
             .stdin(Stdio::piped())
@@ -53,23 +72,15 @@ impl Engine {
         stdin.write_all(&request.encode_to_vec()).await.expect("the engine reads its request");
         drop(stdin);
         let output = child.wait_with_output().await.expect("the engine ends");
-        Some(Run {
+        let response = RenderResponse::decode(output.stdout.as_slice());
+        EngineAnswer {
             verdict: match output.status.code() {
                 Some(0) => Verdict::Rendered,
                 Some(3) => Verdict::Fatal,
                 _ => Verdict::Failed,
             },
-            output: read(&output.stdout),
-            requests: function.requests(),
+            response: response.expect("an engine writes a RenderResponse or nothing"),
             words: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
-    }
-}
-
-fn read(stdout: &[u8]) -> Option<CompositeOutput> {
-    let response = RenderResponse::decode(stdout).expect("an engine writes a RenderResponse or nothing");
-    match response.output? {
-        Output::Composite(output) => Some(output),
-        _ => None,
+        }
     }
 }

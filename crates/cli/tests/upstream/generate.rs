@@ -15,7 +15,8 @@ use uuid::Uuid;
 use crate::case::Case;
 use crate::dice::Dice;
 
-pub(crate) use surroundings::grant;
+pub(crate) use pipeline::{asks, requirements, result};
+pub(crate) use surroundings::{credentials, grant, required, schemas};
 
 /// How many cases in a hundred have a mishap.
 const MISHAPS: usize = 45;
@@ -43,6 +44,11 @@ pub(crate) fn case(seed: u64) -> Case {
         mishaps::fatal_result(&mut dice, &setting, &mut case);
     }
     Case(case)
+}
+
+/// Any object.
+pub(crate) fn values_object(dice: &mut Dice) -> Value {
+    values::object(dice, 2)
 }
 
 /// What the parts of a case have to agree on.

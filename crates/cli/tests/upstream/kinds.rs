@@ -17,8 +17,9 @@ pub(crate) fn definitions() -> Option<PathBuf> {
 /// The paths at which our definitions and upstream's differ.
 pub(crate) fn differences(theirs: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    // What only we have cannot differ.
-    for ours in crds::ALL.iter().filter(|crd| crd.group != keys::FERROPLANE) {
+    // What Crossplane does not have cannot differ.
+    let is_theirs = |group: &str| ![keys::FERROPLANE, keys::KANISTER].contains(&group);
+    for ours in crds::ALL.iter().filter(|crd| is_theirs(crd.group)) {
         let mut ours: Value = serde_saphyr::from_str(ours.yaml).expect("it is YAML");
         let names = ours["spec"]["names"].clone();
         let group = ours["spec"]["group"].as_str().unwrap_or_default();

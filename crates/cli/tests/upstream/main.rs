@@ -12,6 +12,7 @@ mod engine;
 mod function;
 mod generate;
 mod kinds;
+mod operations;
 mod peers;
 mod report;
 mod seen;
@@ -47,6 +48,19 @@ async fn engine_agrees_with_crossplane() {
     if let Some(unexplained) = report.unexplained(&engines).await {
         panic!("{unexplained}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_are_rendered_as_crossplane_renders_them() {
+    let Some(crossplane) = peers::peer("crossplane") else { return };
+    let engines = Engines { ours: ferroplane(), theirs: Engine(crossplane) };
+    let (seed, cases) = (number("FERROPLANE_SEED", 1), number("FERROPLANE_CASES", 150));
+    let mut summary = operations::Summary::default();
+    for seed in seed..seed + cases {
+        summary.add(&operations::Case::generate(seed), &engines).await;
+    }
+    peers::say(&summary.to_string());
+    summary.check();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,6 +150,9 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
             .iter()
             .any(|field| **path == format!("WatchOperation.{field}"))
             || path.ends_with("operationTemplate.metadata")
+            || (path.contains("Operation.")
+                && ["activeDeadlineSeconds", "attemptDeadlineSeconds"].iter().any(|end| path.ends_with(end)))
+            || *path == "Operation.status.startTime"
             || (path.contains("Operation.") && path.ends_with("input.x-kubernetes-embedded-resource"))
             || path.starts_with("DeploymentRuntimeConfig.spec.deploymentTemplate.spec")
     };

@@ -36,7 +36,7 @@ fn seen_output(output: &CompositeOutput) -> Value {
     })
 }
 
-fn object(object: &Struct) -> Value {
+pub(crate) fn object(object: &Struct) -> Value {
     object.json().map_or_else(|error| error.to_string().into(), |object| Value::Object(object.clone()))
 }
 
@@ -53,7 +53,7 @@ fn composed(resources: &[Struct]) -> Value {
     Value::Object(composed)
 }
 
-fn sorted(objects: &[Struct]) -> Value {
+pub(crate) fn sorted(objects: &[Struct]) -> Value {
     let mut objects: Vec<_> = objects.iter().map(object).collect();
     objects.sort_by_cached_key(Value::to_string);
     Value::Array(objects)
@@ -76,7 +76,7 @@ fn is_any_order(event: &Event) -> bool {
         || (event.message.starts_with("Composed resource ") && event.message.ends_with(" is not yet ready"))
 }
 
-fn forget_times(value: &mut Value) {
+pub(crate) fn forget_times(value: &mut Value) {
     match value {
         Value::Object(object) => {
             for (key, value) in object {

@@ -42,6 +42,8 @@ pub(super) struct Connector {
     server_name: ServerName<'static>,
     /// None for plain HTTP.
     tls: Option<TlsConnector>,
+    /// The same for connections that become something else, which HTTP/2 does not let them.
+    tls_http1: Option<TlsConnector>,
     proxy: Option<Proxy>,
 }
 
@@ -64,21 +66,45 @@ impl Connector {
         let host = bare(server.host().ok_or(EndpointError::NoHost)?).to_owned();
         let is_plain = server.scheme() == Some(&Scheme::HTTP);
         let name = endpoint.server_name.clone().unwrap_or_else(|| host.clone());
-        let tls = if is_plain { None } else { Some(Arc::new(tls::client_config(endpoint)?).into()) };
+        let (tls, tls_http1) = if is_plain {
+            (None, None)
+        } else {
+            let config = tls::client_config(endpoint)?;
+            let mut http1 = config.clone();
+            http1.alpn_protocols = vec![b"http/1.1".to_vec()];
+            (Some(Arc::new(config).into()), Some(Arc::new(http1).into()))
+        };
         Ok(Self {
             host,
             port: server.port_u16().unwrap_or(if is_plain { 80 } else { 443 }),
             server_name: ServerName::try_from(name).map_err(EndpointError::Name)?,
             tls,
+            tls_http1,
             proxy,
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
-        let stream: Box<dyn Stream> = match &self.proxy {
+    /// A connection for one request, which may become something else.
+    pub(super) async fn connect_for_upgrade(&self) -> Result<http1::SendRequest<Body>, BoxError> {
+        let stream = self.dial().await?;
+        let stream: Box<dyn Stream> = match &self.tls_http1 {
+            None => stream,
+            Some(tls) => Box::new(tls.connect(self.server_name.clone(), stream).await?),
+        };
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(connection.with_upgrades());
+        Ok(sender)
+    }
+
+    async fn dial(&self) -> Result<Box<dyn Stream>, BoxError> {
+        Ok(match &self.proxy {
             None => Box::new(dial(&self.host, self.port).await?),
             Some(proxy) => proxy.connect(&self.host, self.port).await?,
-        };
+        })
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
+        let stream = self.dial().await?;
         // HTTP/2 without TLS needs prior knowledge that no kubeconfig gives.
         let Some(tls) = &self.tls else { return http1(stream).await };
         let stream = tls.connect(self.server_name.clone(), stream).await?;

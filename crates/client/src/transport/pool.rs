@@ -98,6 +98,18 @@ impl Pool {
         }
     }
 
+    /// Sends a request on a connection of its own, which becomes something else if the server agrees.
+    pub(super) async fn send_upgrade(
+        &self,
+        mut request: Request<Body>,
+        address: impl Fn(&mut Request<Body>, Version) -> Result<(), BoxError>,
+    ) -> Result<Response<TransportBody>, BoxError> {
+        let mut sender = self.connector.connect_for_upgrade().await?;
+        address(&mut request, Version::HTTP_11)?;
+        let response = sender.send_request(request).await?;
+        Ok(response.map(|body| TransportBody { body, _stream: None }))
+    }
+
     async fn send_on(
         &self,
         sender: Sender,

@@ -1,9 +1,10 @@
-//! Tells whoever applies a Composition of mistakes in its steps: functions that do not exist, inputs that their functions refuse,
+//! Tells whoever applies a Composition or an operation of mistakes in its steps: functions that do not exist, inputs that their functions refuse,
 //! bases and patches that do not fit the kinds that the API server serves, versions of functions that will not be there for long, and
 //! fields that have no effect.
 //!
-//! An API server asks when a Composition is written, and hands the answer on as warnings, which `kubectl` prints. How the
-//! question gets here is for whoever runs us to say. Nothing is refused.
+//! An API server asks when one is written, and hands the answer on as warnings, which `kubectl` prints. How the
+//! question gets here is for whoever runs us to say. Nothing is refused but Blueprints that cannot work, which the same webhook judges.
+#![expect(clippy::single_match_else, reason = "it reads better here as it is")]
 
 mod served;
 
@@ -11,11 +12,12 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ferroplane_api::{Object, keys};
+use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::Error;
 use ferroplane_engine::{ineffective_fields, version_warnings};
 use serde_json::{Value, json};
 
+use crate::blueprints::{ActionSettings, admission};
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
 use crate::setup::webhook;
@@ -38,6 +40,7 @@ pub struct Advisor {
     context: Weak<Context>,
     functions: Weak<FunctionRegistry>,
     examiner: Option<Examiner>,
+    actions: Option<ActionSettings>,
 }
 
 impl fmt::Debug for Advisor {
@@ -47,8 +50,17 @@ impl fmt::Debug for Advisor {
 }
 
 impl Advisor {
-    pub(crate) fn new(context: &Arc<Context>, functions: &Arc<FunctionRegistry>) -> Self {
-        Self { context: Arc::downgrade(context), functions: Arc::downgrade(functions), examiner: None }
+    pub(crate) fn new(
+        context: &Arc<Context>,
+        functions: &Arc<FunctionRegistry>,
+        actions: Option<ActionSettings>,
+    ) -> Self {
+        Self {
+            context: Arc::downgrade(context),
+            functions: Arc::downgrade(functions),
+            examiner: None,
+            actions,
+        }
     }
 
     /// The same, which also tells what somebody else finds.
@@ -60,23 +72,45 @@ impl Advisor {
     /// Have the API server ask whenever a Composition is written, at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         let Some(context) = self.context.upgrade() else { return Ok(()) };
-        webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, vec![hook(address)])).await
+        webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, hooks(address))).await
     }
 
     /// Answer an `AdmissionReview` with another.
     pub async fn review(&self, review: &Value) -> Value {
         let request = &review["request"];
-        let mut response = json!({"uid": request["uid"], "allowed": true});
-        let mut warnings = self.warnings(&request["object"]["spec"]);
-        for found in self.examine(&request["object"]).await {
-            if !warnings.contains(&found) {
-                warnings.push(found);
-            }
+        if request["kind"]["kind"] == "Blueprint" {
+            let mut response = self.judge_blueprint(&request["object"]);
+            response["uid"] = request["uid"].clone();
+            return json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
         }
+        let mut response = json!({"uid": request["uid"], "allowed": true});
+        let object = &request["object"];
+        let warnings = match pipeline_of(object) {
+            // What an operation applies is known only when it runs.
+            Some(pipeline) => self.warnings(&pipeline),
+            None => {
+                let mut warnings = self.warnings(&object["spec"]);
+                for found in self.examine(object).await {
+                    if !warnings.contains(&found) {
+                        warnings.push(found);
+                    }
+                }
+                warnings
+            }
+        };
         if !warnings.is_empty() {
             response["warnings"] = warnings.into();
         }
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+    }
+
+    fn judge_blueprint(&self, blueprint: &Value) -> Value {
+        match (self.functions.upgrade(), &self.actions) {
+            (Some(functions), Some(actions)) => {
+                admission::judge(blueprint, &functions.current().catalogue, functions.phases(), actions)
+            }
+            _ => json!({"allowed": true}),
+        }
     }
 
     fn warnings(&self, spec: &Value) -> Vec<String> {
@@ -100,15 +134,38 @@ impl Advisor {
     }
 }
 
-/// The webhook, at an address.
-pub(crate) fn hook(address: &Value) -> Value {
+/// The steps of an operation, or of those that a schedule or a watch makes, as those of a Composition. None if it is no such thing.
+fn pipeline_of(object: &Value) -> Option<Value> {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    if meta::group(api_version) != keys::OPS {
+        return None;
+    }
+    let template = &object["spec"]["operationTemplate"]["spec"];
+    let spec = if template.is_null() { &object["spec"] } else { template };
+    let kind = json!({"apiVersion": api_version, "kind": object["kind"]});
+    Some(json!({"compositeTypeRef": kind, "mode": "Pipeline", "pipeline": spec["pipeline"]}))
+}
+
+/// The webhooks, at an address.
+pub(crate) fn hooks(address: &Value) -> Vec<Value> {
+    vec![hook(address), admission::hook(address)]
+}
+
+fn hook(address: &Value) -> Value {
     json!({
         "name": WEBHOOK,
         "clientConfig": address,
-        "rules": [{
-            "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1", "v2alpha1"], "resources": ["compositions"],
-            "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
-        }],
+        "rules": [
+            {
+                "apiGroups": [keys::APIEXTENSIONS], "apiVersions": ["v1", "v2alpha1"], "resources": ["compositions"],
+                "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
+            },
+            {
+                "apiGroups": [keys::OPS], "apiVersions": ["v1alpha1"],
+                "resources": ["operations", "cronoperations", "watchoperations"],
+                "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
+            },
+        ],
         // Advice is not worth waiting for, nor failing for.
         "failurePolicy": "Ignore",
         "timeoutSeconds": 3,

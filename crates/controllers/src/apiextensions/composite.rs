@@ -12,6 +12,7 @@ mod controller;
 mod dependencies;
 mod field_fights;
 mod fingerprints;
+mod intercept;
 mod memory;
 mod observe;
 mod own_writes;

@@ -11,6 +11,7 @@ use ferroplane_engine::{chain, plan_revisions};
 use crate::context::Context;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
+use crate::runtime::owner::is_still_there;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
 
@@ -122,6 +123,12 @@ impl Controller {
             }
         }
         let Some(revision) = plan.create else { return Next::Rest };
+        let compositions = self.context.compositions.resource();
+        match is_still_there(&self.context.cluster, compositions, composition).await {
+            Ok(true) => {}
+            Ok(false) => return Next::Rest,
+            Err(error) => return self.failed(composition, "CreateRevision", &error),
+        }
         match self.create(&revision).await {
             Ok(()) => {
                 let (name, number) = (meta::name(&revision), &revision["spec"]["revision"]);

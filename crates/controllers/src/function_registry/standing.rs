@@ -1,13 +1,16 @@
 //! What is called when a step names a Function. The list of everything that can be called and the conditions of Functions follow
 //! from this one decision, so that they agree.
 
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Condition, Object, Status, keys, meta};
 use ferroplane_client::ObjectHeader;
-use ferroplane_engine::FunctionStanding;
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, replacement};
+use ferroplane_engine::{FunctionStanding, conditions_in};
 
 use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry, is_active, text};
 use crate::local_functions::command_of;
+
+/// Why the package of a Function is not run where packages are not installed.
+const NOT_INSTALLED: &str = "this control plane installs no packages (`ferroplane up` does, and `ferroplane start --enable-packages`)";
 
 impl FunctionRegistry {
     /// The revisions of a Function.
@@ -74,10 +77,26 @@ impl FunctionRegistry {
 
     /// Why nothing is called in place of a Function's package, and what helps.
     pub(super) fn why_not_run(&self, function: &Object) -> String {
-        if asks_for_development(function) {
+        if asks_for_development(function) && !self.allows_development {
             return DEVELOPMENT_IGNORED.to_owned();
         }
-        self.native(function, text(function, "package")).err().map(|why| why.remedy()).unwrap_or_default()
+        if self.installs_packages {
+            return installation_of(function);
+        }
+        let remedy = self.native(function, text(function, "package")).err().map(|why| why.remedy());
+        format!("{NOT_INSTALLED}, and {}", remedy.unwrap_or_default())
+    }
+}
+
+/// How far the installation of a Function's package is, as the Function says itself.
+fn installation_of(function: &Object) -> String {
+    let conditions = function.get("status").and_then(|status| status.get("conditions"));
+    let conditions = conditions.map(conditions_in).unwrap_or_default();
+    let is_wrong =
+        |it: &&Condition| it.kind == "Installed" && it.status != Status::True && !it.message.is_empty();
+    match conditions.iter().find(is_wrong) {
+        Some(wrong) => format!("its package is not installed: {}", wrong.message),
+        None => "its package is being installed".to_owned(),
     }
 }
 

@@ -4,46 +4,53 @@
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
 //! * What is deleted or paused while it runs is broken off, between two calls or two writes.
+//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well.
+
+mod apply;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use ferroplane_api::{Cause, Object, keys, meta};
-use ferroplane_client::{Change, Informer, ObjectPath, Subresource};
+use ferroplane_api::{Cause, Condition, Object, keys, meta};
+use ferroplane_client::{Change, Informer};
 use ferroplane_engine::operation::{
-    AttemptEnding, AttemptFailure, Begin, Concluded, begin, conclude, deleted_object_of, started,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
+    deleted_object_of, started,
 };
 use ferroplane_engine::{
-    Event, EventKind, Inputs, Outcome, Plan, Reference, Subject, Wanted, chain, validate_operation,
+    Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Subject, chain, pipeline_condition,
+    validate_operation,
 };
-use ferroplane_runner::drive;
+use ferroplane_recorder::{Ending, RecordingBuilder};
+use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
+use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Notify;
+use tracing::{Instrument as _, Span, debug_span, error, field};
 
 use super::status::{replace_status, write_status};
 use super::watched_resources::WatchedResources;
+use crate::apiextensions::grants::GrantCache;
 use crate::apiextensions::revision::capabilities;
 use crate::context::Context;
-use crate::function_registry::FunctionRegistry;
+use crate::function_registry::{CallableFunctions, FunctionRegistry};
 use crate::live_resources::LiveResources;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
-use crate::runtime::queue::{Next, Queue};
+use crate::runtime::queue::{Next, Queue, Slot};
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// How long an attempt may take.
-const ATTEMPT: Duration = Duration::from_mins(2);
-/// The field manager of what an operation applies ends with its UID.
-const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
 
 /// Run all operations, until dropped.
 pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, operations: Arc<Informer>) {
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),
+        grants: GrantCache::new(&context.grants),
         context,
         registry,
         operations,
@@ -51,23 +58,35 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, 
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
-    queue.work(CONCURRENCY, |name| controller.clone().reconcile(name)).await;
+    queue.work_in_slots(CONCURRENCY, |name, slot| controller.clone().reconcile(name, slot)).await;
 }
 
 struct Controller {
     context: Arc<Context>,
     recorder: Recorder,
     registry: Arc<FunctionRegistry>,
+    grants: Arc<GrantCache>,
     operations: Arc<Informer>,
     /// What is told to stop, by the names of the operations that run.
     running: Mutex<HashMap<String, Arc<Notify>>>,
 }
 
-/// What came of an attempt, as far as it went.
-struct Attempt {
-    ending: AttemptEnding,
-    outcome: Option<Outcome>,
-    applied: Vec<Reference>,
+/// An attempt, and what was told while it was made.
+struct Told {
+    attempt: Attempt,
+    events: Vec<Event>,
+}
+
+impl Told {
+    /// An attempt that ended like this before anything was told.
+    fn nothing(ending: AttemptEnding) -> Self {
+        Self { attempt: Attempt::new(ending), events: Vec::new() }
+    }
+
+    fn failed(failure: AttemptFailure, validity: Option<Condition>) -> Self {
+        let ending = AttemptEnding::Failed(failure);
+        Self { attempt: Attempt { validity, ..Attempt::new(ending) }, events: Vec::new() }
+    }
 }
 
 impl Controller {
@@ -89,22 +108,23 @@ impl Controller {
         }
     }
 
-    async fn reconcile(self: Arc<Self>, name: String) -> Next {
+    async fn reconcile(self: Arc<Self>, name: String, slot: Slot) -> Next {
         let Some(operation) = self.operations.object("", &name) else { return Next::Rest };
-        match begin(&operation) {
+        match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
             Begin::GiveUp => {
-                let attempt = Attempt { ending: AttemptEnding::GaveUp, outcome: None, applied: Vec::new() };
-                self.conclude(operation, attempt).await
+                let told = Told::nothing(AttemptEnding::GaveUp);
+                self.conclude(operation, told, &mut RecordingBuilder::off()).await
             }
             Begin::Run => {
+                let span = span_of(&operation);
                 let cause = cause_of_writes(&operation);
-                cause.scope(self.run(&name, operation)).await
+                cause.scope(self.run(&name, operation, &slot).instrument(span)).await
             }
         }
     }
 
-    async fn run(&self, name: &str, mut operation: Object) -> Next {
+    async fn run(&self, name: &str, mut operation: Object, slot: &Slot) -> Next {
         let stop = Arc::new(Notify::new());
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stop.clone());
         let _running = Running { controller: self, name };
@@ -114,40 +134,85 @@ impl Controller {
         {
             return next;
         }
-        let attempt = tokio::select! {
-            attempt = tokio::time::timeout(ATTEMPT, self.attempt(&operation)) => attempt,
+        let (recordings, clock) = (&self.context.recordings, &self.context.clock);
+        let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
+        let began_at = Instant::now();
+        let told = tokio::select! {
+            // A function that hangs must not keep others from being called.
+            told = slot.wait_for(self.within_limits(&operation, &mut recording)) => told,
             // Whoever deleted it wants nothing more of it. What is paused is looked at again once it is not.
             () = stop.notified() => return Next::Rest,
         };
-        let attempt = attempt.unwrap_or_else(|_| {
-            let message = format!("the attempt took longer than {} s", ATTEMPT.as_secs());
-            Attempt::failed(AttemptFailure::timeout(message), None)
-        });
-        self.conclude(operation, attempt).await
+        let next = self.conclude(operation, told, &mut recording).await;
+        let ending = if next == Next::Conflict { Ending::Conflict } else { Ending::Succeeded };
+        recording.end(ending, began_at.elapsed().as_micros());
+        recordings.keep(recording);
+        next
     }
 
-    async fn attempt(&self, operation: &Object) -> Attempt {
-        let outcome = match self.decide(operation).await {
-            Ok(outcome) => outcome,
-            Err(failure) => return Attempt::failed(failure, None),
-        };
-        match &outcome.result {
-            Err(failure) => Attempt::failed(failure.into(), Some(outcome)),
-            Ok(plan) => {
-                let (applied, refused) = self.apply(operation, plan).await;
-                let ending = refused.map_or(AttemptEnding::Succeeded, AttemptEnding::Failed);
-                Attempt { ending, outcome: Some(outcome), applied }
+    /// Make an attempt that comes to an end.
+    async fn within_limits(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
+        let limit = attempt_limit(operation, &self.context.clock.now());
+        let attempt = AssertUnwindSafe(self.attempt(operation, recording)).catch_unwind();
+        match tokio::time::timeout(limit, attempt).await {
+            Ok(Ok(told)) => told,
+            Ok(Err(_)) => {
+                error!(operation = meta::name(operation), "an attempt of an operation panicked");
+                Told::failed(AttemptFailure::panic(), None)
+            }
+            Err(_) => {
+                let message = format!("the attempt took longer than {} s", limit.as_secs());
+                Told::failed(AttemptFailure::timeout(message), None)
             }
         }
     }
 
-    /// Run the pipeline.
-    async fn decide(&self, operation: &Object) -> Result<Outcome, AttemptFailure> {
-        let spec = operation.get("spec").unwrap_or(&Value::Null);
+    async fn attempt(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
         let callables = self.registry.current();
-        let known = capabilities(&self.context, &self.registry);
-        let pipeline = validate_operation(spec, &callables.catalogue, &known)
-            .map_err(|invalid| AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point()))?;
+        let validated = self.validate(operation, &callables);
+        let validity = Some(pipeline_condition(&validated));
+        let pipeline = match validated {
+            Ok(pipeline) => pipeline,
+            Err(invalid) => {
+                let failure = AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point());
+                return Told::failed(failure, validity);
+            }
+        };
+        let outcome = match self.decide(operation, pipeline, &callables, recording).await {
+            Ok(outcome) => outcome,
+            Err(failure) => return Told::failed(failure, validity),
+        };
+        let (ending, applied) = match &outcome.result {
+            Err(failure) => {
+                (AttemptEnding::Failed(AttemptFailure::of_pipeline(failure, operation)), Vec::new())
+            }
+            Ok(plan) => {
+                let (applied, refused) = self.apply(operation, plan).await;
+                recording.did(applied.len(), &refused.iter().map(|it| it.point.resource.clone()).collect());
+                (refused.map_or(AttemptEnding::Succeeded, AttemptEnding::Failed), applied)
+            }
+        };
+        let Outcome { outputs, events, .. } = outcome;
+        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
+    }
+
+    fn validate(
+        &self,
+        operation: &Object,
+        callables: &CallableFunctions,
+    ) -> Result<Pipeline, InvalidPipeline> {
+        let spec = operation.get("spec").unwrap_or(&Value::Null);
+        validate_operation(spec, &callables.catalogue, &capabilities(&self.context, &self.registry))
+    }
+
+    /// Run the pipeline.
+    async fn decide(
+        &self,
+        operation: &Object,
+        pipeline: Pipeline,
+        callables: &CallableFunctions,
+        recording: &mut RecordingBuilder,
+    ) -> Result<Outcome, AttemptFailure> {
         let pipeline = callables
             .resolve(pipeline)
             .map_err(|unusable| AttemptFailure::invalid_pipeline(unusable.message, unusable.failure))?;
@@ -160,58 +225,45 @@ impl Controller {
             pipeline: Arc::new(pipeline),
             remembered: Vec::new(),
             context: None,
-            grants: Arc::default(),
+            grants: Arc::new(self.grants.current().about(operation)),
         };
         let live = LiveResources(&self.context.cluster);
-        let resources = WatchedResources { live, gone: deleted_object_of(operation) };
-        Ok(drive(inputs, &callables.directory, &resources).await)
-    }
-
-    /// Apply what is wanted, one after the other, up to the first that is refused. Returns what was applied.
-    async fn apply(&self, operation: &Object, plan: &Plan) -> (Vec<Reference>, Option<AttemptFailure>) {
-        let manager = format!("{MANAGER_PREFIX}{}", meta::uid(operation));
-        let mut applied = Vec::new();
-        for wanted in &plan.apply {
-            if let Err(failure) = self.apply_one(wanted, &manager).await {
-                return (applied, Some(failure));
-            }
-            applied.push(Reference::to(&wanted.object, true));
-        }
-        (applied, None)
-    }
-
-    async fn apply_one(&self, wanted: &Wanted, manager: &str) -> Result<(), AttemptFailure> {
-        let Wanted { resource, step, object, .. } = wanted;
-        let refused = |words: String| {
-            let message = format!("cannot apply resource `{resource}` of step `{step}`: {words}");
-            AttemptFailure::not_applied(message, step, resource)
-        };
-        let cluster = &self.context.composer;
-        let (api_version, kind) = (meta::api_version(object), meta::kind(object));
-        let found = cluster.resource(api_version, kind).await.map_err(|error| refused(chain(&error)))?;
-        let Some(found) = found else {
-            return Err(refused(format!("there is no kind {kind} in {api_version}: is it installed?")));
-        };
-        let namespace = if found.is_namespaced { meta::namespace(object) } else { "" };
-        let path = ObjectPath { resource: &found, namespace, name: meta::name(object) };
-        let written = cluster.apply(path, Subresource::None, manager, object).await;
-        written.map(drop).map_err(|error| refused(chain(&error)))
+        let resources =
+            WatchedResources { live, gone: deleted_object_of(operation, &self.context.clock.now()) };
+        let notes = recording.run(&inputs);
+        let outcome = drive_noting(inputs, &callables.directory, &resources, notes).await;
+        recording.came_to(&outcome);
+        self.context.metrics.count_versions(&outcome.ran);
+        Ok(outcome)
     }
 
     /// Say what came of an attempt.
-    async fn conclude(&self, mut operation: Object, attempt: Attempt) -> Next {
-        let Attempt { ending, outcome, applied } = attempt;
-        let (outputs, told) = outcome.map(|outcome| (outcome.outputs, outcome.events)).unwrap_or_default();
+    async fn conclude(&self, mut operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
+        let Told { attempt, events: mut said } = told;
+        if let AttemptEnding::Failed(failure) = &attempt.ending {
+            recording.trouble(&failure.message);
+            let span = Span::current();
+            span.record("failure", failure.point.cause.code());
+            span.record("otel.status_code", "ERROR");
+        }
         let now = self.context.clock.now();
-        let Concluded { status, events, retry_in } = conclude(&operation, ending, &outputs, &applied, &now);
-        for event in told.iter().chain(&events) {
+        let Concluded { status, events, retry_in } = conclude(&operation, attempt, &now);
+        said.extend(events);
+        recording.conclude(&status, &said);
+        for event in &said {
             self.say(&operation, event);
         }
         let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
         match (written, retry_in) {
             (Err(next), _) => next,
-            (Ok(()), Some(pause)) => Next::After(pause),
-            (Ok(()), None) => Next::Rest,
+            (Ok(()), Some(pause)) => {
+                recording.wrote();
+                Next::After(pause)
+            }
+            (Ok(()), None) => {
+                recording.wrote();
+                Next::Rest
+            }
         }
     }
 
@@ -232,12 +284,6 @@ impl Drop for Controller {
     }
 }
 
-impl Attempt {
-    fn failed(failure: AttemptFailure, outcome: Option<Outcome>) -> Self {
-        Self { ending: AttemptEnding::Failed(failure), outcome, applied: Vec::new() }
-    }
-}
-
 /// An operation that runs, until dropped.
 struct Running<'a> {
     controller: &'a Controller,
@@ -248,6 +294,21 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.controller.running.lock().unwrap_or_else(PoisonError::into_inner).remove(self.name);
     }
+}
+
+/// A trace of its own for an attempt. It tells names and outcomes, never what objects say.
+fn span_of(operation: &Object) -> Span {
+    debug_span!(
+        parent: None,
+        "reconcile",
+        otel.name = "reconcile Operation",
+        otel.status_code = field::Empty,
+        api_version = meta::api_version(operation),
+        kind = meta::kind(operation),
+        name = meta::name(operation),
+        generation = meta::generation(operation),
+        failure = field::Empty,
+    )
 }
 
 /// Whether an operation that runs is to be broken off.

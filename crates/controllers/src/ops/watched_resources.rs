@@ -1,4 +1,5 @@
-//! What functions of an operation require: read from the API server, or told if the operation is about an object that is gone.
+//! What functions of an operation require: read from the API server, or told if it is the object that the operation was made for, and
+//! that is gone.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::{Answer, Want};
@@ -13,7 +14,7 @@ use crate::live_resources::LiveResources;
 #[derive(Debug)]
 pub(super) struct WatchedResources<'a> {
     pub(super) live: LiveResources<'a>,
-    /// What stands for the object whose deletion the operation is about.
+    /// What stands for the object that the operation was made for, once that is gone.
     pub(super) gone: Option<Object>,
 }
 

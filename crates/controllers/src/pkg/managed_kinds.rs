@@ -12,8 +12,8 @@ use ferroplane_api::{Object, meta};
 use ferroplane_client::{Informer, Subresource};
 use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
-    ManagedKindStanding, activate_kind, activates, default_policy, defined_kind, is_active_kind,
-    managed_kind_condition, policy_condition,
+    ManagedKindStanding, activate_kind, activates, adopt_managed_kind, default_policy, defined_kind,
+    is_active_kind, managed_kind_condition, policy_condition,
 };
 use serde_json::Value;
 use tracing::warn;
@@ -24,6 +24,7 @@ use super::status::{Fields, is_paused, with_status, write, write_status};
 use crate::apiextensions::definition::CustomKinds;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
+use crate::runtime::owner::is_still_there;
 use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "managed/managedresourcedefinition.apiextensions.crossplane.io";
@@ -147,7 +148,17 @@ impl ManagedKinds {
             let why = format!("cannot make a CustomResourceDefinition of this: {RESERVED}");
             return self.tell_standing(definition, &ManagedKindStanding::Blocked(why)).await;
         }
-        match self.kinds.ensure(definition, &self.wanted_kind(definition)).await {
+        if self.manager.context.kinds.get("", meta::name(definition)).is_none() {
+            let resource = self.definitions().resource();
+            match is_still_there(&self.manager.context.cluster, resource, definition).await {
+                Ok(true) => {}
+                Ok(false) => return Next::Rest,
+                Err(_) => return Next::Retry,
+            }
+        }
+        let wanted = defined_kind(definition);
+        let adopt = |present: &Object| adopt_managed_kind(present, &wanted, definition);
+        match self.kinds.ensure_by(definition, &wanted, adopt).await {
             Ok(standing) if standing.is_served => {
                 self.tell_standing(definition, &ManagedKindStanding::Served).await
             }
@@ -163,19 +174,6 @@ impl ManagedKinds {
                 }
             }
         }
-    }
-
-    /// The kind of a definition. What others noted on it stays.
-    fn wanted_kind(&self, definition: &Object) -> Object {
-        let mut wanted = defined_kind(definition);
-        let present = self.manager.context.kinds.object("", meta::name(definition));
-        for field in ["labels", "annotations"] {
-            let noted = present.as_ref().and_then(|present| present.get("metadata")?.get(field).cloned());
-            if let Some(noted) = noted {
-                meta::child(&mut wanted, "metadata").insert(field.to_owned(), noted);
-            }
-        }
-        wanted
     }
 
     async fn tell_standing(&self, definition: &Object, standing: &ManagedKindStanding) -> Next {

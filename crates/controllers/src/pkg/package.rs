@@ -20,6 +20,7 @@ use super::verification::VerificationProblem;
 use super::{Manager, PackagePullPolicy};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
+use crate::runtime::owner::is_still_there;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
 
@@ -252,12 +253,8 @@ impl Packages {
             self.recorder.failure(package, "InstallPackageRevision", chain(error), cause_of(error));
             Next::Retry
         };
-        // A package may have been deleted before our cache knows. The garbage collector deletes what we would make for it, which would
-        // make us look again at once, and again.
-        let path =
-            ObjectPath { resource: cache.packages.resource(), namespace: "", name: meta::name(package) };
-        let present = context.cluster.get_object(path).await.map_err(|error| failed(&error))?;
-        if present.is_none_or(|present| meta::uid(&present) != meta::uid(package)) {
+        let is_there = is_still_there(&context.cluster, cache.packages.resource(), package).await;
+        if !is_there.map_err(|error| failed(&error))? {
             return Err(Next::Rest);
         }
         match context.cluster.create(cache.revisions.resource(), "", revision).await {

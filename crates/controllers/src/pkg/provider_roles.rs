@@ -1,4 +1,4 @@
-//! Gives the pods of providers rights on what they bring, and users roles that others gather, in the place of Crossplane's RBAC manager.
+//! Gives the programs of providers rights on what they bring, and users roles that others gather, in the place of Crossplane's RBAC manager.
 //!
 //! # Invariants
 //! * A provider gains rights on kinds that it, or a provider of its family, owns, and on no others.
@@ -84,6 +84,10 @@ impl ProviderRoles {
             let queue = self.queue.clone();
             deployments.informer.listen(move |_, change| owners(&change, |name| queue.add(name.to_owned())));
         }
+        if let Some(accounts) = &self.manager.accounts {
+            let queue = self.queue.clone();
+            accounts.informer().listen(move |_, change| owners(&change, |name| queue.add(name.to_owned())));
+        }
         // What one of a family brings, all of it may use: when its definition is heard of, and when it says that it brought it.
         let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
         self.manager.context.kinds.listen(move |_, change| {
@@ -155,8 +159,11 @@ impl ProviderRoles {
         found
     }
 
-    /// Whom the pods of a provider run as.
+    /// Whom the program of a provider runs as.
     fn accounts(&self, revision: &Object) -> Vec<(String, String)> {
+        if let Some(accounts) = self.manager.accounts.as_ref().filter(|accounts| accounts.has(revision)) {
+            return vec![(accounts.namespace.clone(), meta::name(revision).to_owned())];
+        }
         let deployments = self.manager.deployments.as_ref();
         let deployments = deployments.map(|it| it.deployments_of(meta::uid(revision))).unwrap_or_default();
         let account = |deployment: &Object| {

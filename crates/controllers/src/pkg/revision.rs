@@ -22,11 +22,12 @@ use ferroplane_client::{Change, ObjectPath, Subresource};
 use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
     Establishing, Party, WebhookAddress, converts_by_webhook, copied_labels, examine_dependencies,
-    is_webhook_configuration, with_webhook_address,
+    is_webhook_configuration, managed_definition, with_webhook_address,
 };
 use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::Manager;
 use super::caches::{PackageCache, PackageKey, PackageQueue};
@@ -153,6 +154,8 @@ impl Revisions {
         if let Some(deployments) = &self.manager.deployments {
             let names = self.manager.caches.names();
             deployments.listen(&self.queue, move || names().1);
+        }
+        if self.manager.deployments.is_some() || self.manager.accounts.is_some() {
             let queue = self.queue.clone();
             // A provider may wait for one of its kinds.
             self.manager.managed_definitions.listen(move |_, change| {
@@ -162,6 +165,9 @@ impl Revisions {
                     }
                 }
             });
+        }
+        if let Some(accounts) = &self.manager.accounts {
+            accounts.listen(&self.queue);
         }
         let (memory, queue) = (self.memory.clone(), self.queue.clone());
         // A definition that somebody deletes is written again.
@@ -183,20 +189,30 @@ impl Revisions {
     /// Look at the revisions of Functions again whenever one of those that somebody runs changes.
     pub(super) async fn follow_functions(&self) {
         let Some(functions) = &self.manager.options.functions else { return };
-        let mut changes = functions.changes();
+        self.follow(PackageKind::Function, functions.changes()).await;
+    }
+
+    /// The same for Providers.
+    pub(super) async fn follow_providers(&self) {
+        let Some(providers) = &self.manager.options.providers else { return };
+        self.follow(PackageKind::Provider, providers.changes()).await;
+    }
+
+    async fn follow(&self, kind: PackageKind, mut changes: watch::Receiver<u64>) {
         while changes.changed().await.is_ok() {
-            for name in self.cache(PackageKind::Function).revisions.names() {
-                self.queue.add((PackageKind::Function, name));
+            for name in self.cache(kind).revisions.names() {
+                self.queue.add((kind, name));
             }
         }
     }
 
-    /// Have a revision served no longer.
+    /// Have a revision run no longer on this machine.
     fn release(&self, key: &PackageKey) {
-        if let Some(functions) =
-            self.manager.options.functions.as_ref().filter(|_| key.0 == PackageKind::Function)
-        {
-            functions.release(&key.1);
+        let options = &self.manager.options;
+        match key.0 {
+            PackageKind::Function => options.functions.iter().for_each(|it| it.release(&key.1)),
+            PackageKind::Provider => options.providers.iter().for_each(|it| it.release(&key.1)),
+            PackageKind::Configuration => {}
         }
     }
 
@@ -427,6 +443,8 @@ impl Revisions {
         })?;
         let (objects, _) = lint(look.kind(), &contents);
         refuse_reserved(&objects)?;
+        let managed = self.managed_definitions(look, &objects, &known.manifest.capabilities);
+        let objects: Vec<&Object> = managed.iter().map(|object| &**object).collect();
         let pointed = if self.manager.runs_in_pods(look.kind()) {
             self.with_webhooks(look, image, &objects).await?
         } else {
@@ -445,6 +463,21 @@ impl Revisions {
         report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
         self.memory.set(&look.key, meta::uid(&look.revision), Known { established: mode, ..known.clone() });
         Ok(())
+    }
+
+    /// The objects, with managed resource definitions in the place of definitions of managed resources.
+    fn managed_definitions<'a>(
+        &self,
+        look: &Look,
+        objects: &[&'a Object],
+        capabilities: &[String],
+    ) -> Vec<Cow<'a, Object>> {
+        let converts = self.manager.options.converts_definitions && look.kind() == PackageKind::Provider;
+        let converted = |object: &&'a Object| match managed_definition(object, capabilities) {
+            Some(definition) if converts => Cow::Owned(definition),
+            _ => Cow::Borrowed(*object),
+        };
+        objects.iter().map(converted).collect()
     }
 
     /// The objects, with the address of the webhooks that the program of the package serves.

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{
-    Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION, RolloutState, Status,
-    UNDO_ANNOTATION, meta,
+    Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION, RolloutState,
+    RolloutTarget, Status, UNDO_ANNOTATION, meta,
 };
 use ferroplane_client::Informer;
 use ferroplane_engine::EventKind;
-use ferroplane_engine::rollout::{Commands, Decision, Observation, Subject, accept, decide};
+use ferroplane_engine::rollout::{CallCounts, Commands, Decision, Observation, Subject, accept, decide};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -60,8 +60,8 @@ struct Controller {
 struct Seen {
     /// How often composite resources and trials had changed.
     news: u64,
-    /// What could be called.
-    epoch: u64,
+    /// What could be called, and followed.
+    epoch: (u64, u64),
     version: String,
     /// When to decide again, even if nothing changes.
     until: Option<Instant>,
@@ -69,7 +69,8 @@ struct Seen {
 
 impl Controller {
     fn listen(self: &Arc<Self>, queue: &Queue<String>) {
-        for informer in [&self.rollouts, &self.context.functions, &self.context.function_revisions] {
+        let Context { functions, function_revisions, compositions, revisions, .. } = &*self.context;
+        for informer in [&self.rollouts, functions, function_revisions, compositions, revisions] {
             let (controller, queue) = (Arc::downgrade(self), queue.clone());
             // There are few rollouts, and each can concern another: of two for one Function, one is refused.
             informer.listen(move |_, _| {
@@ -94,8 +95,11 @@ impl Controller {
 
     /// The story of a rollout: observe, decide, write the status, tell.
     async fn look_after(&self, rollout: Object, spec: &FunctionRolloutSpec) -> Next {
-        let function = self.context.functions.object("", &spec.function_ref.name);
-        let accepted = accept(&rollout, &self.rollouts.objects(), function.as_ref(), self.can_choose);
+        let target = match spec.target() {
+            RolloutTarget::Function(function) => self.context.functions.object("", function),
+            RolloutTarget::Composition(composition) => self.context.compositions.object("", composition),
+        };
+        let accepted = accept(&rollout, &self.rollouts.objects(), target.as_ref(), self.can_choose);
         let before = status_of(&rollout);
         if accepted.status != Status::True {
             let ready =
@@ -134,7 +138,8 @@ impl Controller {
     fn observe_changes(&self, rollout: &Object) -> Seen {
         let news = self.functions.trials().news();
         let version = meta::resource_version(rollout).to_owned();
-        Seen { news, epoch: self.functions.current().epoch, version, until: None }
+        let epoch = (self.functions.current().epoch, self.composites.composition_epoch());
+        Seen { news, epoch, version, until: None }
     }
 
     /// Whether nothing changed since the last decision; then, when to look again.
@@ -157,16 +162,34 @@ impl Controller {
     ) -> Option<Decision> {
         let command = |key: &str| Some(meta::annotation(rollout, key)).filter(|value| !value.is_empty());
         let commands = Commands { promote: command(PROMOTE_ANNOTATION), undo: command(UNDO_ANNOTATION) };
-        let revisions = self.functions.revision_facts(&spec.function_ref.name);
+        let revisions = match spec.target() {
+            RolloutTarget::Function(function) => self.functions.revision_facts(function),
+            RolloutTarget::Composition(composition) => self.composites.composition_facts(composition),
+        };
         let tried =
             status.candidate.as_deref().map(|it| self.functions.trials().tried(it)).unwrap_or_default();
-        let now = self.context.clock.timestamp().as_second();
-        let mut observation =
-            Observation { spec, status, commands, revisions: &revisions, subjects: &[], tried: &tried, now };
+        let (now, calls) = (self.context.clock.timestamp().as_second(), self.calls(status));
+        let mut observation = Observation {
+            spec,
+            status,
+            commands,
+            revisions: &revisions,
+            subjects: &[],
+            tried: &tried,
+            calls,
+            now,
+        };
         let subjects =
             if observation.needs_subjects() { self.subjects(spec, status).await? } else { Vec::new() };
         observation.subjects = &subjects;
         Some(decide(&observation))
+    }
+
+    fn calls(&self, status: &FunctionRolloutStatus) -> CallCounts {
+        let of = |revision: &Option<String>| {
+            revision.as_deref().map(|revision| self.functions.calls().of(revision)).unwrap_or_default()
+        };
+        CallCounts { stable: of(&status.stable), candidate: of(&status.candidate) }
     }
 
     async fn subjects(
@@ -174,7 +197,7 @@ impl Controller {
         spec: &FunctionRolloutSpec,
         status: &FunctionRolloutStatus,
     ) -> Option<Vec<Subject>> {
-        let mut subjects = self.composites.subjects(&spec.function_ref.name, spec.first.as_ref()).await?;
+        let mut subjects = self.composites.subjects(spec.target(), spec.first.as_ref()).await?;
         if let Some(candidate) = &status.candidate {
             let trials = self.functions.trials().of(candidate);
             for subject in &mut subjects {

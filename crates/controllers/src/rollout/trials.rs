@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use ferroplane_api::RolloutDifference;
-use ferroplane_engine::rollout::{Comparison, Tried};
+use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
 
 /// How many differences are told in words.
 const MOST_EXAMPLES: usize = 5;
@@ -23,8 +23,8 @@ pub(crate) struct Trials {
 #[derive(Debug, Default)]
 struct CandidateTrials {
     /// By the uid of the composite resource.
-    differences: HashMap<String, RolloutDifference>,
-    examples: Vec<(RolloutDifference, String)>,
+    differences: HashMap<String, Differences>,
+    examples: Vec<(RolloutDifference, Example)>,
 }
 
 /// A candidate was tried for a composite resource.
@@ -35,19 +35,22 @@ pub(crate) struct Trial<'a> {
     /// What the composite resource is called, for people.
     pub(crate) name: &'a str,
     pub(crate) comparison: Comparison,
+    /// The recording that shows it: what to tell `ferroplane replay show`.
+    pub(crate) recording: &'a str,
 }
 
 impl Trials {
     /// Remember a trial. A later one for the same composite resource counts in its place.
     pub(crate) fn note(&self, trial: Trial<'_>) {
-        let Trial { candidate, uid, name, comparison: Comparison { difference, detail } } = trial;
+        let Trial { candidate, uid, name, comparison: Comparison { differences, detail }, recording } = trial;
         let mut candidates = self.lock();
         let trials = candidates.entry(candidate.to_owned()).or_default();
-        if trials.differences.insert(uid.to_owned(), difference) == Some(difference) {
+        if trials.differences.insert(uid.to_owned(), differences) == Some(differences) {
             return;
         }
         if !detail.is_empty() {
-            trials.examples.push((difference, format!("{name}: {detail}")));
+            let example = Example { message: format!("{name}: {detail}"), recording: recording.to_owned() };
+            trials.examples.push((differences.gravest(), example));
             // The gravest ones are kept, and of those the first.
             trials.examples.sort_by_key(|(difference, _)| std::cmp::Reverse(*difference));
             trials.examples.truncate(MOST_EXAMPLES);
@@ -72,7 +75,7 @@ impl Trials {
     }
 
     /// How a candidate differed for each composite resource, by its uid.
-    pub(crate) fn of(&self, candidate: &str) -> HashMap<String, RolloutDifference> {
+    pub(crate) fn of(&self, candidate: &str) -> HashMap<String, Differences> {
         self.lock().get(candidate).map(|trials| trials.differences.clone()).unwrap_or_default()
     }
 
@@ -81,7 +84,7 @@ impl Trials {
         let candidates = self.lock();
         let Some(trials) = candidates.get(candidate) else { return Tried::default() };
         let mut differences = BTreeMap::new();
-        for difference in trials.differences.values() {
+        for difference in trials.differences.values().flat_map(|differences| differences.iter()) {
             *differences.entry(difference.as_str().to_owned()).or_default() += 1;
         }
         let examples = trials.examples.iter().map(|(_, example)| example.clone()).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferroplane_api::{Object, crds, meta};
+use ferroplane_api::{Object, crds, keys, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_wire::to_hex;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -64,9 +64,15 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd, patience: Duration) -
     let path = ObjectPath { resource: &resource, namespace: "", name: &name };
     let digest = to_hex(&Sha256::digest(crd.yaml));
     let present = cluster.get_object(path).await.map_err(fail)?;
-    let standing = compare(present.as_ref(), &digest, OUR_VERSION);
+    let standing = standing_of(crd, present.as_ref(), &digest);
     if standing == Standing::Newer {
         warn!(name, "a definition is of a newer version of this program, and is left as it is");
+    }
+    if standing == Standing::Foreign {
+        warn!(
+            name,
+            "a definition is Kanister's, and is left as it is: it drops `funcVersion` of phases and what is ours in a status"
+        );
     }
     // Reading the text takes longer than anything else here.
     if matches!(standing, Standing::Missing | Standing::Different) {
@@ -131,10 +137,19 @@ pub async fn definitions_standing(cluster: &ApiClient) -> Result<Vec<(String, St
         let present = cluster.get_object(path).await;
         let present = present.map_err(|source| InstallError::Apply { name: name.clone(), source })?;
         let digest = to_hex(&Sha256::digest(crd.yaml));
-        let standing = compare(present.as_ref(), &digest, OUR_VERSION);
+        let standing = standing_of(crd, present.as_ref(), &digest);
         Ok((name, standing))
     });
     looking.buffered(CONCURRENCY).try_collect().await
+}
+
+/// Kanister may run beside us, and its definitions have fields that ours do not. Crossplane's are ours to replace.
+fn standing_of(crd: &crds::Crd, present: Option<&Object>, digest: &str) -> Standing {
+    let is_ours = |present: &Object| !meta::annotation(present, DIGEST).is_empty();
+    if crd.group == keys::KANISTER && present.is_some_and(|present| !is_ours(present)) {
+        return Standing::Foreign;
+    }
+    compare(present, digest, OUR_VERSION)
 }
 
 /// An older version of this program must not take away what a newer one knows.
@@ -175,6 +190,15 @@ pub(crate) fn is_established(crd: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn definitions_of_kanister_are_left_alone_and_those_of_crossplane_are_not() {
+        for crd in crds::ALL {
+            let expected = if crd.group == keys::KANISTER { Standing::Foreign } else { Standing::Different };
+            assert_eq!(standing_of(crd, Some(&Object::new()), "ours"), expected, "{}", crd.kind);
+            assert_eq!(standing_of(crd, None, "ours"), Standing::Missing);
+        }
+    }
 
     #[test]
     fn definitions_of_newer_versions_are_left_alone() {

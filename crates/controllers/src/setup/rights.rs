@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //! * [`CONTROLLERS`] has the rules that the chart gives the service account on a cluster: `rights/system.json` is generated from it.
-//!   It has those of [`PACKAGES`] and [`OPERATIONS`] beside: on a cluster, packages are installed only if an administrator turns that on, and
-//!   operations are Crossplane's to run.
+//!   It has those of [`PACKAGES`], [`OPERATIONS`] and [`ACTIONS`] beside: on a cluster, packages are installed and actions run only if an
+//!   administrator turns that on, and operations are Crossplane's to run.
 //! * [`COMPOSER`] can neither write roles, bindings, webhooks and definitions, nor install packages, nor issue tokens, unless
 //!   an administrator adds a role with the label that [`AGGREGATED`] names.
 
@@ -31,6 +31,8 @@ const SYSTEM: &str = "system:ferroplane:system";
 const PACKAGES: &str = "system:ferroplane:packages";
 /// The role that has what schedules and watches need beside that, to make operations and to delete old ones.
 const OPERATIONS: &str = "system:ferroplane:operations";
+/// The role that has what running actions of Blueprints needs beside that.
+const ACTIONS: &str = "system:ferroplane:actions";
 /// The role that has what may be composed unless somebody says otherwise.
 const COMPOSED: &str = "system:ferroplane:composed-resources";
 /// On roles: the role of the control plane gathers them.
@@ -79,11 +81,13 @@ fn objects(custom_groups: &str) -> Result<Vec<Object>, serde_json::Error> {
         role(SYSTEM, "rules", rules),
         role(PACKAGES, "rules", package_rules()),
         role(OPERATIONS, "rules", operation_rules()),
+        role(ACTIONS, "rules", action_rules()),
         composed,
         role(AGGREGATE, "aggregationRule", selectors),
         binding(SYSTEM, &[CONTROLLERS]),
         binding(PACKAGES, &[CONTROLLERS]),
         binding(OPERATIONS, &[CONTROLLERS]),
+        binding(ACTIONS, &[CONTROLLERS]),
         binding(AGGREGATE, &[CONTROLLERS, COMPOSER]),
     ])
 }
@@ -107,6 +111,9 @@ fn package_rules() -> Value {
             &write,
         ),
         rule(keys::OPS, &["operations", "cronoperations", "watchoperations"], &write),
+        // A provider on this machine has a service account of its own, which gets the rights on what it brings.
+        rule(GROUP, &["clusterrolebindings"], &["list", "watch", "create", "update"]),
+        rule(GROUP, &["clusterroles"], &["bind"]),
     ])
 }
 
@@ -117,6 +124,17 @@ fn operation_rules() -> Value {
         // Crossplane keeps a watch until it has let go of it.
         rule(&["watchoperations"], &["patch"]),
         rule(&["cronoperations/finalizers", "watchoperations/finalizers"], &["update"]),
+        // Functions of operations look at them, such as the built-in one that pauses what loops.
+        json!({"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}),
+    ])
+}
+
+/// What it takes to run ActionSets, beside what their phases do as [`COMPOSER`].
+fn action_rules() -> Value {
+    let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [keys::KANISTER], "resources": resources, "verbs": verbs});
+    json!([
+        rule(&["actionsets"], &["get", "list", "watch", "update", "patch"]),
+        rule(&["blueprints"], &["get", "list", "watch"]),
     ])
 }
 
@@ -152,6 +170,10 @@ fn composed_rules(custom_groups: &str) -> Value {
         json!({"apiGroups": [custom_groups], "resources": ["*"], "verbs": all_at_once}),
         rule(&[keys::APIEXTENSIONS], &["environmentconfigs", "usages"]),
         rule(&[keys::PROTECTION], &["usages", "clusterusages"]),
+        // What an operation writes is written by the same user, so that whoever composes one gains nothing.
+        rule(&[keys::OPS], &["operations", "cronoperations", "watchoperations"]),
+        // What an action may reach is decided by its namespace, whoever made its ActionSet.
+        rule(&[keys::KANISTER], &["actionsets", "blueprints", "profiles"]),
     ])
 }
 

@@ -18,13 +18,15 @@ pub enum Standing {
     Same,
     /// It is there, made by a newer version of this program, and is left as it is.
     Newer,
+    /// It is there, made by another program that uses it, and is left as it is.
+    Foreign,
 }
 
 /// The webhooks that we answer, as configurations, at the addresses (a `clientConfig`) that their paths have.
 pub fn webhooks(address: impl Fn(&str) -> Value) -> [Object; 2] {
     [
         configuration(admission::CONFIGURATION, admission::hooks(&address(admission::PATH))),
-        configuration(advisor::CONFIGURATION, vec![advisor::hook(&address(advisor::PATH))]),
+        configuration(advisor::CONFIGURATION, advisor::hooks(&address(advisor::PATH))),
     ]
 }
 
@@ -42,7 +44,7 @@ pub async fn announce(cluster: &ApiClient, configuration: &Object) -> Result<(),
     let resource = configurations();
     let target = ObjectPath { resource: &resource, namespace: "", name: meta::name(configuration) };
     match standing(cluster, configuration).await? {
-        Standing::Same | Standing::Newer => Ok(()),
+        Standing::Same | Standing::Newer | Standing::Foreign => Ok(()),
         // Applied, not created: who may do that to objects of one name can do so only by that name.
         Standing::Missing => {
             cluster.apply(target, Subresource::None, MANAGER, configuration).await.map(|_| ())

@@ -98,7 +98,8 @@ async fn where_it_is_off_the_composite_resource_and_whoever_applies_the_composit
     let plane = Plane::new().await;
     plane.define_sites().await;
     let warnings = plane.warnings(ALPHA, &composition("Isolated")).await;
-    assert!(warnings.iter().any(|warning| warning.contains("--enable-alpha-functions")), "{warnings:?}");
+    let is_told = warnings.iter().any(|warning| warning.contains("--enable-alpha-functions"));
+    assert_eq!(is_told, !plane.is_real(), "{warnings:?}");
     plane.create_site("blog", "red").await;
     plane.until(BLOG, |site| site["status"].to_string().contains("--enable-alpha-functions")).await;
 }

@@ -10,10 +10,10 @@ const XRD: &str =
     "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/sites.legacy.example.org";
 const CLAIM_CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/pages.legacy.example.org";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.legacy.example.org";
-const PAGE: &str = "/apis/legacy.example.org/v1/namespaces/default/pages/blog";
+pub(crate) const PAGE: &str = "/apis/legacy.example.org/v1/namespaces/default/pages/blog";
 const SITES: &str = "/apis/legacy.example.org/v1/sites";
 
-fn definition() -> Value {
+pub(crate) fn definition() -> Value {
     let version = |name: &str, is_referenceable: bool| {
         json!({
             "name": name, "served": true, "referenceable": is_referenceable,
@@ -76,12 +76,12 @@ fn composition() -> Value {
     })
 }
 
-fn page(spec: &Value) -> Value {
+pub(crate) fn page(spec: &Value) -> Value {
     let metadata = json!({"name": "blog"});
     json!({"apiVersion": "legacy.example.org/v1", "kind": "Page", "metadata": metadata, "spec": spec})
 }
 
-async fn plane_with_pages() -> Plane {
+pub(crate) async fn plane_with_pages() -> Plane {
     let plane = Plane::new().await;
     plane.apply(XRD, &definition()).await;
     plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/sites", &composition()).await;
@@ -97,17 +97,17 @@ fn is_offered(xrd: &Value) -> bool {
     condition(xrd, "Offered").as_deref() == Some("True/WatchingCompositeResourceClaim")
 }
 
-fn is_ready(object: &Value) -> bool {
+pub(crate) fn is_ready(object: &Value) -> bool {
     condition(object, "Synced").as_deref() == Some("True/ReconcileSuccess")
         && condition(object, "Ready").as_deref() == Some("True/Available")
 }
 
 /// The path of the composite resource of a claim.
-fn site_of(page: &Value) -> String {
+pub(crate) fn site_of(page: &Value) -> String {
     format!("{SITES}/{}", page["spec"]["resourceRef"]["name"].as_str().unwrap())
 }
 
-async fn ready_page(plane: &Plane, spec: &Value) -> Value {
+pub(crate) async fn ready_page(plane: &Plane, spec: &Value) -> Value {
     plane.apply(PAGE, &page(spec)).await;
     plane.until(PAGE, is_ready).await
 }

@@ -241,7 +241,6 @@ async fn neither_user_is_an_administrator() {
         for (method, path) in [
             (Method::GET, "/api/v1/nodes"),
             (Method::POST, "/api/v1/namespaces/default/serviceaccounts/default/token"),
-            (Method::POST, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
             (Method::DELETE, "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"),
         ] {
             let (code, answer) =
@@ -249,4 +248,9 @@ async fn neither_user_is_an_administrator() {
             assert_eq!(code, 403, "{user} {method} {path}: {answer}");
         }
     }
+    // Controllers bind the roles of providers. Nothing that is composed may bind any role.
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let composer = Identity::authenticated(COMPOSER, []);
+    let (code, answer) = plane.send_as(composer, Method::POST, bindings, &json!({})).await;
+    assert_eq!(code, 403, "{answer}");
 }

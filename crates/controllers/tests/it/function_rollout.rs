@@ -54,8 +54,11 @@ pub(crate) fn fatal() -> Value {
 }
 
 pub(crate) fn function_rollout(name: &str, more: &Value) -> Value {
-    let mut spec =
-        json!({"functionRef": {"name": "own"}, "waves": ["1", "50%", "100%"], "minReadySeconds": 0});
+    // A busy machine is slow by itself.
+    let mut spec = json!({
+        "functionRef": {"name": "own"}, "waves": ["1", "50%", "100%"], "minReadySeconds": 0,
+        "gates": {"maxLatencyFactor": 0},
+    });
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     json!({
         "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": name}, "spec": spec,
@@ -203,7 +206,7 @@ async fn revision_that_answers_differently_each_time_can_be_refused() {
         *count.lock().unwrap() += 1;
         answer(&count.lock().unwrap().to_string(), &["a", "b"])
     });
-    assert_eq!(status.await["differences"], json!({"NotDeterministic": 1}));
+    assert_eq!(status.await["differences"], json!({"Changed": 1, "NotDeterministic": 1}));
 }
 
 #[tokio::test]
@@ -289,6 +292,73 @@ async fn revision_that_crashes_while_it_is_rolled_out_goes_back() {
     let status = fleet.until_state("RolledBack").await;
     assert!(status["message"].as_str().unwrap().contains("it ended"), "{status:#}");
     fleet.assert_unharmed(&composed).await;
+}
+
+#[tokio::test]
+async fn plan_does_not_count_as_a_trial() {
+    let more = json!({"waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600});
+    let mut fleet = Fleet::begin(more).await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == COUNT).await;
+    // Nobody is reconciled any more, so that nobody notices that the revision is gone.
+    for number in 0..COUNT {
+        let paused = json!({"metadata": {"annotations": {"crossplane.io/paused": "true"}}});
+        fleet.rollout.plane.merge(&site(number), &paused).await;
+        let is_paused = |site: &Value| condition(site, "Synced").as_deref() == Some("False/ReconcilePaused");
+        fleet.rollout.plane.until(&site(number), is_paused).await;
+    }
+    fleet.rollout.functions.set(&second, Some(PackagedFunction::Down("it ended".to_owned())));
+    fleet.rollout.plane.quiet().await;
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "any", "namespace": "default"}, "data": {},
+    });
+    fleet.rollout.plane.plan(&[object]).await.unwrap();
+    fleet.rollout.plane.quiet().await;
+    let status = fleet.until(|_| true).await;
+    assert_eq!(
+        (&status["state"], &status["differences"]),
+        (&json!("Progressing"), &json!({"Changed": COUNT}))
+    );
+}
+
+#[tokio::test]
+async fn plan_for_who_was_moved_says_what_is_carried_out_if_the_revision_is_refused() {
+    let more =
+        json!({"waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600, "onFailure": "Pause"});
+    let mut fleet = Fleet::begin(more).await;
+    fleet.install("v1.1.0", |_| answer("two", &["a"])).await;
+    fleet.until_state("Paused").await;
+    fleet.rollout.plane.quiet().await;
+    // It would delete `b`, and is not let.
+    let label = json!({
+        "apiVersion": "example.org/v1", "kind": "Site",
+        "metadata": {"name": "site-0", "namespace": "default", "labels": {"team": "one"}},
+    });
+    let plan = fleet.rollout.plane.plan(&[label]).await.unwrap();
+    let changes: Vec<_> = plan.composites.iter().flat_map(|it| &it.changes).collect();
+    assert!(changes.iter().all(|change| change.object.kind == "Site"), "{plan:#?}");
+}
+
+#[tokio::test]
+async fn revision_that_is_much_larger_can_be_refused() {
+    let status = Fleet::refuse(json!({"refuse": ["Larger"]}), |_| {
+        let mut answer = answer("two", &["a", "b"]);
+        answer["desired"]["resources"]["a"]["resource"]["data"]["long"] = json!("x".repeat(40_000));
+        answer
+    });
+    let status = status.await;
+    assert_eq!(status["differences"], json!({"Changed": 1, "Larger": 1}));
+}
+
+#[tokio::test]
+async fn revision_whose_calls_fail_too_often_goes_back_though_some_may_fail() {
+    let more = json!({"maxFailures": 4, "gates": {"minCalls": 4, "maxErrorPercent": 10, "maxLatencyFactor": 0}, "waves": ["100%"]});
+    let status = Fleet::refuse(more, |name| {
+        // Two of five fail: less than may fail, and more than a tenth of all calls.
+        if ["site-0", "site-1"].contains(&name) { fatal() } else { answer("two", &["a", "b"]) }
+    });
+    let status = status.await;
+    assert!(status["message"].as_str().unwrap().contains("calls fail with it"), "{status:#}");
 }
 
 #[tokio::test]

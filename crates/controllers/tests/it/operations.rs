@@ -1,5 +1,11 @@
 //! Operations and schedules, from manifest to what is applied.
 
+mod composed;
+mod failing;
+mod given;
+mod recorded;
+mod scheduled;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +14,6 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
 const OPERATIONS: &str = "/apis/ops.crossplane.io/v1alpha1/operations";
-const CRONS: &str = "/apis/ops.crossplane.io/v1alpha1/cronoperations";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const FUNCTION: &str = "function-operate";
 
@@ -167,87 +172,4 @@ async fn function_of_an_operation_is_given_what_it_requires() {
     plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
     let done = until_succeeded(&plane, "o", "True/PipelineSuccess").await;
     assert_eq!(done["status"]["pipeline"][0]["output"]["found"], json!(["a", "b"]));
-}
-
-fn cron(schedule: &str) -> Value {
-    json!({
-        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "CronOperation", "metadata": {"name": "c"},
-        "spec": {
-            "schedule": schedule, "successfulHistoryLimit": 1,
-            "operationTemplate": {"metadata": {"labels": {"team": "a"}}, "spec": spec()},
-        },
-    })
-}
-
-#[tokio::test]
-async fn schedule_makes_operations_and_keeps_as_many_as_it_says() {
-    let plane = plane_that_answers(|_| json!({"desired": {}})).await;
-    plane.apply(&format!("{CRONS}/c"), &cron("@every 1s")).await;
-    let first = plane.until(&format!("{CRONS}/c"), |it| it["status"]["lastScheduleTime"].is_string()).await;
-    assert_eq!(condition(&first, "Scheduling").as_deref(), Some("True/ScheduleActive"));
-    let later = plane
-        .until(&format!("{CRONS}/c"), |it| {
-            it["status"]["lastScheduleTime"] != first["status"]["lastScheduleTime"]
-                && it["status"]["lastSuccessfulTime"].is_string()
-        })
-        .await;
-    assert_eq!(condition(&later, "Synced").as_deref(), Some("True/ReconcileSuccess"));
-    plane.merge(&format!("{CRONS}/c"), &json!({"spec": {"suspend": true}})).await;
-    plane
-        .until(&format!("{CRONS}/c"), |it| {
-            condition(it, "Scheduling").as_deref() == Some("False/SchedulePaused")
-        })
-        .await;
-    plane.quiet().await;
-    let list = plane.get(OPERATIONS).await;
-    let operations = list["items"].as_array().unwrap();
-    assert_eq!(operations.len(), 1, "{operations:?}");
-    let metadata = &operations[0]["metadata"];
-    assert_eq!(metadata["labels"], json!({"team": "a", "ops.crossplane.io/cronoperation": "c"}));
-    assert_eq!(metadata["ownerReferences"][0]["kind"], "CronOperation");
-    assert!(metadata["name"].as_str().unwrap().starts_with("c-"));
-}
-
-#[tokio::test]
-async fn schedule_that_cannot_be_read_says_so() {
-    let plane = Plane::new().await;
-    plane.apply(&format!("{CRONS}/c"), &cron("often")).await;
-    let refused = plane
-        .until(&format!("{CRONS}/c"), |it| {
-            condition(it, "Scheduling").as_deref() == Some("False/ScheduleInvalid")
-        })
-        .await;
-    let conditions = refused["status"]["conditions"].as_array().unwrap();
-    let scheduling = conditions.iter().find(|it| it["type"] == "Scheduling").unwrap();
-    assert_eq!(scheduling["code"], "ScheduleInvalid");
-    assert_eq!(
-        scheduling["message"],
-        "cannot schedule operations: expected exactly 5 fields, found 1: [often]"
-    );
-}
-
-/// As in the design of operations: an input without apiVersion and kind, a deadline as a duration, and all policies.
-#[tokio::test]
-async fn manifest_of_the_design_is_taken_as_it_is_written() {
-    let plane = plane_that_answers(|request| {
-        let input = request.input.as_ref().unwrap().json().unwrap();
-        json!({"output": {"batches": input["batches"]}})
-    })
-    .await;
-    let input = json!({"targets": {"apiVersion": "example.org/v1", "kind": "KubernetesCluster"}, "batches": [0.01, 0.1, 0.5, 1.0]});
-    let pipeline = json!([{"step": "rolling-upgrade", "functionRef": {"name": FUNCTION}, "input": input}]);
-    let template = json!({"spec": {"retryLimit": 5, "mode": "Pipeline", "pipeline": pipeline}});
-    let cron = json!({
-        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "CronOperation", "metadata": {"name": "cluster-rolling-upgrade"},
-        "spec": {
-            "schedule": "@every 1s", "startDeadline": "10m", "successfulHistoryLimit": 3, "failedHistoryLimit": 3,
-            "concurrencyPolicy": "Forbid", "operationTemplate": template,
-        },
-    });
-    plane.apply(&format!("{CRONS}/cluster-rolling-upgrade"), &cron).await;
-    let is_done = |list: &Value| {
-        let mut items = list["items"].as_array().unwrap().iter();
-        items.any(|it| it["status"]["pipeline"][0]["output"] == json!({"batches": [0.01, 0.1, 0.5, 1]}))
-    };
-    plane.until(OPERATIONS, is_done).await;
 }

@@ -422,12 +422,12 @@ async fn answers_of_a_function_in_development_are_not_kept() {
     plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
     plane.create_site("blog", "red").await;
     plane.until(BLOG, is_ready).await;
-    plane.quiet().await;
-    let before = calls.load(Ordering::Relaxed);
-    // Whoever changes something and back asks the same again.
-    plane.merge(BLOG, &json!({"spec": {"color": "blue"}})).await;
-    plane.merge(BLOG, &json!({"spec": {"color": "red"}})).await;
-    plane.until(BLOG, |_| calls.load(Ordering::Relaxed) > before).await;
+    assert!(calls.load(Ordering::Relaxed) > 0);
+    // Whoever serves it may serve another one under the same name: what it answered is not even looked for.
+    let metrics = plane.metrics();
+    let is_cached = |line: &str| line.contains("response_cache") && line.contains("function-served");
+    let cached: Vec<_> = metrics.lines().filter(|line| is_cached(line) && !line.ends_with(" 0")).collect();
+    assert_eq!(cached, Vec::<&str>::new());
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! Plans: what a change would do, and that nothing is done.
 
 mod corpus;
+mod legacy;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -33,7 +33,10 @@ async fn object_that_nothing_acts_on_says_so_in_conditions_and_an_event() {
     for kind in ["Installed", "Healthy"] {
         let condition = of_type(&provider, kind);
         assert_eq!(condition["code"], "KindNotSupported", "{condition}");
-        assert!(condition["message"].as_str().unwrap().contains("does not install providers"), "{condition}");
+        assert!(
+            condition["message"].as_str().unwrap().contains("`ferroplane start --enable-packages` does"),
+            "{condition}"
+        );
     }
     let event = said(&plane, "Warning", "NotSupported").await;
     assert_eq!(event["metadata"]["annotations"]["ferroplane.io/cause"], "KindNotSupported");
@@ -100,7 +103,8 @@ async fn function_says_what_is_called_in_its_place() {
             "acme/function-own:v1.0.0",
             "",
             "False/FunctionNotRunnable",
-            "nothing that is built in does what it does",
+            "this control plane installs no packages (`ferroplane up` does, and `ferroplane start --enable-packages`), and nothing \
+             that is built in does what it does",
         ),
         ("acme/function-own:v1.0.0", "Development", "True/Development", "is called at localhost:9443"),
     ];

@@ -1,4 +1,5 @@
 //! `WatchOperation`s, from a change to its operation.
+#![expect(clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,6 +37,10 @@ fn watch(watched: &Value, rest: &Value) -> Value {
         "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "WatchOperation", "metadata": {"name": "w"},
         "spec": {"watch": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default"}, "operationTemplate": {"spec": spec}},
     });
+    // Real clusters have a ConfigMap of their own in every namespace.
+    if watched.get("kind").is_none() {
+        watch["spec"]["watch"]["matchLabels"] = json!({"of": "test"});
+    }
     for (part, values) in [("/spec/watch", watched), ("/spec", rest)] {
         for (field, value) in values.as_object().unwrap() {
             watch.pointer_mut(part).unwrap()[field] = value.clone();
@@ -44,11 +49,19 @@ fn watch(watched: &Value, rest: &Value) -> Value {
     watch
 }
 
+/// A watch whose operations are tried again for as long as they fail, so that they run until they are let go.
+fn persistent(mut watch: Value) -> Value {
+    watch["spec"]["operationTemplate"]["spec"]["retryLimit"] = json!(1_000_000);
+    watch
+}
+
 async fn apply(plane: &Plane, watch: &Value) {
     plane.apply(&format!("{WATCHES}/w"), watch).await;
 }
 
 async fn put(plane: &Plane, name: &str, labels: &Value, data: &Value) {
+    let mut labels = labels.clone();
+    labels["of"] = json!("test");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data});
     plane.apply(&format!("{MAPS}/{name}"), &map).await;
 }
@@ -323,4 +336,131 @@ async fn finalizer_that_crossplane_left_does_not_keep_a_watch() {
     until(&plane, |it| condition(it, "Watching").is_some()).await;
     plane.delete(&format!("{WATCHES}/w")).await;
     until(&plane, Value::is_null).await;
+}
+
+#[tokio::test]
+async fn kind_that_is_watched_cannot_be_changed() {
+    let (plane, _) = plane_that_answers(|_| json!({})).await;
+    apply(&plane, &watch(&json!({}), &json!({}))).await;
+    for change in [json!({"kind": "Secret"}), json!({"apiVersion": "v2"})] {
+        let patch = json!({"spec": {"watch": change}});
+        let path = format!("{WATCHES}/w");
+        let (code, answer) =
+            plane.send(http::Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+        assert_eq!(code, 422, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn watch_that_is_paused_makes_nothing() {
+    let (plane, seen) = plane_that_answers(|_| json!({})).await;
+    let mut paused = watch(&json!({}), &json!({}));
+    paused["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"});
+    apply(&plane, &paused).await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    let it = until(&plane, |it| condition(it, "Watching").as_deref() == Some("False/WatchPaused")).await;
+    assert_eq!(condition(&it, "Synced").as_deref(), Some("False/ReconcilePaused"));
+    plane.quiet().await;
+    assert!(told(&seen).is_empty());
+    let resume = json!({"metadata": {"annotations": {"crossplane.io/paused": null}}});
+    plane.merge(&format!("{WATCHES}/w"), &resume).await;
+    until_called(&plane, &seen, 1).await;
+    assert_eq!(told(&seen), ["a=1"]);
+}
+
+#[tokio::test]
+async fn operation_of_an_earlier_change_is_told_that_its_object_is_gone() {
+    let is_held = Arc::new(AtomicBool::new(true));
+    let holds = is_held.clone();
+    let (plane, seen) = plane_that_answers(move |_| {
+        if holds.load(Ordering::Relaxed) {
+            return json!({"results": [{"severity": "SEVERITY_FATAL", "message": "not yet"}]});
+        }
+        json!({})
+    })
+    .await;
+    let rest = json!({"concurrencyPolicy": "Forbid", "successfulHistoryLimit": 9});
+    apply(&plane, &persistent(watch(&json!({}), &rest))).await;
+    until(&plane, |it| condition(it, "Watching").as_deref() == Some("True/WatchActive")).await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    until_called(&plane, &seen, 1).await;
+    plane.delete(&format!("{MAPS}/a")).await;
+    is_held.store(false, Ordering::Relaxed);
+    plane
+        .until(OPERATIONS, |list| {
+            let items = list["items"].as_array().unwrap();
+            items.len() == 2
+                && items
+                    .iter()
+                    .all(|it| condition(it, "Succeeded").as_deref() == Some("True/PipelineSuccess"))
+        })
+        .await;
+    let told = told(&seen);
+    assert_eq!(told.iter().filter(|it| *it == "a gone").count(), 2, "the change, and the deletion: {told:?}");
+}
+
+#[tokio::test]
+async fn change_that_waits_for_longer_than_it_may_is_dropped_and_told() {
+    let is_held = Arc::new(AtomicBool::new(true));
+    let holds = is_held.clone();
+    let (plane, seen) = plane_that_answers(move |_| {
+        if holds.load(Ordering::Relaxed) {
+            return json!({"results": [{"severity": "SEVERITY_FATAL", "message": "not yet"}]});
+        }
+        json!({})
+    })
+    .await;
+    let rest = json!({"concurrencyPolicy": "Forbid", "startDeadline": "1s", "successfulHistoryLimit": 9});
+    apply(&plane, &persistent(watch(&json!({}), &rest))).await;
+    until(&plane, |it| condition(it, "Watching").as_deref() == Some("True/WatchActive")).await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    until_called(&plane, &seen, 1).await;
+    put(&plane, "b", &json!({}), &json!({"v": "1"})).await;
+    plane.until_said("w", "MissedDeadline").await;
+    is_held.store(false, Ordering::Relaxed);
+    until(&plane, |it| it["status"]["runningOperationRefs"].is_null()).await;
+    plane.quiet().await;
+    assert!(!told(&seen).contains(&"b=1".to_owned()), "{:?}", told(&seen));
+    // The next change of it is handled.
+    put(&plane, "b", &json!({}), &json!({"v": "2"})).await;
+    plane.until(OPERATIONS, |_| told(&seen).contains(&"b=2".to_owned())).await;
+}
+
+#[tokio::test]
+async fn replacing_deletes_the_operation_that_runs_for_the_same_object_alone() {
+    let (plane, seen) = plane_that_answers(|object| {
+        if object["data"]["v"] == "1" {
+            return json!({"results": [{"severity": "SEVERITY_FATAL", "message": "not yet"}]});
+        }
+        json!({})
+    })
+    .await;
+    let rest = json!({"concurrencyPolicy": "Replace", "successfulHistoryLimit": 9});
+    apply(&plane, &persistent(watch(&json!({}), &rest))).await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    put(&plane, "b", &json!({}), &json!({"v": "1"})).await;
+    let both =
+        until(&plane, |it| it["status"]["runningOperationRefs"].as_array().map(Vec::len) == Some(2)).await;
+    until_called(&plane, &seen, 2).await;
+    put(&plane, "a", &json!({}), &json!({"v": "2"})).await;
+    plane.until(OPERATIONS, |_| told(&seen).contains(&"a=2".to_owned())).await;
+    let one =
+        until(&plane, |it| it["status"]["runningOperationRefs"].as_array().map(Vec::len) == Some(1)).await;
+    let kept = &one["status"]["runningOperationRefs"][0];
+    assert!(both["status"]["runningOperationRefs"].as_array().unwrap().contains(kept));
+    let running = plane.get(&format!("{OPERATIONS}/{}", kept["name"].as_str().unwrap())).await;
+    assert_eq!(running["metadata"]["annotations"]["ops.crossplane.io/watched-resource-name"], "b");
+}
+
+#[tokio::test]
+async fn operations_of_a_watch_that_is_deleted_go_with_it_and_nothing_is_watched_any_more() {
+    let (plane, seen) = plane_that_answers(|_| json!({})).await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    apply(&plane, &watch(&json!({}), &json!({}))).await;
+    until_called(&plane, &seen, 1).await;
+    plane.delete(&format!("{WATCHES}/w")).await;
+    plane.until(OPERATIONS, |list| list["items"] == json!([])).await;
+    put(&plane, "a", &json!({}), &json!({"v": "2"})).await;
+    plane.quiet().await;
+    assert_eq!(told(&seen), ["a=1"]);
 }

@@ -26,6 +26,14 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
+impl FieldChange {
+    /// Whether it is a reference of a composite resource to what it composes. It follows from what is created and deleted, and its place in
+    /// the list from a name that nobody chose.
+    pub fn is_reference(&self) -> bool {
+        ["spec.crossplane.resourceRefs", "spec.resourceRefs"].iter().any(|list| self.path.starts_with(list))
+    }
+}
+
 /// An object without what the API server keeps for itself, and without what a reconcile says of itself.
 pub fn comparable(object: &Object) -> Object {
     let mut object = object.clone();

@@ -11,7 +11,7 @@ pub struct ChangeGroup<'a> {
 }
 
 /// What two composite resources must have in common to be told as one: the kind, what becomes of it, and what happens to which composed
-/// resource in which fields. Names differ, and so may values.
+/// resource in which fields. Names differ, and so may values and references.
 #[derive(PartialEq)]
 struct Pattern<'a> {
     kind: (&'a str, &'a str),
@@ -23,7 +23,7 @@ impl<'a> Pattern<'a> {
     fn of(plan: &'a CompositePlan) -> Self {
         let path = |field: &'a FieldChange| field.path.as_str();
         let changes = plan.changes.iter().map(|change| {
-            let fields = change.fields.iter().map(path).collect();
+            let fields = change.fields.iter().filter(|field| !field.is_reference()).map(path).collect();
             (change.action, change.object.kind.as_str(), change.resource.as_str(), fields)
         });
         Self {

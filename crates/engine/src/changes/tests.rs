@@ -114,6 +114,28 @@ fn those_that_change_alike_are_told_together_and_deletions_first() {
 }
 
 #[test]
+fn those_whose_references_have_another_order_are_told_together() {
+    let site = |name: &str, references: Value| {
+        let object = |references: &Value| {
+            object(&json!({
+                "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name},
+                "spec": {"crossplane": {"resourceRefs": references}},
+            }))
+        };
+        let before = object(&json!([{"name": "a"}, {"name": "b"}]));
+        let change = Change::between(Some(&before), Some(&object(&references))).unwrap();
+        assert!(change.fields.iter().all(FieldChange::is_reference), "{change:#?}");
+        plan(name, Verdict::Changed, vec![change])
+    };
+    // A name that follows from a hash comes before the other, or after it.
+    let plans = [
+        site("one", json!([{"name": "0"}, {"name": "b"}])),
+        site("two", json!([{"name": "a"}, {"name": "z"}])),
+    ];
+    assert_eq!(group_alike(&plans).len(), 1);
+}
+
+#[test]
 fn what_moved_is_named() {
     let name = |name: &str| ObjectName::of(&config_map("x", name, "1", &json!({})));
     let version = |object: &str, version: &str| ObjectVersion {

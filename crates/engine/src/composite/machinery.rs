@@ -112,7 +112,7 @@ pub fn set_references(composite: &mut Object, layout: Layout, references: &[Refe
 }
 
 /// What only our definitions have in the status of composite resources: which functions ran.
-pub(crate) const OWN_STATUS: &str = "ferroplane";
+pub const OWN_STATUS: &str = "ferroplane";
 
 /// Take out of a composite resource what the plane says of its own work. It is not for functions: what they are asked must not change
 /// because another revision of them was asked before.
@@ -120,13 +120,6 @@ pub fn remove_own_status(composite: &mut Object) {
     if let Some(Value::Object(status)) = composite.get_mut("status") {
         status.remove(OWN_STATUS);
     }
-}
-
-/// A composite resource that refers to nothing.
-#[must_use]
-pub fn without_references(mut composite: Object, layout: Layout) -> Object {
-    machinery_mut(&mut composite, layout).remove("resourceRefs");
-    composite
 }
 
 /// What to apply so that a composite resource says what was selected for it and what it refers to. Without references, those that it

@@ -85,7 +85,7 @@ pub(super) fn own(object: &mut Object, controller: &Object) {
     }
 }
 
-pub(super) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
+pub(crate) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), NotOurs> {
     let Some(controller) = meta::controller(present) else { return Ok(()) };
     let text = |key: &str| controller.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     if text("uid") == owner {
@@ -114,7 +114,7 @@ fn refuse_foreign(present: &Object) -> Result<(), NotOurs> {
     Err(NotOurs::Foreign { name: meta::name(present).to_owned() })
 }
 
-fn keep_certificates(present: &Object, spec: &mut Value) {
+pub(crate) fn keep_certificates(present: &Object, spec: &mut Value) {
     const CLIENT: &str = "/conversion/webhook/clientConfig";
     let bundle = present.get("spec").and_then(|spec| spec.pointer(CLIENT)?.get("caBundle"));
     if let (Some(bundle), Some(Value::Object(client))) = (bundle, spec.pointer_mut(CLIENT)) {

@@ -13,10 +13,10 @@ use crate::failure::{Failure, chain};
 use crate::outcome::{Event, StepOutput};
 use crate::plan::Reference;
 use crate::settle::{conditions_in, conditions_to_json};
-use crate::wording::failure_limit;
+use crate::wording::{active_deadline, failure_limit};
 
-/// How often an operation that does not say so is tried.
-const RETRY_LIMIT: u64 = 5;
+use super::limits::{active_deadline_of, failures, retry_limit, started_at, time_left};
+
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
@@ -30,6 +30,11 @@ const INVOKE: &str = "FunctionInvocation";
 const APPLY: &str = "InvalidResource";
 /// The reason of events about pipelines that cannot run.
 const PIPELINE: &str = "InvalidPipeline";
+/// The reason of events about objects and schemas that a step requires and that cannot be read.
+const REQUIRE: &str = "BootstrapRequirements";
+/// The reasons of events about operations that are not tried any more.
+const MAX_FAILURES: &str = "MaxFailures";
+const OVERDUE: &str = "DeadlineExceeded";
 
 /// What a reconcile of an operation has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,19 +43,19 @@ pub enum Begin {
     Ended,
     /// Nothing, until the annotation is removed.
     Paused,
-    /// Say that it has failed: it was tried as often as it may be.
+    /// Say that it has failed: it was tried as often, or for as long, as it may be.
     GiveUp,
     /// Run its pipeline.
     Run,
 }
 
-/// What a reconcile of an operation has to do.
-pub fn begin(operation: &Object) -> Begin {
+/// What a reconcile of an operation has to do at this time.
+pub fn begin(operation: &Object, now: &str) -> Begin {
     if meta::is_being_deleted(operation) || is_complete(operation) {
         Begin::Ended
     } else if meta::annotation(operation, keys::PAUSED) == "true" {
         Begin::Paused
-    } else if failures(operation) >= retry_limit(operation) {
+    } else if failures(operation) >= retry_limit(operation) || is_overdue(operation, now) {
         Begin::GiveUp
     } else {
         Begin::Run
@@ -91,13 +96,8 @@ fn conditions(operation: &Object) -> Vec<Condition> {
     operation.get("status").and_then(|status| status.get("conditions")).map(conditions_in).unwrap_or_default()
 }
 
-fn failures(operation: &Object) -> u64 {
-    operation.get("status").and_then(|status| status.get("failures")?.as_u64()).unwrap_or_default()
-}
-
-fn retry_limit(operation: &Object) -> u64 {
-    let limit = operation.get("spec").and_then(|spec| spec.get("retryLimit")?.as_i64());
-    limit.map_or(RETRY_LIMIT, |limit| u64::try_from(limit).unwrap_or_default())
+fn is_overdue(operation: &Object, now: &str) -> bool {
+    time_left(operation, now).is_some_and(|left| left.is_zero())
 }
 
 /// The status of an operation whose pipeline is about to run. It is written before the first function is called: whoever cannot
@@ -105,6 +105,10 @@ fn retry_limit(operation: &Object) -> u64 {
 pub fn started(operation: &Object, now: &str) -> Object {
     let mut status = OperationStatus::of(operation, now);
     status.set(Condition::new(SUCCEEDED, Status::Unknown, RUNNING));
+    // Nobody else asks when it began.
+    if active_deadline_of(operation).is_some() && started_at(operation).is_none() {
+        status.object.insert("startTime".to_owned(), now.into());
+    }
     status.object
 }
 
@@ -118,6 +122,18 @@ pub struct AttemptFailure {
 }
 
 impl AttemptFailure {
+    /// The pipeline of this operation came to nothing.
+    pub fn of_pipeline(failure: &Failure, operation: &Object) -> Self {
+        let reason = match failure {
+            Failure::Inapplicable { .. } => APPLY,
+            Failure::Requirement { step, requirement, .. } if declares(operation, step, requirement) => {
+                REQUIRE
+            }
+            _ => INVOKE,
+        };
+        Self { reason, message: chain(failure), point: failure.point() }
+    }
+
     /// The pipeline cannot be run as it is.
     pub fn invalid_pipeline(message: impl Into<String>, point: FailurePoint) -> Self {
         Self { reason: PIPELINE, message: message.into(), point }
@@ -133,13 +149,22 @@ impl AttemptFailure {
     pub fn timeout(message: impl Into<String>) -> Self {
         Self { reason: INVOKE, message: message.into(), point: Cause::OperationTimeout.into() }
     }
+
+    /// The attempt ended with a panic. It counts, or it would be repeated for ever.
+    pub fn panic() -> Self {
+        let message = "the attempt panicked; the log of the control plane says where".to_owned();
+        Self { reason: INVOKE, message, point: Cause::OperationPanicked.into() }
+    }
 }
 
-impl From<&Failure> for AttemptFailure {
-    fn from(failure: &Failure) -> Self {
-        let reason = if matches!(failure, Failure::Inapplicable { .. }) { APPLY } else { INVOKE };
-        Self { reason, message: chain(failure), point: failure.point() }
-    }
+/// Whether a step itself says that it requires something, and not its function.
+fn declares(operation: &Object, step: &str, requirement: &str) -> bool {
+    let steps = operation.get("spec").and_then(|spec| spec.get("pipeline")?.as_array());
+    let requirements = steps.into_iter().flatten().filter(|it| it["step"] == step).flat_map(|it| {
+        let kinds = ["requiredResources", "requiredSchemas"];
+        kinds.into_iter().filter_map(|kind| it["requirements"][kind].as_array()).flatten()
+    });
+    requirements.into_iter().any(|it| it["requirementName"] == requirement)
 }
 
 /// How an attempt ended.
@@ -147,8 +172,27 @@ impl From<&Failure> for AttemptFailure {
 pub enum AttemptEnding {
     Succeeded,
     Failed(AttemptFailure),
-    /// There was none: the operation was tried as often as it may be.
+    /// There was none: the operation was tried as often, or for as long, as it may be.
     GaveUp,
+}
+
+/// What came of an attempt, as far as it went.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    pub ending: AttemptEnding,
+    /// Whether the pipeline can run. None if nobody has looked.
+    pub validity: Option<Condition>,
+    /// What steps put out.
+    pub outputs: Vec<StepOutput>,
+    /// What was applied.
+    pub applied: Vec<Reference>,
+}
+
+impl Attempt {
+    /// An attempt that ended like this, before anything came of it.
+    pub fn new(ending: AttemptEnding) -> Self {
+        Self { ending, validity: None, outputs: Vec::new(), applied: Vec::new() }
+    }
 }
 
 /// What to write to the status of an operation, and what to tell.
@@ -160,40 +204,68 @@ pub struct Concluded {
     pub retry_in: Option<Duration>,
 }
 
-/// Conclude an attempt. `outputs` and `applied` are what came of it even if it failed.
-pub fn conclude(
-    operation: &Object,
-    ending: AttemptEnding,
-    outputs: &[StepOutput],
-    applied: &[Reference],
-    now: &str,
-) -> Concluded {
+/// Conclude an attempt. What came of it is kept even if it failed.
+pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
+    let Attempt { ending, validity, outputs, applied } = attempt;
     let mut status = OperationStatus::of(operation, now);
-    status.add_outputs(outputs);
-    status.add_references(applied);
+    status.add_outputs(&outputs);
+    status.add_references(&applied);
+    if let Some(validity) = validity {
+        status.set(validity);
+    }
     let (mut events, mut retry_in) = (Vec::new(), None);
     match ending {
         AttemptEnding::Succeeded => {
             status.complete(Condition::new(SUCCEEDED, Status::True, "PipelineSuccess"));
         }
-        AttemptEnding::GaveUp => status.give_up(retry_limit(operation), None),
+        AttemptEnding::GaveUp => {
+            let exhaustion = Exhaustion::of(operation, failures(operation), now);
+            let exhaustion = exhaustion.unwrap_or_else(|| Exhaustion::failures(retry_limit(operation)));
+            events.push(status.give_up(exhaustion, None));
+        }
         AttemptEnding::Failed(failure) => {
             let failures = failures(operation) + 1;
             status.object.insert("failures".to_owned(), failures.into());
             events.push(Event::failure(failure.reason, &failure.message, failure.point.clone()));
-            let limit = retry_limit(operation);
-            if failures >= limit {
-                // Crossplane says so only when it would try again.
-                status.give_up(limit, Some(&failure));
+            // Crossplane gives up only when it would try again.
+            if let Some(exhaustion) = Exhaustion::of(operation, failures, now) {
+                events.push(status.give_up(exhaustion, Some(&failure)));
             } else {
                 status.set(Condition::new(SUCCEEDED, Status::Unknown, RUNNING));
                 let synced = Condition::new(SYNCED, Status::False, "ReconcileError");
                 status.set(synced.with_message(failure.message).with_failure(failure.point));
-                retry_in = Some(pause_after(failures));
+                let left = time_left(operation, now).unwrap_or(Duration::MAX);
+                retry_in = Some(pause_after(failures).min(left));
             }
         }
     }
     Concluded { status: status.object, events, retry_in }
+}
+
+/// Why an operation is not tried again.
+#[derive(Debug)]
+struct Exhaustion {
+    reason: &'static str,
+    message: String,
+    point: FailurePoint,
+}
+
+impl Exhaustion {
+    /// None if it may be tried again, after so many failures.
+    fn of(operation: &Object, failures: u64, now: &str) -> Option<Self> {
+        let limit = retry_limit(operation);
+        if failures >= limit {
+            return Some(Self::failures(limit));
+        }
+        let deadline = active_deadline_of(operation).filter(|_| is_overdue(operation, now))?;
+        let point = FailurePoint::new(Cause::OperationTimeout);
+        Some(Self { reason: OVERDUE, message: active_deadline(deadline), point })
+    }
+
+    fn failures(limit: u64) -> Self {
+        let point = FailurePoint::new(Cause::OperationAttemptsExhausted);
+        Self { reason: MAX_FAILURES, message: failure_limit(limit), point }
+    }
 }
 
 /// How long to wait after so many failures: twice as long each time.
@@ -229,17 +301,17 @@ impl<'a> OperationStatus<'a> {
         self.set(succeeded);
     }
 
-    fn give_up(&mut self, limit: u64, last: Option<&AttemptFailure>) {
-        let message = match last {
-            Some(failure) => format!("{}: {}", failure_limit(limit), failure.message),
-            None => failure_limit(limit),
+    /// Say that it has failed. Returns what to tell of it.
+    fn give_up(&mut self, exhaustion: Exhaustion, last: Option<&AttemptFailure>) -> Event {
+        let Exhaustion { reason, message, point } = exhaustion;
+        let event = Event::failure(reason, &message, point.clone());
+        let (message, point) = match last {
+            Some(failure) => (format!("{message}: {}", failure.message), failure.point.clone()),
+            None => (message, point),
         };
-        let mut point = FailurePoint::new(Cause::OperationAttemptsExhausted);
-        if let Some(last) = last {
-            point = last.point.clone();
-        }
         let failed = Condition::new(SUCCEEDED, Status::False, "PipelineError").with_message(message);
         self.complete(failed.with_failure(point));
+        event
     }
 
     /// The output of a step replaces what it put out in an earlier attempt.
@@ -286,102 +358,4 @@ fn to_json(reference: &Reference) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn operation(spec: &Value, status: &Value) -> Object {
-        let operation = json!({"metadata": {"name": "o", "generation": 2}, "spec": spec, "status": status});
-        operation.as_object().unwrap().clone()
-    }
-
-    fn failed() -> AttemptEnding {
-        AttemptEnding::Failed(AttemptFailure::not_applied("no", "s", "r"))
-    }
-
-    fn succeeded(status: &Object) -> (Status, String) {
-        let condition =
-            conditions_in(&status["conditions"]).into_iter().find(|it| it.kind == SUCCEEDED).unwrap();
-        (condition.status, condition.reason)
-    }
-
-    #[test]
-    fn operation_is_run_until_it_is_done_or_has_failed_often_enough() {
-        let done =
-            |status: &str| json!({"conditions": [{"type": "Succeeded", "status": status, "reason": "x"}]});
-        let cases = [
-            (json!({}), json!({}), Begin::Run),
-            (json!({}), json!({"failures": 4}), Begin::Run),
-            (json!({}), json!({"failures": 5}), Begin::GiveUp),
-            (json!({"retryLimit": 0}), json!({}), Begin::GiveUp),
-            (json!({}), done("Unknown"), Begin::Run),
-            (json!({}), done("True"), Begin::Ended),
-            (json!({"retryLimit": 99}), done("False"), Begin::Ended),
-        ];
-        for (spec, status, expected) in cases {
-            assert_eq!(begin(&operation(&spec, &status)), expected, "{spec} {status}");
-        }
-        let mut paused = operation(&json!({}), &json!({}));
-        meta::set_annotation(&mut paused, keys::PAUSED, "true");
-        assert_eq!(begin(&paused), Begin::Paused);
-    }
-
-    #[test]
-    fn failures_add_up_until_the_limit_and_pauses_grow() {
-        let spec = json!({"retryLimit": 3});
-        let mut it = operation(&spec, &json!({}));
-        let mut pauses = Vec::new();
-        for attempt in 1..=3 {
-            assert_eq!(begin(&it), Begin::Run);
-            let concluded = conclude(&it, failed(), &[], &[], "t");
-            assert_eq!(concluded.status["failures"], attempt);
-            assert_eq!(concluded.events.len(), 1);
-            pauses.push(concluded.retry_in.map(|pause| pause.as_secs()));
-            it.insert("status".to_owned(), Value::Object(concluded.status));
-        }
-        assert_eq!(pauses, [Some(1), Some(2), None]);
-        assert_eq!(begin(&it), Begin::Ended);
-        let status = it["status"].as_object().unwrap();
-        assert_eq!(succeeded(status), (Status::False, "PipelineError".to_owned()));
-        let messages: Vec<_> =
-            conditions_in(&status["conditions"]).into_iter().map(|it| it.message).collect();
-        assert!(messages.contains(&"failure limit of 3 reached: no".to_owned()), "{messages:?}");
-        assert_eq!(pause_after(40), LONGEST_PAUSE);
-    }
-
-    #[test]
-    fn limit_of_zero_fails_without_an_attempt() {
-        let concluded =
-            conclude(&operation(&json!({"retryLimit": 0}), &json!({})), AttemptEnding::GaveUp, &[], &[], "t");
-        assert_eq!(succeeded(&concluded.status), (Status::False, "PipelineError".to_owned()));
-        assert_eq!(concluded.status.get("failures"), None);
-    }
-
-    #[test]
-    fn outputs_replace_those_of_earlier_attempts_and_references_are_listed_once() {
-        let output = |step: &str, count: i64| StepOutput {
-            step: step.to_owned(),
-            output: json!({"count": count}).as_object().unwrap().clone().try_into().unwrap(),
-        };
-        let reference = |kind: &str| Reference {
-            api_version: "v1".to_owned(),
-            kind: kind.to_owned(),
-            name: "a".to_owned(),
-            namespace: None,
-        };
-        let it = operation(&json!({}), &json!({"pipeline": [{"step": "b", "output": {"count": 1}}]}));
-        let applied = [reference("Secret"), reference("ConfigMap"), reference("Secret")];
-        let concluded =
-            conclude(&it, AttemptEnding::Succeeded, &[output("a", 3), output("b", 2)], &applied, "t");
-        let expected = json!([{"step": "b", "output": {"count": 2}}, {"step": "a", "output": {"count": 3}}]);
-        assert_eq!(concluded.status["pipeline"], expected);
-        let kinds: Vec<_> = concluded.status["appliedResourceRefs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|it| &it["kind"])
-            .collect();
-        assert_eq!(kinds, ["ConfigMap", "Secret"]);
-        assert_eq!(succeeded(&concluded.status), (Status::True, "PipelineSuccess".to_owned()));
-        assert_eq!(concluded.retry_in, None);
-    }
-}
+mod tests;

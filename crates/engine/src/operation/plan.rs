@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Object, meta, names};
+use ferroplane_api::{Object, keys, meta, names};
 use ferroplane_wire::v1::Resource;
 use serde_json::Value;
 
 use crate::failure::{Failure, Inapplicable};
+use crate::names::composed_name;
 use crate::plan::{Plan, Reference, Scopes, Wanted, group_kind};
 use crate::run::Run;
 
@@ -17,7 +18,7 @@ pub(crate) fn plan(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> 
     let mut seen = BTreeMap::new();
     for (resource, desired) in resources {
         let step = run.said_by.get(&resource).cloned().unwrap_or_default();
-        let object = read(desired, scopes).and_then(|object| {
+        let object = read(desired, run.subject(), &resource, scopes).and_then(|object| {
             let identity = identity(&object);
             match seen.insert(identity.clone(), resource.clone()) {
                 Some(other) => Err(Inapplicable::SameAs(other, identity)),
@@ -41,9 +42,17 @@ pub(crate) fn plan(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> 
 }
 
 /// The object that is wanted, if it can be applied as it is: nobody adds a name or a namespace.
-fn read(desired: Resource, scopes: &Scopes<'_>) -> Result<Object, Inapplicable> {
+fn read(
+    desired: Resource,
+    operation: &Object,
+    resource: &str,
+    scopes: &Scopes<'_>,
+) -> Result<Object, Inapplicable> {
     let object = desired.resource.and_then(|object| object.into_json().ok());
-    let object = object.ok_or(Inapplicable::NotAnObject)?;
+    let mut object = object.ok_or(Inapplicable::NotAnObject)?;
+    if group_kind(&object) == (keys::KANISTER, "ActionSet") {
+        adopt(&mut object, operation, resource);
+    }
     for field in ["apiVersion", "kind"] {
         if object.get(field).and_then(Value::as_str).is_none_or(str::is_empty) {
             return Err(Inapplicable::Missing(field));
@@ -60,6 +69,22 @@ fn read(desired: Resource, scopes: &Scopes<'_>) -> Result<Object, Inapplicable> 
         return Err(Inapplicable::NoNamespace(kind.to_owned()));
     }
     Ok(object)
+}
+
+/// An ActionSet runs once, like the operation that makes it: each operation makes another one, and it goes with its operation, so that
+/// history limits of schedules hold for both.
+fn adopt(action_set: &mut Object, operation: &Object, resource: &str) {
+    let generate_name = meta::generate_name(action_set).to_owned();
+    if meta::name(action_set).is_empty() && !generate_name.is_empty() {
+        let name = composed_name(&generate_name, meta::uid(operation), resource);
+        let metadata = meta::child(action_set, "metadata");
+        metadata.remove("generateName");
+        metadata.insert("name".to_owned(), name.into());
+    }
+    // One that is rendered from a file has no identity.
+    if !meta::uid(operation).is_empty() {
+        meta::set_controller(action_set, operation);
+    }
 }
 
 fn identity(object: &Object) -> String {

@@ -14,8 +14,7 @@ fn run(answers: &[Value]) -> (Outcome, Vec<RunFunctionRequest>) {
     let steps =
         (0..answers.len()).map(|index| json!({"step": format!("s{index}"), "functionRef": {"name": "f"}}));
     let steps = serde_json::from_value::<Vec<_>>(steps.collect()).unwrap();
-    let operation =
-        json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": "o"}});
+    let operation = json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": "o", "uid": "o-uid"}});
     let mut turn = start(Inputs {
         subject: Subject::Operation { object: object(&operation) },
         pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
@@ -93,6 +92,21 @@ fn what_cannot_be_applied_as_it_is_fails_the_run() {
         assert!(text.starts_with(&start), "{text}");
         assert_eq!((failure.cause(), failure.step()), (Cause::DesiredResourceInvalid, Some("s0")));
     }
+}
+
+#[test]
+fn action_set_is_named_after_its_operation_and_belongs_to_it() {
+    let wanted = json!({
+        "apiVersion": "cr.kanister.io/v1alpha1", "kind": "ActionSet", "metadata": {"generateName": "backup-", "namespace": "n"},
+        "spec": {"actions": []},
+    });
+    let (outcome, _) = run(&[wants(&wanted)]);
+    let plan = outcome.result.unwrap();
+    let metadata = &plan.apply[0].object["metadata"];
+    let name = metadata["name"].as_str().unwrap();
+    assert!(name.starts_with("backup-") && name.len() > "backup-".len(), "{name}");
+    assert_eq!(metadata["ownerReferences"][0]["uid"], "o-uid");
+    assert_eq!(metadata.get("generateName"), None);
 }
 
 #[test]

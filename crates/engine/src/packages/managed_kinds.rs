@@ -1,14 +1,41 @@
-//! Managed resource definitions: which of them a policy activates, what an active one becomes, and whether a provider waits for that.
+//! Managed resource definitions: what a provider's definitions become, which of them a policy activates, what an active one becomes, and
+//! whether a provider waits for that.
 //!
-//! Follows Crossplane 2.4.0, `apis/apiextensions/v1alpha1/managed_types.go` and `internal/controller/apiextensions/managed`.
+//! Follows Crossplane 2.4.0, `apis/apiextensions/v1alpha1/managed_types.go`, `internal/controller/apiextensions/managed` and
+//! `internal/converter/custom_to_managed.go`.
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
 use serde_json::{Value, json};
 
+use super::establish::owners;
 use super::health::AWAITING_ACTIVATION;
+use crate::definition::{NotOurs, keep_certificates, refuse_another_owner};
 
 const ACTIVE: &str = "Active";
 const SAFE_START: &str = "safestart";
+/// Kinds of providers that configure them. They are no managed resources, and there before any of those is.
+const CONFIGURATION: &[&str] =
+    &["ProviderConfig", "ClusterProviderConfig", "ProviderConfigUsage", "ClusterProviderConfigUsage"];
+
+/// What the `CustomResourceDefinition` of a managed resource that a provider brings becomes. None of any other object. It is active at
+/// once if the provider cannot run without it.
+pub fn managed_definition(object: &Object, capabilities: &[String]) -> Option<Object> {
+    let is_definition = meta::kind(object) == "CustomResourceDefinition"
+        && meta::group(meta::api_version(object)) == "apiextensions.k8s.io";
+    let kind = spec(object, "names").and_then(|names| names.get("kind")?.as_str()).unwrap_or_default();
+    if !is_definition || CONFIGURATION.contains(&kind) {
+        return None;
+    }
+    let mut definition = object.clone();
+    definition.insert("apiVersion".to_owned(), json!(format!("{}/v1alpha1", keys::APIEXTENSIONS)));
+    definition.insert("kind".to_owned(), json!("ManagedResourceDefinition"));
+    // What generators leave in files.
+    definition.remove("status");
+    if !capabilities.iter().any(|capability| is_safe_start(capability)) {
+        definition = activate_kind(&definition);
+    }
+    Some(definition)
+}
 
 /// Whether the kind of a managed resource definition can be used.
 pub fn is_active_kind(definition: &Object) -> bool {
@@ -33,22 +60,66 @@ pub fn activates(policy: &Object, name: &str) -> bool {
     })
 }
 
-/// The `CustomResourceDefinition` that an active definition becomes.
+/// The `CustomResourceDefinition` that an active definition becomes. Whoever controls the definition controls that, too.
 pub fn defined_kind(definition: &Object) -> Object {
     let mut fields = definition.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
     for own in ["state", "connectionDetails"] {
         fields.remove(own);
     }
-    // Without `blockOwnerDeletion`: it would take a right on the finalizers of definitions.
-    let owner = json!({
-        "apiVersion": meta::api_version(definition), "kind": meta::kind(definition), "name": meta::name(definition),
-        "uid": meta::uid(definition), "controller": true,
-    });
-    let definition = json!({
+    // As Crossplane sorts them: in another order it would be another definition for whoever takes over from the other.
+    if let Some(Value::Array(versions)) = fields.get_mut("versions") {
+        versions.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+    }
+    let kind = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": meta::name(definition), "ownerReferences": [owner]}, "spec": fields,
+        "metadata": {"name": meta::name(definition)}, "spec": fields,
     });
-    definition.as_object().cloned().unwrap_or_default()
+    let mut kind = kind.as_object().cloned().unwrap_or_default();
+    set_kind_owners(&mut kind, Vec::new(), definition);
+    kind
+}
+
+/// What becomes of a `CustomResourceDefinition` that is there already. One that belongs to somebody else is left alone: it has no owner in
+/// common with the definition, and something controls it, or no package brought the definition.
+pub fn adopt_managed_kind(present: &Object, wanted: &Object, definition: &Object) -> Result<Object, NotOurs> {
+    let family: Vec<Value> = owners(definition).iter().map(|owner| owner["uid"].clone()).collect();
+    let is_family = |owner: &Value| owner["uid"] == meta::uid(definition) || family.contains(&owner["uid"]);
+    if !owners(present).iter().any(is_family) {
+        refuse_another_owner(present, meta::uid(definition))?;
+        if meta::controller(definition).is_none() && meta::annotation(present, keys::ADOPT) != "true" {
+            return Err(NotOurs::Foreign { name: meta::name(present).to_owned() });
+        }
+    }
+    let mut adopted = present.clone();
+    let mut fields = wanted.get("spec").cloned().unwrap_or_default();
+    keep_certificates(present, &mut fields);
+    adopted.insert("spec".to_owned(), fields);
+    set_kind_owners(&mut adopted, owners(present), definition);
+    Ok(adopted)
+}
+
+/// The definition owns its kind, and whoever controls the definition controls it, in the place of whoever did.
+fn set_kind_owners(kind: &mut Object, mut all: Vec<Value>, definition: &Object) {
+    let controller = meta::controller(definition).cloned().map(Value::Object);
+    for owner in &mut all {
+        let is_it = controller.as_ref().is_some_and(|controller| controller["uid"] == owner["uid"]);
+        if owner["controller"] == true && !is_it {
+            owner["controller"] = json!(false);
+        }
+    }
+    if !all.iter().any(|owner| owner["uid"] == meta::uid(definition)) {
+        all.push(json!({
+            "apiVersion": meta::api_version(definition), "kind": meta::kind(definition),
+            "name": meta::name(definition), "uid": meta::uid(definition),
+        }));
+    }
+    if let Some(controller) = controller {
+        match all.iter_mut().find(|owner| owner["uid"] == controller["uid"]) {
+            Some(present) => *present = controller,
+            None => all.push(controller),
+        }
+    }
+    meta::child(kind, "metadata").insert("ownerReferences".to_owned(), Value::Array(all));
 }
 
 /// How the kind of a definition is doing.
@@ -118,7 +189,7 @@ pub fn awaits_activation(provider: ProviderActivation<'_>, is_active: impl Fn(&s
 /// The condition of a provider that waits.
 pub fn awaiting_activation() -> Condition {
     Condition::new("RuntimeActive", Status::False, AWAITING_ACTIVATION)
-        .with_message("none of the kinds that it brings is activated: it has no pods until a ManagedResourceActivationPolicy activates one")
+        .with_message("none of the kinds that it brings is activated: it does not run until a ManagedResourceActivationPolicy activates one")
 }
 
 /// Whether a capability is that of waiting for kinds, however it is spelled.
@@ -173,10 +244,90 @@ mod tests {
             (meta::kind(&kind), meta::name(&kind)),
             ("CustomResourceDefinition", "buckets.aws.example.org")
         );
-        assert_eq!(meta::controller_uid(&kind), Some("u"));
+        let owner = json!({"apiVersion": "apiextensions.crossplane.io/v1alpha1", "kind": "ManagedResourceDefinition",
+            "name": "buckets.aws.example.org", "uid": "u"});
+        assert_eq!(owners(&kind), [owner], "nobody controls what nobody controls the definition of");
         let expected = json!({"group": "aws.example.org", "scope": "Cluster", "versions": [],
             "names": {"kind": "Bucket", "plural": "buckets"}});
         assert_eq!(kind["spec"], expected);
+    }
+
+    fn crd(kind: &str) -> Object {
+        object(&json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "buckets.aws.example.org", "annotations": {"a": "b"}},
+            "spec": {"group": "aws.example.org", "names": {"kind": kind, "plural": "buckets"},
+                "versions": [{"name": "v1beta1"}, {"name": "v1alpha1"}]},
+            "status": {"storedVersions": []},
+        }))
+    }
+
+    #[test]
+    fn kinds_of_a_provider_become_managed_definitions_that_are_active_unless_it_can_wait() {
+        let definition = managed_definition(&crd("Bucket"), &[]).unwrap();
+        assert_eq!(meta::kind(&definition), "ManagedResourceDefinition");
+        assert_eq!(meta::api_version(&definition), "apiextensions.crossplane.io/v1alpha1");
+        assert_eq!(meta::annotation(&definition, "a"), "b");
+        assert!(is_active_kind(&definition) && !definition.contains_key("status"));
+        let waiting = managed_definition(&crd("Bucket"), &["SafeStart".to_owned()]).unwrap();
+        assert_eq!(waiting["spec"].get("state"), None, "the API server fills in that it is not active");
+        for configuration in CONFIGURATION {
+            assert_eq!(managed_definition(&crd(configuration), &[]), None, "{configuration}");
+        }
+        assert_eq!(managed_definition(&definition, &[]), None);
+        assert_eq!(defined_kind(&definition)["spec"]["versions"][0]["name"], "v1alpha1");
+    }
+
+    fn controlled_by(revision: &str) -> Object {
+        let mut definition = definition("Active");
+        let owners = json!([
+            {"apiVersion": "pkg.crossplane.io/v1", "kind": "ProviderRevision", "name": "p-1", "uid": "r1", "controller": revision == "r1"},
+            {"apiVersion": "pkg.crossplane.io/v1", "kind": "ProviderRevision", "name": "p-2", "uid": "r2", "controller": revision == "r2"},
+            {"apiVersion": "pkg.crossplane.io/v1", "kind": "Provider", "name": "p", "uid": "p", "controller": false},
+        ]);
+        meta::child(&mut definition, "metadata").insert("ownerReferences".to_owned(), owners);
+        definition
+    }
+
+    fn owner_names(kind: &Object) -> Vec<(String, bool)> {
+        let name = |owner: &Value| (owner["uid"].as_str().unwrap().to_owned(), owner["controller"] == true);
+        owners(kind).iter().map(name).collect()
+    }
+
+    #[test]
+    fn kind_of_a_provider_is_controlled_by_the_revision_that_controls_its_definition() {
+        let first = defined_kind(&controlled_by("r1"));
+        assert_eq!(owner_names(&first), [("u".to_owned(), false), ("r1".to_owned(), true)]);
+        let next = controlled_by("r2");
+        let moved = adopt_managed_kind(&first, &defined_kind(&next), &next).unwrap();
+        let expected = [("u", false), ("r1", false), ("r2", true)].map(|(uid, is)| (uid.to_owned(), is));
+        assert_eq!(owner_names(&moved), expected);
+        assert_eq!(adopt_managed_kind(&moved, &defined_kind(&next), &next).unwrap(), moved);
+    }
+
+    #[test]
+    fn kind_that_belongs_to_somebody_else_is_left_alone() {
+        let own = controlled_by("r1");
+        let with_owner = |owner: &Value| {
+            let mut kind = crd("Bucket");
+            meta::child(&mut kind, "metadata").insert("ownerReferences".to_owned(), json!([owner]));
+            kind
+        };
+        let foreign = with_owner(
+            &json!({"kind": "ProviderRevision", "name": "evil-1", "uid": "e", "controller": true}),
+        );
+        assert!(matches!(
+            adopt_managed_kind(&foreign, &defined_kind(&own), &own),
+            Err(NotOurs::Controlled { .. })
+        ));
+        // The package wrote it before definitions were made of what it brings.
+        let older = with_owner(&json!({"kind": "Provider", "name": "p", "uid": "p", "controller": false}));
+        assert!(adopt_managed_kind(&older, &defined_kind(&own), &own).is_ok());
+        // Nobody controls it: a package takes it, and a definition that somebody wrote by hand does not.
+        assert!(adopt_managed_kind(&crd("Bucket"), &defined_kind(&own), &own).is_ok());
+        let by_hand = definition("Active");
+        let refused = adopt_managed_kind(&crd("Bucket"), &defined_kind(&by_hand), &by_hand);
+        assert!(matches!(refused, Err(NotOurs::Foreign { .. })));
     }
 
     #[test]

@@ -1,24 +1,34 @@
 //! Whether a `FunctionRollout` can be acted on.
 
-use ferroplane_api::{Condition, Object, PackageSpec, Status, meta};
+use ferroplane_api::{Condition, Object, PackageSpec, RolloutTarget, Status, meta};
 
 use super::overlay::age;
 
 /// The condition that says whether a `FunctionRollout` is acted on.
 pub const ACCEPTED: &str = "Accepted";
 
-/// Whether a `FunctionRollout` can be acted on, given all of them and its Function. `can_choose` is whether several revisions of a
+/// Whether a `FunctionRollout` can be acted on, given all of them and what it is for. `can_choose` is whether several revisions of a
 /// Function can be active.
-pub fn accept(rollout: &Object, all: &[Object], function: Option<&Object>, can_choose: bool) -> Condition {
-    let name = function_name(rollout);
-    let older = all.iter().find(|it| function_name(it) == name && age(it) < age(rollout));
+pub fn accept(rollout: &Object, all: &[Object], target: Option<&Object>, can_choose: bool) -> Condition {
+    let wanted = target_of(rollout);
+    let (kind, name) = (wanted.kind(), wanted.name());
+    let older = all.iter().find(|it| target_of(it) == wanted && age(it) < age(rollout));
     if let Some(older) = older {
         let older = meta::name(older);
         let message = format!(
-            "FunctionRollout `{older}` is for the same Function `{name}`, and is older: delete one of them"
+            "FunctionRollout `{older}` is for the same {kind} `{name}`, and is older: delete one of them"
         );
         return refused("AnotherRollout", message);
     }
+    let function = match (wanted, target) {
+        (RolloutTarget::Composition(_), None) => {
+            return refused("CompositionNotFound", format!("there is no Composition `{name}`"));
+        }
+        (RolloutTarget::Composition(_), Some(_)) => {
+            return Condition::new(ACCEPTED, Status::True, "Accepted");
+        }
+        (RolloutTarget::Function(_), function) => function,
+    };
     if !can_choose {
         let message = "only one revision of a Function can be active here: start the control plane with \
             --enable-function-revision-selectors, and without pods for packages";
@@ -42,9 +52,13 @@ fn refused(reason: &str, message: String) -> Condition {
     Condition::new(ACCEPTED, Status::False, reason).with_message(message)
 }
 
-fn function_name(rollout: &Object) -> &str {
-    let reference = rollout.get("spec").and_then(|spec| spec.get("functionRef"));
-    reference.and_then(|reference| reference.get("name")?.as_str()).unwrap_or_default()
+/// What a rollout is for.
+pub fn target_of(rollout: &Object) -> RolloutTarget<'_> {
+    let name = |field: &str| rollout.get("spec").and_then(|spec| spec.get(field)?.get("name")?.as_str());
+    match name("compositionRef") {
+        Some(composition) => RolloutTarget::Composition(composition),
+        None => RolloutTarget::Function(name("functionRef").unwrap_or_default()),
+    }
 }
 
 #[cfg(test)]
@@ -83,5 +97,11 @@ mod tests {
             assert_eq!(condition.reason, reason);
             assert_eq!(condition.status == Status::True, reason == "Accepted");
         }
+        let composition = object(json!({
+            "metadata": {"name": "c", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"compositionRef": {"name": "own"}},
+        }));
+        // Neither a Function of that name nor how many revisions of it can be active has to do with it.
+        assert_eq!(accept(&composition, &both, Some(&one), false).reason, "Accepted");
+        assert_eq!(accept(&composition, &both, None, false).reason, "CompositionNotFound");
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use ferroplane_api::{
-    FunctionRolloutSpec, FunctionRolloutStatus, Object, RolloutCohort, RolloutDifference, meta,
+    FunctionRolloutSpec, FunctionRolloutStatus, Object, RolloutCohort, RolloutDifference, RolloutGates,
+    RolloutTarget, meta,
 };
 use serde_json::Value;
 
@@ -15,7 +16,10 @@ const NOT_FIRST: u64 = 1 << 63;
 /// What a `FunctionRollout` says about calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlay {
+    /// The function whose revisions they are. Empty if they are those of a composition.
     pub function: String,
+    /// The composition whose revisions they are. Empty if they are those of a function.
+    pub composition: String,
     /// For all that were not moved, and for whoever is no composite resource.
     pub stable: String,
     /// For those that were moved.
@@ -24,6 +28,8 @@ pub struct Overlay {
     pub previous: Option<String>,
     /// What the candidate must not do.
     pub refuse: Vec<RolloutDifference>,
+    /// From when on it is too slow or too large.
+    pub gates: RolloutGates,
     /// Whether only the first wave has been moved.
     pub is_first_wave: bool,
     /// Whether the candidate is tried for all, before anybody is moved.
@@ -57,13 +63,26 @@ pub struct Member<'a> {
     pub is_first: bool,
 }
 
-/// What all `FunctionRollout`s say, by function. Of two for one function the older one counts.
-pub fn overlays<'o>(rollouts: impl IntoIterator<Item = &'o Object>) -> BTreeMap<String, Overlay> {
+/// What all `FunctionRollout`s say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overlays {
+    /// By function.
+    pub functions: BTreeMap<String, Overlay>,
+    /// By composition.
+    pub compositions: BTreeMap<String, Overlay>,
+}
+
+/// What all `FunctionRollout`s say. Of two for the same the older one counts.
+pub fn overlays<'o>(rollouts: impl IntoIterator<Item = &'o Object>) -> Overlays {
     let mut all: Vec<&Object> = rollouts.into_iter().collect();
     all.sort_by_key(|rollout| age(rollout));
-    let mut overlays = BTreeMap::new();
+    let mut overlays = Overlays::default();
     for overlay in all.into_iter().rev().filter_map(Overlay::read) {
-        overlays.insert(overlay.function.clone(), overlay);
+        if overlay.composition.is_empty() {
+            overlays.functions.insert(overlay.function.clone(), overlay);
+        } else {
+            overlays.compositions.insert(overlay.composition.clone(), overlay);
+        }
     }
     overlays
 }
@@ -82,17 +101,28 @@ impl Overlay {
     }
 
     pub(super) fn of(spec: &FunctionRolloutSpec, status: &FunctionRolloutStatus) -> Option<Self> {
+        let (function, composition) = match spec.target() {
+            RolloutTarget::Function(name) => (name, ""),
+            RolloutTarget::Composition(name) => ("", name),
+        };
         Some(Self {
-            function: spec.function_ref.name.clone(),
+            function: function.to_owned(),
+            composition: composition.to_owned(),
             stable: status.stable.clone()?,
             candidate: status.candidate.clone(),
             previous: status.previous.clone(),
             refuse: spec.refuse.clone(),
+            gates: spec.gates.clone(),
             is_first_wave: status.wave <= 1,
             is_preview: status.candidate.is_some() && status.wave == 0,
             first: spec.first.clone().unwrap_or_default().match_labels,
             cohort: status.cohort.iter().map(Bound::of).collect(),
         })
+    }
+
+    /// The revisions whose calls are compared: both, as long as there is a candidate.
+    pub fn compared(&self) -> Vec<String> {
+        self.candidate.iter().flat_map(|candidate| [self.stable.clone(), candidate.clone()]).collect()
     }
 
     /// Which revision a composite resource calls.

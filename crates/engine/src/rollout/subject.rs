@@ -1,11 +1,13 @@
 //! A composite resource, as a rollout sees it.
 
-use ferroplane_api::{Condition, Object, RolloutDifference, RolloutFirst, Status, keys, meta};
+use ferroplane_api::{Condition, Object, RolloutFirst, RolloutTarget, Status, keys, meta};
 use ferroplane_golang::time::rfc3339;
 
+use super::differences::Differences;
 use super::overlay::created;
 use crate::composite::Machinery;
 use crate::inputs::Layout;
+use crate::intercept;
 use crate::settle::conditions_in;
 
 /// A composite resource that calls the function in a step that does not say which revision.
@@ -18,14 +20,17 @@ pub struct Subject {
     pub created: String,
     pub is_first: bool,
     pub is_manual: bool,
+    /// Or a developer's process answers for the function.
     pub is_paused: bool,
-    /// The revisions of the function that composed it last.
+    /// The revisions of the function that composed it last, or the revision of the composition that it follows.
     pub ran: Vec<String>,
     pub health: Health,
     /// Since when, in seconds since 1970.
     pub since: i64,
     /// How the candidate differed, if it has been tried for it.
-    pub trial: Option<RolloutDifference>,
+    pub trial: Option<Differences>,
+    /// Which recordings are about it: what to tell `ferroplane replay`.
+    pub recorded_as: String,
 }
 
 /// How a composite resource is doing.
@@ -40,26 +45,50 @@ pub enum Health {
 }
 
 impl Subject {
-    pub fn read(composite: &Object, layout: Layout, function: &str, first: Option<&RolloutFirst>) -> Self {
+    /// A composite resource, as a rollout of this function or composition sees it.
+    pub fn read(
+        composite: &Object,
+        layout: Layout,
+        target: RolloutTarget<'_>,
+        first: Option<&RolloutFirst>,
+    ) -> Self {
         let label = |key: &str| meta::label(composite, key);
         let has_labels = |first: &RolloutFirst| {
             !first.match_labels.is_empty()
                 && first.match_labels.iter().all(|(key, value)| label(key) == value.as_str())
         };
         let (health, since) = health(composite);
+        let machinery = Machinery::of(composite, layout);
+        let (ran, names_its_own) = match target {
+            RolloutTarget::Function(function) => (ran(composite, function), false),
+            // Whoever selects revisions by labels has decided.
+            RolloutTarget::Composition(_) => (
+                machinery.revision().map(str::to_owned).into_iter().collect::<Vec<_>>(),
+                machinery.get("compositionRevisionSelector").is_some(),
+            ),
+        };
+        // What a developer's process does to it says nothing about the candidate.
+        let is_intercepted = ran.iter().any(|revision| intercept::name_in(revision).is_some());
         Self {
             uid: meta::uid(composite).to_owned(),
             name: name(composite),
             created: created(composite).to_owned(),
             is_first: first.is_some_and(has_labels),
-            is_manual: Machinery::of(composite, layout).is_manual(),
-            is_paused: meta::annotation(composite, keys::PAUSED) == "true",
-            ran: ran(composite, function),
+            is_manual: machinery.is_manual() || names_its_own,
+            is_paused: meta::annotation(composite, keys::PAUSED) == "true" || is_intercepted,
+            ran,
             health,
             since,
             trial: None,
+            recorded_as: recorded_as(composite),
         }
     }
+}
+
+/// Which recordings are about a composite resource: what to tell `ferroplane replay`.
+pub fn recorded_as(composite: &Object) -> String {
+    let (kind, namespace, name) = (meta::kind(composite), meta::namespace(composite), meta::name(composite));
+    if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{name} -n {namespace}") }
 }
 
 fn name(composite: &Object) -> String {

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::overlay::{Choice, Member, Overlay};
-use super::{Commands, Decision, Health, Observation, RevisionFact, Subject, Tried, decide};
+use super::{
+    CallCounts, CallStatistics, Commands, Decision, Health, Observation, RevisionFact, Subject, Tried, decide,
+};
 
 const START: i64 = 1_800_000_000;
 
@@ -31,6 +33,7 @@ struct Fleet {
     fate: FateOf,
     promote: Option<String>,
     undo: Option<String>,
+    calls: CallCounts,
     now: i64,
     events: Vec<&'static str>,
     /// How often each was moved, there or back.
@@ -55,6 +58,7 @@ fn subject(number: usize) -> Subject {
         health: Health::Ready,
         since: 0,
         trial: None,
+        recorded_as: format!("Site/site-{number} -n default"),
     }
 }
 
@@ -70,6 +74,7 @@ impl Fleet {
             fate: Box::new(|_, _| Fate::Ready),
             promote: None,
             undo: None,
+            calls: CallCounts::default(),
             now: START,
             events: Vec::new(),
             moves: vec![0; count],
@@ -98,6 +103,7 @@ impl Fleet {
             revisions: &self.revisions,
             subjects: &self.subjects,
             tried: &Tried::default(),
+            calls: self.calls,
             now: self.now,
         })
     }
@@ -125,7 +131,7 @@ impl Fleet {
                     Fate::Fails => RolloutDifference::Fails,
                     Fate::Ready | Fate::NeverReady => RolloutDifference::Changed,
                 };
-                self.subjects[index].trial = Some(trial);
+                self.subjects[index].trial = Some(trial.into());
             }
         }
         for (index, subject) in self.subjects.iter_mut().enumerate() {
@@ -155,7 +161,7 @@ impl Fleet {
                 Fate::Fails => outcome(Some(overlay.stable.clone()), Health::Failed),
                 Fate::Refused(difference) => {
                     outcome(Some(overlay.stable.clone()), Health::Ready);
-                    subject.trial = Some(difference);
+                    subject.trial = Some(difference.into());
                 }
             }
         }
@@ -211,6 +217,31 @@ fn at_most_one_percent_are_harmed_whatever_goes_wrong_and_in_whichever_wave() {
             assert_eq!(fleet.status.rejected.as_deref(), Some("v2"));
         }
     }
+}
+
+#[test]
+fn revision_whose_calls_fail_too_often_goes_back_though_all_are_ready() {
+    let mut fleet = Fleet::of(100);
+    fleet.spec.max_failures = 10;
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.step();
+    let statistics = |errors: u64| CallStatistics { total: 40, errors, ..CallStatistics::default() };
+    fleet.calls = CallCounts { stable: statistics(0), candidate: statistics(4) };
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let record = &fleet.status.history[0];
+    assert!(record.message.contains("4 of 40 calls fail with it"), "{}", record.message);
+    assert_eq!(fleet.status.calls.candidate.errors, 4);
+    assert_eq!(fleet.calling("v1"), 100);
+}
+
+#[test]
+fn reason_of_a_rollback_names_the_recording_that_shows_it() {
+    let mut fleet = Fleet::of(1).with_fate(|_, _| Fate::NeverReady);
+    fleet.install("v2", 2);
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let recording = &fleet.status.history[0].recording;
+    assert!(recording.starts_with("Site/site-0 -n default --at 2027-"), "{recording}");
 }
 
 #[test]
@@ -290,6 +321,22 @@ fn clock_that_is_set_back_holds_up_nobody() {
     fleet.finish();
     assert_eq!(fleet.status.state, RolloutState::Promoted);
     assert!(fleet.now < START, "it took {} s", fleet.now - START + 100_000);
+}
+
+#[test]
+fn clock_that_jumps_ahead_leaves_all_with_one_revision() {
+    for unready in [false, true] {
+        let mut fleet =
+            Fleet::of(300).with_fate(move |_, _| if unready { Fate::NeverReady } else { Fate::Ready });
+        fleet.install("v2", 2);
+        fleet.step();
+        fleet.step();
+        fleet.now += 365 * 24 * 3600;
+        let state = fleet.finish();
+        let (revision, most) = if unready { ("v1", 3) } else { ("v2", 0) };
+        assert_eq!(fleet.calling(revision), 300, "{state:?}");
+        assert!(fleet.most_harmed <= most, "{} harmed", fleet.most_harmed);
+    }
 }
 
 #[test]

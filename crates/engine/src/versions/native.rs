@@ -46,7 +46,7 @@ pub enum NotReplaced {
 }
 
 impl NotReplaced {
-    /// Why a Function that has no revision cannot be called, and what helps, for whoever calls it.
+    /// Why nothing that is built in is called in place of a Function's package, and what helps where the package is not run.
     pub fn remedy(&self) -> String {
         const DEVELOPMENT: &str = "serve it yourself and annotate the Function with \
             `render.crossplane.io/runtime: Development` and `render.crossplane.io/runtime-development-target: HOST:PORT`";
@@ -54,21 +54,16 @@ impl NotReplaced {
             "annotate it with `ferroplane.io/native: \"true\"` to call the built-in function of that name";
         match self {
             Self::NotCovered { function, covered } => format!(
-                "packages are not run yet, and the built-in `{function}` does not cover this version (it covers {}); name a \
-                 version that is covered, {NATIVE}, or {DEVELOPMENT}",
+                "the built-in `{function}` does not cover this version (it covers {}); name a version that is covered, {NATIVE}, or \
+                 {DEVELOPMENT}",
                 covered.join("; ")
             ),
             Self::Refused => format!(
-                "packages are not run yet, and its annotation `ferroplane.io/native: \"false\"` forbids to call what is built \
-                 in; {DEVELOPMENT}"
+                "its annotation `ferroplane.io/native: \"false\"` forbids to call what is built in; {DEVELOPMENT}"
             ),
             Self::BadAnnotation(_) => format!("its annotation `ferroplane.io/native` is wrong: {self}"),
             Self::NoBuiltIn => format!("`ferroplane.io/native: \"true\"` is of no use: {self}"),
-            Self::Unknown => {
-                format!(
-                    "packages are not run yet, and nothing that is built in does what it does; {DEVELOPMENT}"
-                )
-            }
+            Self::Unknown => format!("nothing that is built in does what it does; {DEVELOPMENT}"),
         }
     }
 }

@@ -43,6 +43,12 @@ pub(super) fn slow(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect.own(said).advice("find out which function takes so long: /metrics, or the recordings of the run")
 }
 
+pub(super) fn panicked(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding =
+        suspect.own(said).advice("look for \"panicked\" in the log of the control plane, and report it");
+    finding.advice("call another version of the function, if one is built in: ferroplane functions versions")
+}
+
 pub(super) fn not_created(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect.own(said).field("spec.operationTemplate").advice(describe(suspect.id))
 }

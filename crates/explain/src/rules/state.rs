@@ -93,9 +93,15 @@ pub(super) fn stale(suspect: &Suspect<'_>) -> Option<Finding> {
 pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object?;
     let is_operation = matches!(suspect.role, Role::Operation | Role::OperationMaker);
-    let is_ours = is_operation || matches!(suspect.role, Role::Composite | Role::Claim);
+    let is_ours = is_operation || matches!(suspect.role, Role::Composite | Role::Claim | Role::ActionSet);
     if !is_ours || conditions(object).next().is_some() {
         return None;
+    }
+    if suspect.role == Role::ActionSet {
+        let message =
+            "no controller has looked at it yet: it is new, or the control plane runs no ActionSets";
+        let finding = Finding::new(suspect.id, message).since(created_at(object));
+        return Some(finding.advice("start the control plane with --enable-blueprints"));
     }
     if is_operation {
         let message =

@@ -13,7 +13,7 @@ use ferroplane_engine::{
     Failure, InvalidPipeline, PipelineError, Trouble, UnresolvedStep, Unselectable, chain, refusal_cause,
 };
 
-use super::{RULES, SHOWN, operations};
+use super::{RULES, SHOWN, actions, operations};
 use crate::testing::{Plane, SINCE, bucket, composition, condition, established, revision, root};
 use crate::{Home, Id, State, diagnose};
 
@@ -226,8 +226,34 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: field `spec.crossplane.compositionUpdatePolicy`: stays at revision 1 of Composition `app`, of which revision 2 is the latest"),
         ("several-compositions", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])).and(composition("other")),
          "App default/hello: field `spec.crossplane.compositionRef.name`: 2 Compositions compose it (`app`, `other`), and `app` is used: is that the one you mean?"),
+        ("intercepted", composed_by("own@intercept/debug", json!({})), "App default/hello: its calls of function `own` are answered by a developer's process, because of FunctionIntercept `debug`"),
+        ("held-by-rollout", composed_by("own-1", json!({"state": "Paused", "message": "paused by `spec.paused`", "candidate": "own-2"})),
+         "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` is not moving it to `own-2`: paused by `spec.paused`"),
+        ("held-by-rollout", composed_by("own-1", json!({"state": "Progressing", "candidate": "own-2", "composites": {"total": 9, "moved": 2}})),
+         "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` has not moved it to `own-2` yet; 2 of 9 have been moved"),
+        ("held-by-rollout", composed_by("own-1", json!({"state": "RolledBack", "message": "it fails", "rejected": "own-2"})),
+         "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` has rolled back `own-2`: it fails"),
         ("declared-unready", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])), "App default/hello: a function says that it is not ready"),
     ]
+}
+
+/// One that is ready, was composed by a revision of a function, and is subject to a rollout with this status.
+#[expect(clippy::needless_pass_by_value, reason = "it reads better in a table")]
+fn composed_by(revision: &str, rollout: Value) -> Plane {
+    let revision = revision.to_owned();
+    let rollout = json!({
+        "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": "own"},
+        "spec": {"functionRef": {"name": "own"}}, "status": rollout,
+    });
+    Plane::with(json!([
+        condition("Synced", "True", "ReconcileSuccess", ""),
+        condition("Ready", "True", "Available", "")
+    ]))
+    .but("App", |it| {
+        it["status"]["ferroplane"] =
+            json!({"functions": [{"step": "own", "function": "own", "revision": revision}]});
+    })
+    .and(rollout)
 }
 
 /// One that the control plane has begun to look at.
@@ -311,7 +337,11 @@ fn every_cause_is_named_in_the_first_line() {
             wrong.push(format!("\n  {expected:?}\n  {found:?}"));
         }
         // Those go well enough to be used.
-        assert_eq!(diagnosis.is_ready, ["contested", "storm", "nothing-composed"].contains(&rule), "{rule}");
+        assert_eq!(
+            diagnosis.is_ready,
+            ["contested", "storm", "nothing-composed", "intercepted", "held-by-rollout"].contains(&rule),
+            "{rule}"
+        );
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -320,8 +350,10 @@ fn every_cause_is_named_in_the_first_line() {
 fn every_rule_has_a_case() {
     // One is about a kind, not about an object of it: it has a test of its own.
     let proven = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition"]);
-    let proven: BTreeSet<_> =
-        proven.chain(operations::tests::cases().into_iter().map(|case| case.rule)).collect();
+    let proven: BTreeSet<_> = proven
+        .chain(operations::tests::cases().into_iter().map(|case| case.rule))
+        .chain(actions::tests::cases().into_iter().map(|case| case.rule))
+        .collect();
     let known: BTreeSet<_> = RULES.iter().map(|rule| rule.name).collect();
     assert_eq!(proven, known);
     assert!(known.len() >= 30);

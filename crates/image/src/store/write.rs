@@ -111,7 +111,11 @@ impl BlobWriter {
         if size > self.limit {
             return Err(Error::TooLarge { size, limit: self.limit });
         }
-        self.file.write_all(content).map_err(Error::io("write", &self.path))?;
+        if let Err(error) = self.file.write_all(content) {
+            // What has filled the disk must not stay there: everything else needs the room, too.
+            self.is_resumable &= error.kind() != io::ErrorKind::StorageFull;
+            return Err(Error::io("write", &self.path)(error));
+        }
         self.hasher.update(content);
         self.written = size;
         Ok(())

@@ -84,7 +84,11 @@ impl<R: BufRead> Reader<R> {
 
     /// The next block that is no zero, or nothing at the end.
     fn next_header(&mut self) -> Result<Option<[u8; BLOCK]>, Error> {
-        self.skip(self.remaining + self.padding)?;
+        if self.skip(self.remaining)? > 0 {
+            return Err(Error::Truncated);
+        }
+        // umoci 0.4 leaves out what would fill the last block. Go takes that for an end, too.
+        self.has_ended |= self.skip(self.padding)? > 0;
         (self.remaining, self.padding) = (0, 0);
         if self.has_ended {
             return Ok(None);
@@ -130,18 +134,19 @@ impl<R: BufRead> Reader<R> {
         Ok(content)
     }
 
-    fn skip(&mut self, mut count: u64) -> Result<(), Error> {
-        self.position += count;
+    /// Skips bytes. Returns how many of them the source does not have.
+    fn skip(&mut self, mut count: u64) -> Result<u64, Error> {
         while count > 0 {
             let available = self.source.fill_buf()?.len();
             if available == 0 {
-                return Err(Error::Truncated);
+                break;
             }
             let taken = usize::try_from(count).unwrap_or(usize::MAX).min(available);
             self.source.consume(taken);
+            self.position += taken as u64;
             count -= taken as u64;
         }
-        Ok(())
+        Ok(count)
     }
 }
 

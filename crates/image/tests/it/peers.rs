@@ -114,6 +114,24 @@ fn what_umoci_builds_is_unpacked_as_umoci_does() {
     assert_eq!(unpacked(&layout), theirs);
 }
 
+/// umoci 0.4 leaves out the zeros after the last file of such a layer.
+#[test]
+fn what_umoci_inserts_is_unpacked() {
+    if !are_there(&["umoci"]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let layout = build_with_umoci(&fixture);
+    fs::write(fixture.path("inserted"), "some text").unwrap();
+    let image = format!("{}:latest", text(&layout));
+    run(
+        "umoci",
+        &["insert", "--rootless", "--image", &image, text(&fixture.path("inserted")), "/etc/inserted"],
+    );
+    let ours = unpacked(&layout);
+    assert_eq!(ours[Path::new("etc/inserted")].2, b"some text");
+}
+
 #[test]
 fn what_skopeo_writes_is_read() {
     if !are_there(&["umoci", "skopeo"]) {

@@ -1,7 +1,6 @@
 //! The registry client, against Debian's registry and against servers that do as no registry should.
 
 mod auth;
-mod debian;
 mod hostile;
 mod images;
 mod limits;

@@ -1,7 +1,9 @@
-//! Which steps in manifests call versions that will not be there for ever.
+//! Which steps and phases, in manifests or on a control plane, call versions that will not be there for ever.
 
-use ferroplane_api::{Composition, Function, Step, keys, meta};
-use ferroplane_engine::versions::{Catalogue, LifecycleState, Unresolved, Version};
+use ferroplane_api::{Composition, Object, Step, keys, meta};
+use ferroplane_engine::versions::{
+    Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve,
+};
 use ferroplane_engine::{Pipeline, PipelineError, to_pipeline};
 use ferroplane_functions::{Library, Native};
 use serde::Serialize;
@@ -9,13 +11,14 @@ use serde_json::Value;
 
 use crate::manifest::{Located, Manifest};
 
-/// A step, and what becomes of the version it calls.
+/// A step or phase, and what becomes of the version it calls.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Use {
     pub file: String,
-    /// The Composition, or the kind and name of an operation.
+    /// The Composition, or the kind and name of an operation or Blueprint.
     pub composition: String,
+    /// The step, or the action and phase of a Blueprint.
     pub step: String,
     pub function: String,
     /// What runs. Nothing if nothing does.
@@ -43,81 +46,208 @@ pub enum Error {
     #[error(transparent)]
     Located(#[from] Located),
 
+    #[error("{object}: {message}")]
+    Live { object: String, message: String },
+
     #[error("cannot read {composition} of {file}")]
     Pipeline { composition: String, file: String, source: PipelineError },
 }
 
-/// Look at every Composition and operation, as this release would. Functions say which packages are built in.
+/// An object of a control plane that runs.
+#[derive(Debug, Clone)]
+pub struct LiveObject {
+    /// Which control plane.
+    pub server: String,
+    /// With its apiVersion and kind.
+    pub object: Object,
+}
+
+/// Look at every Composition, operation and Blueprint, as this release would. Functions say which packages are built in.
 pub fn find(manifests: &[Manifest], library: &Library, release: &Version) -> Result<Uses, Error> {
-    let catalogue = catalogue(manifests, library, release)?;
+    let objects: Vec<_> = manifests.iter().map(Manifest::object).collect();
+    let catalogue = catalogue(objects.into_iter(), library, release);
     let mut uses = Uses::default();
     for manifest in manifests {
-        let Some((composition, steps)) = steps_of(manifest)? else { continue };
-        for step in &steps {
-            uses.steps += 1;
-            let pipeline = Pipeline::new(std::slice::from_ref(step)).map_err(|source| Error::Pipeline {
-                composition: composition.clone(),
-                file: manifest.source().to_string(),
-                source,
-            })?;
-            let (version, state, message, breaks) = match pipeline.resolve(&catalogue) {
-                Ok(pipeline) => {
-                    let callee = pipeline.steps()[0].callee.clone().expect("every step is resolved");
-                    if callee.advisories.is_empty() {
-                        continue;
-                    }
-                    let said: Vec<_> = callee.advisories.iter().map(ToString::to_string).collect();
-                    (
-                        callee.version.map(|version| version.to_string()),
-                        callee.state.to_string(),
-                        said.join("; "),
-                        false,
-                    )
-                }
-                Err(error) if matches!(error.source, Unresolved::UnknownFunction { .. }) => {
-                    uses.foreign += 1;
-                    continue;
-                }
-                Err(error) => {
-                    let asked = step.function_ref.version.clone();
-                    (asked, state_of(&error.source).to_owned(), error.source.to_string(), true)
-                }
-            };
-            uses.found.push(Use {
-                file: manifest.source().to_string(),
-                composition: composition.clone(),
-                step: step.step.clone(),
-                function: step.function_ref.name.clone(),
-                version,
-                state,
-                message,
-                breaks,
-            });
-        }
+        let located = |Unreadable { path, message }: Unreadable| manifest.error(path, message);
+        let Some((name, calls)) = calls_of(manifest.object()).map_err(located)? else { continue };
+        uses.judge(&manifest.source().to_string(), &name, &calls, &catalogue)?;
     }
     Ok(uses)
 }
 
-/// What an object is called that has steps, and the steps. None if it can have none.
-fn steps_of(manifest: &Manifest) -> Result<Option<(String, Vec<Step>)>, Located> {
-    if is(manifest, keys::APIEXTENSIONS, "Composition") {
-        let composition: Composition = manifest.parse()?;
-        let steps = to_pipeline(&composition.spec).to_vec();
-        return Ok(Some((composition.name().to_owned(), steps)));
+/// The same for objects of a control plane that runs.
+pub fn find_live(objects: &[LiveObject], library: &Library, release: &Version) -> Result<Uses, Error> {
+    let catalogue = catalogue(objects.iter().map(|it| &it.object), library, release);
+    let mut uses = Uses::default();
+    for LiveObject { server, object } in objects {
+        let unreadable = |Unreadable { message, .. }: Unreadable| Error::Live {
+            object: format!("{}/{}", meta::kind(object), meta::name(object)),
+            message,
+        };
+        let Some((name, calls)) = calls_of(object).map_err(unreadable)? else { continue };
+        uses.judge(server, &name, &calls, &catalogue)?;
     }
-    let object = manifest.object();
+    Ok(uses)
+}
+
+/// Something that calls a function.
+enum Call {
+    /// A step of a Composition or operation.
+    Step(Box<Step>),
+    /// A phase of a Blueprint, with the action that it is of.
+    Phase { action: String, phase: String, question: Question },
+}
+
+/// A field that does not have what it should.
+struct Unreadable {
+    path: &'static [&'static str],
+    message: String,
+}
+
+impl Uses {
+    fn judge(&mut self, file: &str, name: &str, calls: &[Call], catalogue: &Catalogue) -> Result<(), Error> {
+        for call in calls {
+            self.steps += 1;
+            let judged = match call {
+                Call::Step(step) => judge_step(step, catalogue).map_err(|source| Error::Pipeline {
+                    composition: name.to_owned(),
+                    file: file.to_owned(),
+                    source,
+                })?,
+                Call::Phase { question, .. } => judge_phase(question, catalogue),
+            };
+            let Judgement { version, state, message, breaks } = match judged {
+                Judged::Fine => continue,
+                Judged::Foreign => {
+                    self.foreign += 1;
+                    continue;
+                }
+                Judged::Told(judgement) => judgement,
+            };
+            let (step, function) = match call {
+                Call::Step(step) => (step.step.clone(), step.function_ref.name.clone()),
+                Call::Phase { action, phase, question } => {
+                    (format!("{action}/{phase}"), question.function.clone())
+                }
+            };
+            let (file, composition) = (file.to_owned(), name.to_owned());
+            self.found.push(Use { file, composition, step, function, version, state, message, breaks });
+        }
+        Ok(())
+    }
+}
+
+/// What becomes of a call.
+enum Judged {
+    Fine,
+    /// It calls a function that is not built in.
+    Foreign,
+    Told(Judgement),
+}
+
+struct Judgement {
+    version: Option<String>,
+    state: String,
+    message: String,
+    breaks: bool,
+}
+
+fn judge_step(step: &Step, catalogue: &Catalogue) -> Result<Judged, PipelineError> {
+    let pipeline = Pipeline::new(std::slice::from_ref(step))?;
+    Ok(match pipeline.resolve(catalogue) {
+        Ok(pipeline) => {
+            let callee = pipeline.steps()[0].callee.clone().expect("every step is resolved");
+            told(callee.version, &callee.state.to_string(), &callee.advisories)
+        }
+        Err(error) => refused(step.function_ref.version.clone(), &error.source),
+    })
+}
+
+fn judge_phase(question: &Question, catalogue: &Catalogue) -> Judged {
+    match resolve(catalogue, question) {
+        Ok(resolution) => {
+            told(resolution.record.version.clone(), &resolution.state.to_string(), &resolution.advisories)
+        }
+        Err(error) => refused(question.phase_version.clone(), &error),
+    }
+}
+
+fn told(version: Option<Version>, state: &str, advisories: &[Advisory]) -> Judged {
+    if advisories.is_empty() {
+        return Judged::Fine;
+    }
+    let said: Vec<_> = advisories.iter().map(ToString::to_string).collect();
+    Judged::Told(Judgement {
+        version: version.map(|version| version.to_string()),
+        state: state.to_owned(),
+        message: said.join("; "),
+        breaks: false,
+    })
+}
+
+fn refused(asked: Option<String>, error: &Unresolved) -> Judged {
+    if matches!(error, Unresolved::UnknownFunction { .. }) {
+        return Judged::Foreign;
+    }
+    let state = state_of(error).to_owned();
+    Judged::Told(Judgement { version: asked, state, message: error.to_string(), breaks: true })
+}
+
+/// What an object is called that calls functions, and its calls. None if it can have none.
+fn calls_of(object: &Object) -> Result<Option<(String, Vec<Call>)>, Unreadable> {
     let kind = meta::kind(object);
-    let path: &[&str] = match kind {
-        _ if meta::group(meta::api_version(object)) != keys::OPS => return Ok(None),
+    let group = meta::group(meta::api_version(object));
+    let steps = |steps: Vec<Step>| steps.into_iter().map(|step| Call::Step(Box::new(step))).collect();
+    if is(object, keys::APIEXTENSIONS, "Composition") {
+        let composition: Composition =
+            serde_json::from_value(Value::Object(object.clone())).map_err(|error| Unreadable {
+                path: &["spec"],
+                message: format!("cannot read the Composition: {error}"),
+            })?;
+        let pipeline = to_pipeline(&composition.spec).to_vec();
+        return Ok(Some((composition.name().to_owned(), steps(pipeline))));
+    }
+    if (group, kind) == (keys::KANISTER, "Blueprint") {
+        return Ok(Some((format!("{kind}/{}", meta::name(object)), phases_of(object)?)));
+    }
+    let path: &'static [&'static str] = match kind {
+        _ if group != keys::OPS => return Ok(None),
         "Operation" => &["spec", "pipeline"],
         "CronOperation" | "WatchOperation" => &["spec", "operationTemplate", "spec", "pipeline"],
         _ => return Ok(None),
     };
     let (first, rest) = (object.get(path[0]), &path[1..]);
-    let steps = rest.iter().try_fold(first, |value, key| Some(value?.get(*key))).flatten();
-    let steps = serde_json::from_value(steps.cloned().unwrap_or_else(|| Value::Array(Vec::new())));
-    let steps = steps.map_err(|error| manifest.error(path, format!("cannot read the pipeline: {error}")))?;
-    Ok(Some((format!("{kind}/{}", meta::name(object)), steps)))
+    let pipeline = rest.iter().try_fold(first, |value, key| Some(value?.get(*key))).flatten();
+    let pipeline = serde_json::from_value(pipeline.cloned().unwrap_or_else(|| Value::Array(Vec::new())));
+    let pipeline = pipeline
+        .map_err(|error| Unreadable { path, message: format!("cannot read the pipeline: {error}") })?;
+    Ok(Some((format!("{kind}/{}", meta::name(object)), steps(pipeline))))
+}
+
+/// The phases of all actions of a Blueprint, those that run at the end included.
+fn phases_of(blueprint: &Object) -> Result<Vec<Call>, Unreadable> {
+    let unreadable =
+        |what: &str| Unreadable { path: &["actions"], message: format!("cannot read the Blueprint: {what}") };
+    let actions = match blueprint.get("actions") {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Object(actions)) => actions,
+        Some(_) => return Err(unreadable("`actions` is no map")),
+    };
+    let mut calls = Vec::new();
+    for (action, content) in actions {
+        let phases = content["phases"].as_array().into_iter().flatten();
+        for phase in phases.chain(content.get("deferPhase")).filter(|phase| !phase.is_null()) {
+            let text = |field: &str| phase[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+            let function = text("func").ok_or_else(|| unreadable("a phase has no `func`"))?;
+            let question = Question { phase_version: text("funcVersion"), ..Question::about(function) };
+            calls.push(Call::Phase {
+                action: action.clone(),
+                phase: text("name").unwrap_or_default(),
+                question,
+            });
+        }
+    }
+    Ok(calls)
 }
 
 fn state_of(error: &Unresolved) -> &'static str {
@@ -127,18 +257,21 @@ fn state_of(error: &Unresolved) -> &'static str {
     }
 }
 
-fn is(manifest: &Manifest, group: &str, kind: &str) -> bool {
-    let object = manifest.object();
+fn is(object: &Object, group: &str, kind: &str) -> bool {
     meta::kind(object) == kind && meta::group(meta::api_version(object)) == group
 }
 
-/// What is built in, under the names that the Functions in the manifests give it. Packages that are not built in are
+/// What is built in, under the names that the Functions among the objects give it. Packages that are not built in are
 /// not ours to judge.
-fn catalogue(manifests: &[Manifest], library: &Library, release: &Version) -> Result<Catalogue, Located> {
+fn catalogue<'o>(
+    objects: impl Iterator<Item = &'o Object>,
+    library: &Library,
+    release: &Version,
+) -> Catalogue {
     let mut catalogue = library.catalogue().at(release.clone());
-    for manifest in manifests.iter().filter(|manifest| is(manifest, keys::PKG, "Function")) {
-        let function: Function = manifest.parse()?;
-        let (name, package) = (&function.metadata.name, &function.spec.package);
+    for object in objects.filter(|object| is(object, keys::PKG, "Function")) {
+        let name = meta::name(object);
+        let package = object.get("spec").and_then(|spec| spec["package"].as_str()).unwrap_or_default();
         match library.native(package) {
             Native::Covered { function, version } => {
                 if let Some(family) = library.catalogue().family(&function) {
@@ -149,7 +282,7 @@ fn catalogue(manifests: &[Manifest], library: &Library, release: &Version) -> Re
             _ => catalogue.remove(name),
         }
     }
-    Ok(catalogue)
+    catalogue
 }
 
 #[cfg(test)]

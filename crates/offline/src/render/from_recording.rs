@@ -44,7 +44,7 @@ pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Resu
     let mut result = renderer.render(xr, &functions).await?;
     let failure = result.take_fatal_result().context("cannot render what was recorded")?;
     let now = result.composed.iter().map(|object| (resource_name(object), object.clone().into())).collect();
-    let is_same = recording.takes.last().is_some_and(|take| composed(take) == now);
+    let is_same = recording.decisive_run().is_some_and(|take| composed(take) == now);
     let options = PrintOptions { has_deletions: true, ..PrintOptions::default() };
     let expected = output::print(result, xr.object(), None, options)?;
     let path = directory.join("expected.yaml");
@@ -74,7 +74,7 @@ struct TestFiles {
 
 /// The last run of a reconcile, as files.
 fn describe(recording: &Recording, library: &Library) -> anyhow::Result<TestFiles> {
-    let Some(take) = recording.takes.last() else {
+    let Some(take) = recording.decisive_run() else {
         bail!("nothing was decided in this reconcile: there is nothing to render");
     };
     let Some(composite) = take.inputs.subject.composite() else {

@@ -30,6 +30,14 @@ use super::templates::TemplateSteps;
 use crate::manifest::{Files, Located, Manifest, yaml};
 use crate::validate::composite_problems;
 
+/// What is to be rendered.
+enum Subjects {
+    /// An operation, or what makes one.
+    Operation(Manifest),
+    /// Composite resources, if they were read already: standard input can be read once.
+    Composites(Option<Vec<Manifest>>),
+}
+
 /// The files to render from. A path is a file, a directory and all below it, or `-` for standard input.
 #[derive(Debug, Default)]
 pub struct InputFiles {
@@ -96,7 +104,10 @@ impl InputFiles {
     /// Read everything and check it. Nothing is started yet.
     pub(super) fn load(&self, files: &mut Files, library: &Library) -> anyhow::Result<Renderer> {
         let mut notes = Vec::new();
-        let operation = self.load_operation(files)?;
+        let (operation, objects) = match self.load_subjects(files)? {
+            Subjects::Operation(operation) => (Some(operation), None),
+            Subjects::Composites(objects) => (None, objects),
+        };
         let (manifest, mut composition) = if let Some(operation) = &operation {
             (operation.clone(), as_composition(operation)?)
         } else {
@@ -132,7 +143,7 @@ impl InputFiles {
         let is_operation = operation.is_some();
         let xrs = match operation {
             Some(operation) => vec![operation],
-            None => self.load_xrs(files, &composition, definition.as_ref())?,
+            None => self.load_xrs(objects, files, &composition, definition.as_ref())?,
         };
         let observed = load_all(files, &self.observed_resources)?;
         check_observed(&observed)?;
@@ -152,19 +163,19 @@ impl InputFiles {
         })
     }
 
-    /// The operation to render, if the first file has one, or what makes one.
-    fn load_operation(&self, files: &mut Files) -> anyhow::Result<Option<Manifest>> {
+    /// What the first file has.
+    fn load_subjects(&self, files: &mut Files) -> anyhow::Result<Subjects> {
         let path =
             self.composite_resource.as_ref().context("a composite resource or an operation is needed")?;
         // Standard input can be read once.
         if self.composition.is_some() && path.as_os_str() == "-" {
-            return Ok(None);
+            return Ok(Subjects::Composites(None));
         }
         let mut found = files.load(path)?;
         if !found.iter().any(|manifest| is_operation(manifest.object())) {
             return match &self.watched_resource {
                 Some(_) => bail!("--watched-resource is for WatchOperations"),
-                None => Ok(None),
+                None => Ok(Subjects::Composites(Some(found))),
             };
         }
         if found.len() > 1 {
@@ -172,7 +183,7 @@ impl InputFiles {
         }
         let watched = self.watched_resource.as_ref().map(|path| files.load_one(path, "watched resource"));
         let watched = watched.transpose()?;
-        operation_in(found.remove(0), watched.as_ref().map(Manifest::object)).map(Some)
+        operation_in(found.remove(0), watched.as_ref().map(Manifest::object)).map(Subjects::Operation)
     }
 
     /// An operation needs no Composition: the Functions come next to it.
@@ -187,12 +198,14 @@ impl InputFiles {
 
     fn load_xrs(
         &self,
+        objects: Option<Vec<Manifest>>,
         files: &mut Files,
         composition: &Composition,
         definition: Option<&Definition>,
     ) -> anyhow::Result<Vec<Manifest>> {
         let path = self.composite_resource.as_ref().context("a composite resource is needed")?;
-        let xrs = files.load(path)?;
+        // Not read again what was: there may be thousands.
+        let xrs = objects.map_or_else(|| files.load(path), Ok)?;
         if xrs.is_empty() {
             bail!("{}: expected a composite resource, found nothing", path.display());
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use ferroplane_api::{Composition, Object, keys, meta};
 use ferroplane_engine::operation::{
-    AttemptEnding, Begin, Concluded, begin, conclude, operation_of_cron, operation_of_watch, started,
-    watch_operation_name,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, begin, conclude, operation_of_cron,
+    operation_of_watch, started, watch_operation_name,
 };
-use ferroplane_engine::{Inputs, Pipeline, Subject};
+use ferroplane_engine::{Inputs, Pipeline, Subject, pipeline_condition};
 use ferroplane_runner::{Directory, drive};
 use ferroplane_wire::Struct;
 use serde_json::{Value, json};
@@ -37,12 +37,13 @@ pub(crate) async fn render_operation(
 ) -> anyhow::Result<Rendered> {
     let OperationInput { operation, pipeline, context, now } = input;
     let mut operation = operation.clone();
-    match begin(&operation) {
+    match begin(&operation, now) {
         Begin::Ended | Begin::Paused => return Ok(rendered(operation, context)),
         Begin::GiveUp => {
-            let Concluded { status, .. } = conclude(&operation, AttemptEnding::GaveUp, &[], &[], now);
+            let Concluded { status, events, .. } =
+                conclude(&operation, Attempt::new(AttemptEnding::GaveUp), now);
             operation.insert("status".to_owned(), status.into());
-            return Ok(rendered(operation, context));
+            return Ok(Rendered { events, ..rendered(operation, context) });
         }
         Begin::Run => {}
     }
@@ -58,9 +59,12 @@ pub(crate) async fn render_operation(
     let outcome = drive(inputs, functions, cluster).await;
     let (ending, applied) = match &outcome.result {
         Ok(plan) => (AttemptEnding::Succeeded, plan.references.clone()),
-        Err(failure) => (AttemptEnding::Failed(failure.into()), Vec::new()),
+        Err(failure) => (AttemptEnding::Failed(AttemptFailure::of_pipeline(failure, &operation)), Vec::new()),
     };
-    let Concluded { status, events, .. } = conclude(&operation, ending, &outcome.outputs, &applied, now);
+    // Whether functions can be used was seen when they were looked up.
+    let validity = Some(pipeline_condition(&Ok(())));
+    let attempt = Attempt { ending, validity, outputs: outcome.outputs, applied };
+    let Concluded { status, events, .. } = conclude(&operation, attempt, now);
     operation.insert("status".to_owned(), status.into());
     let (composed, failure) = match outcome.result {
         Ok(plan) => (plan.apply.into_iter().map(|wanted| wanted.object).collect(), None),

@@ -21,7 +21,10 @@ pub(super) fn load_modules(
 ) -> anyhow::Result<Vec<Object>> {
     let mut objects = Vec::new();
     for (index, step) in composition.spec.pipeline.iter_mut().enumerate() {
-        let Some(input) = step.input.clone().filter(is_script_input) else { continue };
+        // Most inputs are of other functions, and large: only one with a script is copied.
+        let Some(input) = step.input.as_ref().filter(|input| is_script_input(input)).cloned() else {
+            continue;
+        };
         if !is_built_in(&step.function_ref.name) {
             continue;
         }

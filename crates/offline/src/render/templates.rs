@@ -55,7 +55,10 @@ impl TemplateSteps {
     ) -> anyhow::Result<(Self, Vec<Object>)> {
         let (mut steps, mut objects) = (Vec::new(), Vec::new());
         for (index, step) in composition.spec.pipeline.iter_mut().enumerate() {
-            let Some(input) = step.input.clone().filter(is_template_input) else { continue };
+            // Most inputs are of other functions, and large: only one with templates is copied.
+            let Some(input) = step.input.as_ref().filter(|input| is_template_input(input)).cloned() else {
+                continue;
+            };
             if !is_built_in(&step.function_ref.name) {
                 continue;
             }

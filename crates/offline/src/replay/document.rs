@@ -12,12 +12,13 @@ use crate::manifest::yaml;
 /// Everything that was recorded of a reconcile, as YAML.
 pub fn print(recording: &Recording) -> Result<String, yaml::PrintError> {
     let head = &recording.head;
+    let subject = if head.is_operation() { "operation" } else { "compositeResource" };
     let document = json!({
         "recording": {
             "id": head.id, "began": began_at(head).to_string(), "microseconds": head.micros,
             "release": head.release, "isRedacted": head.is_redacted,
         },
-        "compositeResource": {
+        subject: {
             "apiVersion": head.api_version, "kind": head.kind, "namespace": head.namespace, "name": head.name,
             "uid": head.uid, "generation": head.generation, "resourceVersion": head.resource_version,
         },
@@ -50,7 +51,7 @@ fn run(take: &Take) -> Value {
         "observed": observed.collect::<serde_json::Map<_, _>>(), "grants": inputs.grants.to_json(),
         "turns": turns, "astray": end.err().map(|astray| astray.to_string()),
         "outcome": serde_json::from_slice::<Value>(&take.outcome).unwrap_or_default(),
-        "written": take.written, "unsynced": take.unsynced,
+        "written": take.written, "unsynced": take.unsynced, "onlyTried": take.is_trial,
     })
 }
 

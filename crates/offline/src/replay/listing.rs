@@ -60,6 +60,7 @@ pub fn composite(head: &Head) -> String {
 /// What came of a reconcile, in a word or two.
 pub fn came_to(head: &Head) -> String {
     match head.ending() {
+        Ending::Succeeded if head.is_ready && head.is_operation() => "succeeded",
         Ending::Succeeded if head.is_ready => "ready",
         Ending::Succeeded => "not ready yet",
         Ending::Failed => "failed",

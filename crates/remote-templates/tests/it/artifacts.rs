@@ -1,65 +1,43 @@
 //! Artefacts in a registry.
 
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
-
 use ferroplane_image::build::{ImageBuilder, Layer};
 use ferroplane_image::registry::{Push, Registry};
 use ferroplane_image::store::{Limits as StoreLimits, Store};
 use ferroplane_image::tar::{Member, Writer};
 use ferroplane_image::{Descriptor, Digest, Manifest, Platform, Reference, media_type};
 use ferroplane_remote_templates::{Error, Fetcher, Limits, Options};
-use tempfile::TempDir;
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 
-use crate::{chain, fetcher, files, is_there, options};
+use crate::{chain, fetcher, files, options};
 
 /// Media type, content and annotations.
 type PushedLayer<'l> = (&'l str, &'l [u8], &'l [(&'l str, &'l str)]);
 
-/// The registry of the distribution project, in a directory of its own.
-struct DockerRegistry {
-    child: Child,
-    directory: TempDir,
-    host: String,
+/// Artefacts in Debian's registry on the loopback.
+struct ArtifactRegistry {
+    debian: DebianRegistry,
 }
 
-impl DockerRegistry {
-    async fn start() -> Self {
-        let directory = TempDir::new().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let host = format!("127.0.0.1:{port}");
-        let storage = directory.path().join("storage");
-        let configuration = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: \"{host}\"}}\n",
-            storage.display()
-        );
-        let path = directory.path().join("config.yml");
-        std::fs::write(&path, configuration).unwrap();
-        let child = Command::new("docker-registry")
-            .arg("serve")
-            .arg(&path)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let registry = Self { child, directory, host };
-        while tokio::net::TcpStream::connect(&registry.host).await.is_err() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        registry
+impl ArtifactRegistry {
+    /// Nothing if it is not installed, and nobody insists.
+    fn start() -> Option<Self> {
+        Some(Self { debian: DebianRegistry::start(&RegistrySetup::default())? })
+    }
+
+    fn host(&self) -> &str {
+        &self.debian.address
     }
 
     fn store(&self) -> Store {
-        Store::open(self.directory.path().join("store"), StoreLimits::default()).unwrap()
+        Store::open(self.debian.directory().join("store"), StoreLimits::default()).unwrap()
     }
 
     /// Pushes an image or artefact of our store, and tells what pins it.
     async fn push(&self, digest: &Digest) -> String {
-        let reference: Reference = format!("{}/platform/templates:v1", self.host).parse().unwrap();
+        let reference: Reference = format!("{}/platform/templates:v1", self.host()).parse().unwrap();
         let registry = Registry::new(ferroplane_image::registry::Options::default()).unwrap();
         registry.push(&reference, digest, &Push::from(&self.store())).await.unwrap();
-        format!("oci://{}/platform/templates@{digest}", self.host)
+        format!("oci://{}/platform/templates@{digest}", self.host())
     }
 
     /// Pushes an artefact with these layers.
@@ -78,19 +56,9 @@ impl DockerRegistry {
     }
 }
 
-impl Drop for DockerRegistry {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
 #[tokio::test]
 async fn files_of_an_image_are_templates() {
-    if !is_there("docker-registry") {
-        return;
-    }
-    let registry = DockerRegistry::start().await;
+    let Some(registry) = ArtifactRegistry::start() else { return };
     let mut lower = Layer::new();
     for (name, text) in [("web/a.tmpl", "old"), ("other/b.tmpl", "no"), ("web/.x", "no")] {
         lower.add_bytes(text.as_bytes().to_vec(), name, false).unwrap();
@@ -101,19 +69,16 @@ async fn files_of_an_image_are_templates() {
     let mut image = ImageBuilder::new(Platform::host());
     image.layers = vec![lower, upper];
     let remote = registry.push(&image.build(&registry.store()).unwrap().digest).await;
-    let fetched = fetcher(&[&format!("{}/platform", registry.host)]).fetch(&format!("{remote}#web")).await;
+    let fetched = fetcher(&[&format!("{}/platform", registry.host())]).fetch(&format!("{remote}#web")).await;
     let fetched = fetched.map_err(|error| chain(&error)).unwrap();
     assert_eq!(files(&fetched), [("a.tmpl".to_owned(), "new".to_owned())].into());
 }
 
 #[tokio::test]
 async fn digest_that_is_not_there_is_told() {
-    if !is_there("docker-registry") {
-        return;
-    }
-    let registry = DockerRegistry::start().await;
-    let remote = format!("oci://{}/platform/templates@sha256:{}", registry.host, "ab".repeat(32));
-    let error = fetcher(&[&registry.host]).fetch(&remote).await.unwrap_err();
+    let Some(registry) = ArtifactRegistry::start() else { return };
+    let remote = format!("oci://{}/platform/templates@sha256:{}", registry.host(), "ab".repeat(32));
+    let error = fetcher(&[registry.host()]).fetch(&remote).await.unwrap_err();
     assert!(chain(&error).contains("cannot pull"), "{}", chain(&error));
 }
 
@@ -128,10 +93,7 @@ fn archive(files: &[(&str, &str)]) -> Vec<u8> {
 
 #[tokio::test]
 async fn upper_layers_remove_what_is_below_them_and_nothing_of_their_own() {
-    if !is_there("docker-registry") {
-        return;
-    }
-    let registry = DockerRegistry::start().await;
+    let Some(registry) = ArtifactRegistry::start() else { return };
     let lower = archive(&[("web/gone.tmpl", "x"), ("web/sub/gone.tmpl", "x"), ("web/stays.tmpl", "1")]);
     let upper = archive(&[
         ("web/sub/new.tmpl", "2"),
@@ -142,7 +104,7 @@ async fn upper_layers_remove_what_is_below_them_and_nothing_of_their_own() {
     let layers: [PushedLayer<'_>; 2] =
         [(media_type::OCI_LAYER, &lower, &[]), (media_type::OCI_LAYER, &upper, &[])];
     let remote = registry.push_layers(&layers).await;
-    let fetched = fetcher(&[&registry.host]).fetch(&format!("{remote}#web")).await;
+    let fetched = fetcher(&[registry.host()]).fetch(&format!("{remote}#web")).await;
     let fetched = fetched.map_err(|error| chain(&error)).unwrap();
     let names: Vec<_> = files(&fetched).into_keys().collect();
     assert_eq!(names, ["stays.tmpl", "sub/new.tmpl"]);
@@ -151,10 +113,7 @@ async fn upper_layers_remove_what_is_below_them_and_nothing_of_their_own() {
 /// What ORAS pushes: files that are layers, and directories that are archives.
 #[tokio::test]
 async fn files_that_are_layers_of_an_artefact_are_templates() {
-    if !is_there("docker-registry") {
-        return;
-    }
-    let registry = DockerRegistry::start().await;
+    let Some(registry) = ArtifactRegistry::start() else { return };
     let title = "org.opencontainers.image.title";
     let mut archive = Vec::new();
     let mut directory = Layer::new();
@@ -167,7 +126,7 @@ async fn files_that_are_layers_of_an_artefact_are_templates() {
         ("text/plain", b"no", &[(title, "../c.tmpl")]),
     ];
     let remote = registry.push_layers(&layers).await;
-    let fetched = fetcher(&[&registry.host]).fetch(&format!("{remote}#web")).await;
+    let fetched = fetcher(&[registry.host()]).fetch(&format!("{remote}#web")).await;
     let fetched = fetched.map_err(|error| chain(&error)).unwrap();
     assert_eq!(
         files(&fetched),
@@ -177,19 +136,16 @@ async fn files_that_are_layers_of_an_artefact_are_templates() {
 
 #[tokio::test]
 async fn artefact_that_is_no_text_or_too_large_is_refused() {
-    if !is_there("docker-registry") {
-        return;
-    }
-    let registry = DockerRegistry::start().await;
+    let Some(registry) = ArtifactRegistry::start() else { return };
     let title = "org.opencontainers.image.title";
     let binary = registry.push_layers(&[("text/plain", b"\xff", &[(title, "a.tmpl")])]).await;
-    let error = fetcher(&[&registry.host]).fetch(&binary).await.unwrap_err();
+    let error = fetcher(&[registry.host()]).fetch(&binary).await.unwrap_err();
     assert_eq!(error.to_string(), "file `a.tmpl` is no text");
     let broken = registry.push_layers(&[(media_type::OCI_LAYER_GZIP, b"no archive", &[])]).await;
-    let error = fetcher(&[&registry.host]).fetch(&broken).await.unwrap_err();
+    let error = fetcher(&[registry.host()]).fetch(&broken).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot read layer sha256:"), "{error}");
     let large = registry.push_layers(&[("text/plain", &[b'x'; 5000], &[(title, "a.tmpl")])]).await;
-    let with = |limits: Limits| Fetcher::new(Options { limits, ..options(&[&registry.host]) }).unwrap();
+    let with = |limits: Limits| Fetcher::new(Options { limits, ..options(&[registry.host()]) }).unwrap();
     let error = with(Limits { bytes: 4999, ..Limits::default() }).fetch(&large).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{}", chain(&error));
     let error = with(Limits { transfer: 4999, ..Limits::default() }).fetch(&large).await.unwrap_err();

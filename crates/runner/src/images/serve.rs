@@ -90,8 +90,9 @@ impl Images {
         let log = words.sink(self.server_sink(&serve.name));
         let (limits, port, patience) = (serve.limits, serve.port, serve.patience);
         let runtime = self.runtime().await?;
-        let started =
-            runtime.serve(Serve { container, limits, grants: Grants { network }, port, patience, log }).await;
+        let (grants, forwards) = (Grants { network }, Vec::new());
+        let serve_container = Serve { container, limits, grants, port: Some(port), patience, forwards, log };
+        let started = runtime.serve(serve_container).await;
         let server = match started {
             Ok(server) => server,
             Err(source) => return Err(ImageError::Serve { said: words.said(), source }),

@@ -56,7 +56,7 @@ impl Containers {
         let (input, output, log, configuration) = (next()?, next()?, next()?, next()?);
         let cgroup = files.next();
 
-        let root = self.roots.of(&run.rootfs, &run.working_directory)?;
+        let root = self.roots.of(&run.rootfs, &run.working_directory, &run.mounted_on)?;
         write_bundle(run.id, &root, configuration)?;
         let child = self
             .runtime(run.id)

@@ -79,6 +79,11 @@ fn handle(containers: &mut Containers, request: Request, files: Vec<std::os::fd:
             Some((process, is_isolated)) => network::connect(process, is_isolated, request, port),
             None => network::refuse(request, "the container does not run"),
         },
+        Request::Listen { id, request, port } => match containers.network(id) {
+            Some((process, true)) => network::listen(process, request, port),
+            Some((_, false)) => network::refuse(request, "the container has no network of its own"),
+            None => network::refuse(request, "the container does not run"),
+        },
         Request::Forget { rootfs } => containers.forget(&rootfs),
     }
 }

@@ -1,12 +1,12 @@
-//! Connects to a port in the network namespace of a container.
+//! Connects to a port in the network namespace of a container, or listens on one.
 //!
 //! A socket belongs to the namespace in which it was made, wherever it is used: the host makes it in there and hands it out, so that no
 //! byte has to be copied on the way.
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::thread;
 use std::time::Duration;
@@ -19,37 +19,52 @@ use crate::protocol::{self, Report};
 /// Nobody is far away in there.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Connects, in a thread of its own: a thread that has moved to another namespace does not come back.
 pub(super) fn connect(process: Pid, is_isolated: bool, request: u64, port: u16) {
-    let spawned = thread::Builder::new().name("connect".to_owned()).spawn(move || {
-        let report = match open(process, is_isolated, port) {
-            Ok(stream) => {
-                let report = Report::Connected { request };
-                let _ = protocol::send(&io::stdin(), &report, &[stream.as_fd()]);
-                return;
-            }
-            Err(error) => Report::NotConnected { request, message: error.to_string() },
-        };
-        let _ = protocol::send(&io::stdin(), &report, &[]);
+    hand_out(request, move || open(process, is_isolated, port));
+}
+
+/// Listens in a network that is not ours.
+pub(super) fn listen(process: Pid, request: u64, port: u16) {
+    hand_out(request, move || {
+        enter(process, true)?;
+        // Not on the loopback alone: its interface may not be up yet, and there is no other.
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+    });
+}
+
+/// Opens a socket, in a thread of its own: a thread that has moved to another namespace does not come back.
+fn hand_out<S: AsFd>(request: u64, open: impl FnOnce() -> io::Result<S> + Send + 'static) {
+    let spawned = thread::Builder::new().name("connect".to_owned()).spawn(move || match open() {
+        Ok(socket) => {
+            let report = Report::Connected { request };
+            let _ = protocol::send(&io::stdin(), &report, &[socket.as_fd()]);
+        }
+        Err(error) => refuse(request, &error.to_string()),
     });
     if let Err(error) = spawned {
         refuse(request, &error.to_string());
     }
 }
 
-/// Says that there is no connection.
+/// Says that there is no socket.
 pub(super) fn refuse(request: u64, message: &str) {
     let report = Report::NotConnected { request, message: message.to_owned() };
     let _ = protocol::send(&io::stdin(), &report, &[]);
 }
 
-fn open(process: Pid, is_isolated: bool, port: u16) -> io::Result<TcpStream> {
+/// Moves this thread to the network of a container.
+fn enter(process: Pid, is_isolated: bool) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{}/ns/net", process.as_raw_nonzero()))?;
     // Until the runtime has come so far, its child is in our own network, where somebody else may listen on that port.
     if is_isolated && namespace.metadata()?.ino() == fs::metadata("/proc/self/ns/net")?.ino() {
         return Err(io::Error::other("the container has no network yet"));
     }
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+    Ok(())
+}
+
+fn open(process: Pid, is_isolated: bool, port: u16) -> io::Result<TcpStream> {
+    enter(process, is_isolated)?;
     let addresses =
         [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))];
     let mut last = io::Error::from(io::ErrorKind::ConnectionRefused);

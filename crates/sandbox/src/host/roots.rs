@@ -32,6 +32,7 @@ struct Key {
     rootfs: String,
     inode: (u64, u64),
     working_directory: String,
+    mounted_on: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -42,7 +43,12 @@ struct Root {
 
 impl Roots {
     /// The root file system of an image, made ready if need be.
-    pub(super) fn of(&mut self, rootfs: &str, working_directory: &str) -> io::Result<PathBuf> {
+    pub(super) fn of(
+        &mut self,
+        rootfs: &str,
+        working_directory: &str,
+        mounted_on: &[String],
+    ) -> io::Result<PathBuf> {
         let data = fs::metadata(rootfs)?;
         if !data.is_dir() {
             return Err(io::Error::from(io::ErrorKind::NotADirectory));
@@ -51,6 +57,7 @@ impl Roots {
             rootfs: rootfs.to_owned(),
             inode: (data.dev(), data.ino()),
             working_directory: working_directory.to_owned(),
+            mounted_on: mounted_on.to_vec(),
         };
         self.next += 1;
         let now = self.next;
@@ -59,7 +66,7 @@ impl Roots {
             return Ok(path_of(root.number));
         }
         self.make_room();
-        make(now, rootfs, working_directory)?;
+        make(now, &key)?;
         self.ready.insert(key, Root { number: now, used: now });
         Ok(path_of(now))
     }
@@ -103,9 +110,13 @@ fn skeleton_of(number: u64) -> PathBuf {
     Path::new(SCRATCH).join(format!("skeletons/{number}"))
 }
 
-fn make(number: u64, rootfs: &str, working_directory: &str) -> io::Result<()> {
+fn make(number: u64, key: &Key) -> io::Result<()> {
     let (root, skeleton, layer) = (path_of(number), skeleton_of(number), layer_of(number));
-    make_skeleton(&skeleton, rootfs, working_directory)?;
+    let rootfs = &*key.rootfs;
+    make_skeleton(&skeleton, rootfs, &key.working_directory)?;
+    for directory in &key.mounted_on {
+        fs::create_dir_all(skeleton.join(directory.trim_start_matches('/')))?;
+    }
     fs::create_dir(&root)?;
     // Programs can read the options of a mount: a link keeps our paths to ourselves, and commas and colons out of the options.
     symlink(rootfs, &layer)?;

@@ -1,4 +1,6 @@
-//! A server that is kept running: started again with growing pauses when it ends, and reached by connections into its namespace.
+//! A program that is kept running: started again with growing pauses when it ends. A server is reached by connections into its namespace.
+
+mod forward;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -19,6 +21,8 @@ use crate::limits::{Grants, Limits};
 use crate::lines::{self, Budget, LineSink};
 use crate::protocol::Request;
 
+pub use forward::Forward;
+
 /// How often to ask whether the program listens.
 const KNOCK: Duration = Duration::from_millis(10);
 /// How long the first pause is, and the longest.
@@ -27,6 +31,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 const TRUSTED_AFTER: Duration = Duration::from_mins(1);
 /// How often a server may write its share of lines.
 const LOG_PERIOD: Duration = Duration::from_mins(1);
+/// How long a program that listens nowhere has to run before it counts as one that runs.
+const SETTLED: Duration = Duration::from_secs(1);
 /// How long a program has to end by itself.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -36,10 +42,12 @@ pub struct Serve {
     pub container: Container,
     pub limits: Limits,
     pub grants: Grants,
-    /// The port on which the program listens.
-    pub port: u16,
+    /// The port on which the program listens. One that listens on none serves if it has not ended soon after its start.
+    pub port: Option<u16>,
     /// How long it may take until it does.
     pub patience: Duration,
+    /// What the program reaches though it has no network.
+    pub forwards: Vec<Forward>,
     /// Takes what the program writes to standard output and error.
     pub log: LineSink,
 }
@@ -47,7 +55,7 @@ pub struct Serve {
 /// A server that is kept running. Dropping it ends the program.
 #[derive(Debug)]
 pub struct Server {
-    port: u16,
+    port: Option<u16>,
     state: watch::Receiver<Current>,
     stop: watch::Sender<bool>,
     task: Option<JoinHandle<()>>,
@@ -56,7 +64,7 @@ pub struct Server {
 /// Makes connections to a server for as long as it is kept running. Keeping this does not keep the server running.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    port: u16,
+    port: Option<u16>,
     state: watch::Receiver<Current>,
 }
 
@@ -107,6 +115,7 @@ impl Runtime {
         let budget = Budget { bytes: serve.limits.log, renewed_after: Some(LOG_PERIOD) };
         let hand_on = |pipe| tokio::spawn(lines::hand_on(pipe, budget, serve.log.clone()));
         let logs = [pipes.output, pipes.log].map(hand_on);
+        started.forwards = self.forward(serve, &started);
         let (host, id) = (started.host.clone(), started.id);
         tokio::select! {
             ended = started.end() => {
@@ -115,14 +124,25 @@ impl Runtime {
                     let _ = timeout(LAST_LINES, log).await;
                 }
                 let how = exit_code(ended?).map(|code| format!("exit code {code}"))?;
-                Err(Error::EndedEarly { port: serve.port, how })
+                Err(match serve.port {
+                    Some(port) => Error::EndedEarly { port, how },
+                    None => Error::EndedAtOnce { seconds: SETTLED.as_secs(), how },
+                })
             }
-            () = self.wait_for(serve.port, host, id) => Ok(()),
-            () = sleep(serve.patience) => {
-                Err(Error::Silent { port: serve.port, seconds: serve.patience.as_secs() })
-            }
+            ready = self.wait_until_ready(serve, host, id) => ready,
         }?;
         Ok(started)
+    }
+
+    async fn wait_until_ready(&self, serve: &Serve, host: Host, id: u64) -> Result<(), Error> {
+        let Some(port) = serve.port else {
+            sleep(SETTLED).await;
+            return Ok(());
+        };
+        let seconds = serve.patience.as_secs();
+        timeout(serve.patience, self.wait_for(port, host, id))
+            .await
+            .map_err(|_| Error::Silent { port, seconds })
     }
 
     async fn wait_for(&self, port: u16, host: Host, id: u64) {
@@ -188,10 +208,11 @@ impl Connector {
     /// A new connection to the program, directly to its port.
     pub async fn connect(&self) -> Result<TcpStream, Error> {
         let at = self.state.borrow().at.clone();
-        let Some((host, id, runtime)) = at else {
-            return Err(Error::Connect { port: self.port, message: "the program does not run".to_owned() });
+        let port = self.port.unwrap_or_default();
+        let Some((host, id, runtime)) = at.filter(|_| self.port.is_some()) else {
+            return Err(Error::Connect { port, message: "the program does not serve".to_owned() });
         };
-        let socket = runtime.connect(&host, id, self.port).await?;
+        let socket = runtime.connect(&host, id, port).await?;
         let stream = std::net::TcpStream::from(socket);
         stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)).map_err(Error::Pass)
     }

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, fchmod};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use super::Runtime;
 use super::connection::Host;
@@ -25,6 +26,8 @@ pub(super) struct Started {
     /// None when its end has been heard of.
     ended: Option<oneshot::Receiver<Ended>>,
     cgroup: Option<Cgroup>,
+    /// Dropping it ends them.
+    pub(super) forwards: JoinSet<()>,
 }
 
 /// What a program writes.
@@ -55,6 +58,8 @@ impl Runtime {
         let spec = spec::derive(container, limits, start.grants, mapping, engine, start.is_server)?;
         let spec = serde_json::to_vec(&spec).map_err(|error| Error::Pass(error.into()))?;
         let working_directory = container.working_directory()?;
+        let shared = container.shared_directories()?;
+        let mounted_on = shared.into_iter().map(|(destination, _)| destination.to_owned()).collect();
         let host = self.host().await?;
 
         let id = self.number();
@@ -69,8 +74,9 @@ impl Runtime {
         let watch = watch(limits, start.is_server);
         let is_isolated = start.grants.network == Network::Isolated;
         let ended = Some(host.await_end(id));
-        host.send(Request::Run(Run { id, rootfs, working_directory, is_isolated, watch }), files);
-        Ok((Started { id, host, ended, cgroup }, Pipes { output, log }))
+        let run = Run { id, rootfs, working_directory, mounted_on, is_isolated, watch };
+        host.send(Request::Run(run), files);
+        Ok((Started { id, host, ended, cgroup, forwards: JoinSet::new() }, Pipes { output, log }))
     }
 
     fn cgroup(&self, id: u64, limits: &Limits) -> Result<Option<Cgroup>, Error> {

@@ -31,7 +31,7 @@ pub(super) const READ_ONLY: &[&str] =
     &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// There is no `/sys`: nothing in it is about the program.
-pub(super) fn mounts(limits: &Limits, grants: Grants) -> Vec<Value> {
+pub(super) fn mounts(limits: &Limits, grants: Grants, shared: &[(&str, &str)]) -> Vec<Value> {
     let mut mounts = vec![
         json!({
             "destination": "/proc", "type": "proc", "source": "proc",
@@ -42,12 +42,15 @@ pub(super) fn mounts(limits: &Limits, grants: Grants) -> Vec<Value> {
         tmpfs("/tmp", "mode=1777", limits.scratch, false),
     ];
     if grants.network == Network::Runner {
-        mounts.push(json!({
-            "destination": "/etc/resolv.conf", "type": "bind", "source": "/etc/resolv.conf",
-            "options": ["bind", "ro", "nosuid", "nodev", "noexec"],
-        }));
+        mounts.push(bind("/etc/resolv.conf", "/etc/resolv.conf"));
     }
+    mounts.extend(shared.iter().map(|(destination, source)| bind(destination, source)));
     mounts
+}
+
+fn bind(destination: &str, source: &str) -> Value {
+    let options = ["bind", "ro", "nosuid", "nodev", "noexec"];
+    json!({ "destination": destination, "type": "bind", "source": source, "options": options })
 }
 
 fn tmpfs(destination: &str, mode: &str, size: u64, is_noexec: bool) -> Value {

@@ -29,7 +29,8 @@ async fn control_plane() {
         container,
         limits: Limits::default(),
         grants: Grants::default(),
-        port: 9443,
+        port: Some(9443),
+        forwards: Vec::new(),
         patience: Duration::from_secs(20),
         log: LineSink::nowhere(),
     };

@@ -15,7 +15,8 @@ fn serve(arguments: &[&str]) -> Serve {
         container: attack(arguments),
         limits: Limits::default(),
         grants: Grants::default(),
-        port: PORT,
+        port: Some(PORT),
+        forwards: Vec::new(),
         patience: Duration::from_secs(20),
         log: LineSink::nowhere(),
     }
@@ -90,7 +91,7 @@ async fn a_port_of_this_machine_is_not_taken_for_that_of_a_container() {
     for sandbox in sandboxes().await {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listener");
         let port = listener.local_addr().expect("address").port();
-        let silent = Serve { port, patience: Duration::from_millis(500), ..serve(&["sleep"]) };
+        let silent = Serve { port: Some(port), patience: Duration::from_millis(500), ..serve(&["sleep"]) };
         let error = sandbox.runtime.serve(silent).await.expect_err("it does not listen");
         assert!(matches!(error, Error::Silent { .. }), "{error:?}");
         listener.set_nonblocking(true).expect("mode");

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use ferroplane_cancellation::{checkpoint, milestone};
-use ferroplane_golang::regexp::Expression;
+use ferroplane_cancellation::checkpoint;
 use serde_json::Value;
 
 use super::expressions::CompiledRules;
 use super::format::{self, Check};
+use super::pattern::Pattern;
 use super::props::{Additional, Props};
 use super::surround;
 
@@ -156,7 +156,7 @@ pub(super) struct Checks {
     pub(super) multiple_of: Option<f64>,
     pub(super) max_length: Option<i64>,
     pub(super) min_length: Option<i64>,
-    pub(super) pattern: Option<Box<Pattern>>,
+    pub(super) pattern: Pattern,
     pub(super) max_items: Option<i64>,
     pub(super) min_items: Option<i64>,
     pub(super) unique_items: bool,
@@ -174,13 +174,6 @@ impl Checks {
     pub(super) fn has_junctors(&self) -> bool {
         !self.all_of.is_empty() || !self.any_of.is_empty() || !self.one_of.is_empty() || self.not.is_some()
     }
-}
-
-/// An expression, or what is wrong with it.
-#[derive(Debug, Clone)]
-pub(super) struct Pattern {
-    pub(super) source: Box<str>,
-    pub(super) expression: Result<Expression, String>,
 }
 
 impl SchemaNode {
@@ -283,7 +276,7 @@ impl Checks {
             multiple_of: props.multiple_of,
             max_length: props.max_length,
             min_length: props.min_length,
-            pattern: Pattern::compile(&props.pattern),
+            pattern: props.pattern.clone(),
             max_items: props.max_items,
             min_items: props.min_items,
             unique_items: props.unique_items,
@@ -313,20 +306,10 @@ impl Checks {
         self.format.is_empty()
             && numbers.iter().all(Option::is_none)
             && counts.iter().all(Option::is_none)
-            && self.pattern.is_none()
+            && self.pattern.is_empty()
             && !self.unique_items
             && self.values.is_empty()
             && self.required.is_empty()
             && !self.has_junctors()
-    }
-}
-
-impl Pattern {
-    fn compile(source: &str) -> Option<Box<Self>> {
-        milestone();
-        (!source.is_empty()).then(|| {
-            let expression = Expression::new(source).map_err(|error| error.to_string());
-            Box::new(Self { source: source.into(), expression })
-        })
     }
 }

@@ -97,7 +97,7 @@ impl PresentField<'_> {
             "type" => props.kind = self.string()?,
             "format" => props.format = self.string()?,
             "title" => props.title = self.string()?,
-            "pattern" => props.pattern = self.string()?,
+            "pattern" => props.pattern = self.string()?.into(),
             "default" => props.default = Some(self.value.clone()),
             "example" => props.example = Some(self.value.clone()),
             "externalDocs" => {

@@ -45,7 +45,7 @@ impl Props {
             .flag("ExclusiveMinimum", self.exclusive_minimum)
             .raw("MaxLength", &integer(self.max_length))
             .raw("MinLength", &integer(self.min_length))
-            .text("Pattern", &self.pattern)
+            .text("Pattern", self.pattern.as_str())
             .raw("MaxItems", &integer(self.max_items))
             .raw("MinItems", &integer(self.min_items))
             .flag("UniqueItems", self.unique_items)

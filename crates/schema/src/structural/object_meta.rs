@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::field::{Error, Path};
 use crate::meta::{self, NameCheck};
+use read::FieldSets;
 pub(crate) use read::go_type;
 
 /// `ObjectMeta`, with only fields that it has and without empty ones.
@@ -48,19 +49,34 @@ impl ObjectMeta {
         malformed: Malformed,
         unknown: &mut Vec<String>,
     ) -> Result<Self, String> {
+        Self::read_with(json, FieldSets::Copied, malformed, unknown)
+    }
+
+    /// Reads metadata to check it: what does not fit is left out, and sets of managed fields are empty.
+    pub(crate) fn read_for_checks(json: &Value) -> Self {
+        let read = Self::read_with(json, FieldSets::Left, Malformed::Drop, &mut Vec::new());
+        read.unwrap_or_default()
+    }
+
+    fn read_with(
+        json: &Value,
+        sets: FieldSets,
+        malformed: Malformed,
+        unknown: &mut Vec<String>,
+    ) -> Result<Self, String> {
         let before = unknown.len();
-        match read::read(json, unknown) {
+        match read::read(json, sets, unknown) {
             Ok(fields) => Ok(Self { fields }),
             Err(error) if malformed == Malformed::Refuse => Err(error),
             Err(_) => {
                 unknown.truncate(before);
-                Self::salvage(json, unknown)
+                Self::salvage(json, sets, unknown)
             }
         }
     }
 
     /// Reads field by field, leaving out those that cannot be read.
-    fn salvage(json: &Value, unknown: &mut Vec<String>) -> Result<Self, String> {
+    fn salvage(json: &Value, sets: FieldSets, unknown: &mut Vec<String>) -> Result<Self, String> {
         let Value::Object(fields) = json else {
             return Err(format!("invalid metadata: expected object, got {}", read::go_type(json)));
         };
@@ -70,7 +86,7 @@ impl ObjectMeta {
             // `GetObjectMetaWithOptions`.
             let single = Value::Object(Map::from_iter([(name.clone(), value.clone())]));
             let before = unknown.len();
-            match read::read(&single, unknown) {
+            match read::read(&single, sets, unknown) {
                 Ok(read) => salvaged.extend(read),
                 Err(_) => unknown.truncate(before),
             }

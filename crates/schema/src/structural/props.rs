@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::pattern::Pattern;
+
 /// `JSONSchemaProps`. Absent and empty lists are told apart, because Kubernetes sometimes does.
 #[expect(clippy::struct_excessive_bools, reason = "a schema says many things with yes or no")]
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,7 +27,7 @@ pub struct Props {
     pub exclusive_minimum: bool,
     pub max_length: Option<i64>,
     pub min_length: Option<i64>,
-    pub pattern: String,
+    pub pattern: Pattern,
     pub max_items: Option<i64>,
     pub min_items: Option<i64>,
     pub unique_items: bool,

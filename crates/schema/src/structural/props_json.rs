@@ -19,17 +19,17 @@ impl Props {
 
     fn write_texts(&self, json: &mut Map<String, Value>) {
         let texts = [
-            ("id", &self.id),
+            ("id", self.id.as_str()),
             ("$schema", &self.schema),
             ("description", &self.description),
             ("type", &self.kind),
             ("format", &self.format),
             ("title", &self.title),
-            ("pattern", &self.pattern),
+            ("pattern", self.pattern.as_str()),
         ];
         for (name, text) in texts {
             if !text.is_empty() {
-                json.insert(name.to_owned(), Value::from(text.as_str()));
+                json.insert(name.to_owned(), Value::from(text));
             }
         }
         put(json, "$ref", self.reference.clone());

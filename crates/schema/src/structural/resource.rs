@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::coerce::Coercion;
 use super::compile::Schema;
-use super::object_meta::{self, Malformed, ObjectMeta};
+use super::object_meta::{self, ObjectMeta};
 use crate::field::{Error, ErrorKind, Path};
 use crate::names;
 
@@ -267,7 +267,7 @@ fn not_an_object(value: &Value) -> Error {
 
 fn metadata(fields: &Map<String, Value>) -> ObjectMeta {
     let metadata = fields.get("metadata").unwrap_or(&Value::Null);
-    ObjectMeta::read(metadata, Malformed::Drop, &mut Vec::new()).unwrap_or_default()
+    ObjectMeta::read_for_checks(metadata)
 }
 
 fn steps(path: &str) -> Vec<&str> {

@@ -3,8 +3,6 @@
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apiserver/schema/validation.go`,
 //! `pkg/apiserver/schema/complete.go`.
 
-use ferroplane_golang::regexp::Expression;
-
 use super::props::{Additional, Props};
 use crate::field::{Error, Path};
 
@@ -227,12 +225,10 @@ fn check_values(
     if let Some(nested) = &props.not {
         check_nested(nested, false, &path.child("not"), errors);
     }
-    if !props.pattern.is_empty()
-        && let Err(error) = Expression::new(&props.pattern)
-    {
+    if let Some(Err(error)) = props.pattern.expression() {
         errors.push(Error::invalid(
             &path.child("pattern"),
-            &props.pattern,
+            props.pattern.as_str(),
             format!("must be a valid regular expression, but isn't: {error}"),
         ));
     }

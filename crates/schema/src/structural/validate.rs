@@ -181,15 +181,15 @@ impl SchemaValidator<'_> {
                 });
             }
         }
-        let Some(pattern) = &checks.pattern else { return };
-        let problem = match &pattern.expression {
+        let Some(expression) = checks.pattern.expression() else { return };
+        let problem = match expression {
             Ok(expression) if expression.is_match(text) => return,
             Ok(_) => String::new(),
             // A definition with such a pattern is refused today, but may have been stored before.
             Err(error) => format!(", but pattern is invalid: {error}"),
         };
         self.report.fail(|| {
-            let words = format!("should match '{}{problem}'", pattern.source);
+            let words = format!("should match '{}{problem}'", checks.pattern.as_str());
             at.mistake(Code::Other(Some(text.into())), &words)
         });
     }

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use super::{Executed, Frame, Slot};
+use crate::function::ValuesCallee;
 use crate::node::{Number, Operand, Part, Term};
 use crate::{Callee, ExecuteError, Failure, Function, Type, Value, print, sprig};
 
@@ -27,16 +28,39 @@ impl<'t> Frame<'_, 't> {
         if let Callee::And | Callee::Or = function.callee {
             return self.short_circuit(dot, matches!(function.callee, Callee::Or), operands, last);
         }
-        let mut slots = Vec::with_capacity(count + 1);
-        slots.extend(object.map(Slot::Plain));
+        let result = if let Callee::Values(callee) = function.callee {
+            let mut values = self.ctx.take_spare_arguments();
+            let take = |slot: Slot| values.push(slot.into_value());
+            let gathered = self.gather(dot, function, object, operands, last, take);
+            let result = gathered.map(|()| self.invoke_with_values(function, callee, &values));
+            self.ctx.keep_spare_arguments(values);
+            result?
+        } else {
+            let mut slots = Vec::with_capacity(count + 1);
+            self.gather(dot, function, object, operands, last, |slot| slots.push(slot))?;
+            self.invoke(function, operands, &slots)
+        };
+        result.map_err(|failure| self.call_failure(failure, part, name))
+    }
+
+    /// Evaluates all arguments in their order, and hands them over as they come.
+    fn gather(
+        &mut self,
+        dot: &Slot,
+        function: &Function,
+        object: Option<Value>,
+        operands: &'t [Operand],
+        last: Option<Slot>,
+        mut take: impl FnMut(Slot),
+    ) -> Executed<()> {
+        object.map(Slot::Plain).into_iter().for_each(&mut take);
         for (at, operand) in operands.iter().enumerate() {
-            let argument = self.argument(dot, parameter(function, at), operand)?;
-            slots.push(argument);
+            take(self.argument(dot, parameter(function, at), operand)?);
         }
         if let Some(last) = last {
-            slots.push(self.validated(last, Some(parameter(function, count - 1)))?);
+            take(self.validated(last, Some(parameter(function, operands.len())))?);
         }
-        self.invoke(function, operands, slots).map_err(|failure| self.call_failure(failure, part, name))
+        Ok(())
     }
 
     fn check_count(&self, function: &Function, name: &str, written: usize, count: usize) -> Executed<()> {
@@ -69,24 +93,23 @@ impl<'t> Frame<'_, 't> {
         Ok(last.unwrap_or(value))
     }
 
-    fn invoke(
+    fn invoke(&mut self, function: &Function, operands: &[Operand], slots: &[Slot]) -> Result<Slot, Failure> {
+        match function.callee {
+            Callee::Slots(call) => call(self.ctx, slots),
+            Callee::Call => Err(cannot_call(operands, slots)),
+            Callee::And | Callee::Or | Callee::Values(_) => Ok(Slot::Invalid),
+        }
+    }
+
+    fn invoke_with_values(
         &mut self,
         function: &Function,
-        operands: &[Operand],
-        slots: Vec<Slot>,
+        call: ValuesCallee,
+        values: &[Value],
     ) -> Result<Slot, Failure> {
-        let result = match function.callee {
-            Callee::Slots(call) => call(self.ctx, &slots)?,
-            Callee::Values(call) => {
-                let values: Vec<_> = slots.into_iter().map(Slot::into_value).collect();
-                let result = call(self.ctx, &values)?;
-                self.charge(&result, &values)?;
-                if function.result == Type::Any { Slot::Boxed(result) } else { Slot::Plain(result) }
-            }
-            Callee::Call => return Err(cannot_call(operands, &slots)),
-            Callee::And | Callee::Or => Slot::Invalid,
-        };
-        Ok(result)
+        let result = call(self.ctx, values)?;
+        self.charge(&result, values)?;
+        Ok(if function.result == Type::Any { Slot::Boxed(result) } else { Slot::Plain(result) })
     }
 
     /// Counts a result, unless it is one of the arguments.

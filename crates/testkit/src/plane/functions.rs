@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_controllers::BuiltIns;
-use ferroplane_engine::versions::Lifecycle;
+use ferroplane_engine::versions::{Lifecycle, Version};
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, VersionMetadata};
 use ferroplane_runner::Directory;
 use ferroplane_wire::v1::RunFunctionResponse;
@@ -26,6 +26,12 @@ pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
             Arc::new(move |function, version, input| {
                 let mistakes = library.input_mistakes(function, version, input);
                 mistakes.iter().map(ToString::to_string).collect()
+            })
+        },
+        phases: {
+            let library = library.clone();
+            Arc::new(move |function: &str, version: &Version| {
+                library.phase_function(function, version).cloned()
             })
         },
         natives: Arc::new(move |package| library.native(package)),

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ferroplane_api::PackageKind;
 use ferroplane_controllers::{
-    DeploymentRuntime, ImageRequest, PackageManager, PackageSource, PackagedFunctions, SourceAnswer,
-    SourceError,
+    DeploymentRuntime, ImageRequest, PackageManager, PackageSource, PackagedFunctions, PackagedProviders,
+    SourceAnswer, SourceError,
 };
 use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_package::read_package;
@@ -33,6 +33,8 @@ struct Contents {
     /// Why nobody answers, if so.
     down: Option<String>,
     dependencies: ResolveOptions,
+    /// Whether the definitions of providers are installed as they are.
+    keeps_definitions: bool,
     /// What was asked.
     asked: Vec<String>,
     /// What was fetched once is there, as in a content store.
@@ -41,6 +43,8 @@ struct Contents {
     secrets: Vec<Vec<u8>>,
     /// Where functions are listed that somebody runs.
     functions: Option<Arc<PackagedFunctions>>,
+    /// Where providers are listed that somebody runs.
+    providers: Option<Arc<PackagedProviders>>,
     /// How programs run in pods, if they do.
     deployments: Option<DeploymentRuntime>,
 }
@@ -78,9 +82,19 @@ impl FakeRegistry {
         self.lock().dependencies = dependencies;
     }
 
+    /// Have definitions of providers installed as they are. Counts from the next start of controllers on.
+    pub fn keep_definitions(&self, keeps: bool) {
+        self.lock().keeps_definitions = keeps;
+    }
+
     /// Have functions run by whoever follows this list. Counts from the next start of controllers on.
     pub fn run_functions(&self) -> Arc<PackagedFunctions> {
         self.lock().functions.get_or_insert_default().clone()
+    }
+
+    /// Have providers run by whoever follows this list. Counts from the next start of controllers on.
+    pub fn run_providers(&self) -> Arc<PackagedProviders> {
+        self.lock().providers.get_or_insert_default().clone()
     }
 
     /// Have programs run in pods, as on a cluster: those of packages of these kinds. Counts from the next start of controllers on.
@@ -111,7 +125,9 @@ impl FakeRegistry {
             namespace: NAMESPACE.to_owned(),
             dependencies: contents.dependencies,
             activations: Vec::new(),
+            converts_definitions: !contents.keeps_definitions,
             functions: contents.functions.clone(),
+            providers: contents.providers.clone(),
             deployments: contents.deployments.clone(),
         }
     }

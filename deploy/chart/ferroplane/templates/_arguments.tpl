@@ -16,6 +16,9 @@
 {{- if .Values.operations.enabled }}
 - --enable-operations
 {{- end }}
+{{- if .Values.blueprints.enabled }}
+- --enable-blueprints
+{{- end }}
 {{- with include "ferroplane.composer" . }}
 - --compose-as=system:serviceaccount:{{ $.Release.Namespace }}:{{ . }}
 {{- end }}

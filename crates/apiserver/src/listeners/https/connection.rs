@@ -15,12 +15,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
 
 use super::Settings;
 use super::connection_table::{TableEntry, TrackedConnection};
+use super::handshakes::Handshakes;
 use super::in_flight_body::InFlightBody;
 use super::prefixed::Prefixed;
 use crate::auth::authenticate::Peer;
@@ -52,7 +52,7 @@ pub struct Connection {
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) remote: SocketAddr,
-    pub(super) acceptor: TlsAcceptor,
+    pub(super) handshakes: Handshakes,
     pub(super) verifier: Option<ClientVerifier>,
     pub(super) settings: Arc<Settings>,
     /// Is told when the listener ends.
@@ -87,10 +87,11 @@ impl Accepted {
         B::Data: Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let Self { stream, remote, acceptor, verifier, settings, mut end, entry } = self;
+        let Self { stream, remote, handshakes, verifier, settings, mut end, entry } = self;
         // Answers are small and awaited: nothing is gained by collecting them.
         let _ = stream.set_nodelay(true);
-        let Ok(Ok(stream)) = timeout(settings.handshake, acceptor.accept(stream)).await else { return };
+        let handshake = handshakes.accept(stream, entry.connection.peer());
+        let Ok(Some(stream)) = timeout(settings.handshake, handshake).await else { return };
         let (_, session) = stream.get_ref();
         let is_http2 = session.alpn_protocol() == Some(b"h2");
         let peer = verifier.map_or(Peer::Unknown, |verifier| verifier.identify(session.peer_certificates()));

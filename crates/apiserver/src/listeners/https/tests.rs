@@ -236,6 +236,26 @@ async fn client_without_the_key_of_its_certificate_is_cut_off() {
 }
 
 #[tokio::test]
+async fn handshakes_that_stop_halfway_keep_nobody_waiting() {
+    let server = Server::start(Settings::default()).await;
+    let config = Arc::new(server.config(None, rustls::ALL_VERSIONS));
+    let mut halfway = Vec::new();
+    for _ in 0..50 {
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::clone(&config), name).unwrap();
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).unwrap();
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(&hello).await.unwrap();
+        // The server has answered, so that this one had its turn; nothing more is said.
+        stream.read_u8().await.unwrap();
+        halfway.push(stream);
+    }
+    let answer = server.http1(None).await.send_request(get("/")).await.unwrap();
+    assert_eq!(text(answer).await, "HTTP/1.1 unknown");
+}
+
+#[tokio::test]
 async fn one_connection_has_a_thousand_requests_at_a_time() {
     let server = Server::start(Settings::default()).await;
     let sender = server.http2().await;

@@ -47,7 +47,9 @@ impl ResourceHandler<'_> {
             Err(expired) => return Ok(expired),
         };
         let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
-        Ok(verbs::beside_others(page.size(), || page.into_response(&self.view, presentation, rows)))
+        let (size, shares_objects) = (page.size(), self.shares_objects());
+        let answer = || page.into_response(&self.view, presentation, rows, shares_objects);
+        Ok(verbs::beside_others(size, answer))
     }
 
     /// What the list is read from, or an answer that says that it is no longer there.
@@ -92,6 +94,11 @@ impl ResourceHandler<'_> {
         Err(verbs::too_old(&WatchError::TooNew { revision, current }))
     }
 
+    /// Whether whoever asks is in this process, so that objects need not be copied.
+    fn shares_objects(&self) -> bool {
+        self.parts.extensions.get::<InProcess>().is_some()
+    }
+
     pub(super) async fn watch(&self, presentation: Presentation) -> Result<Response<Body>, Status> {
         let options = ListOptions::read(self.query, true)?;
         let selection = Selection::new(self.view.clone(), &self.path.namespace, &options)?;
@@ -120,7 +127,7 @@ impl ResourceHandler<'_> {
             has_bookmarks: options.allows_bookmarks,
             marks_initial: begins_anew && options.allows_bookmarks,
             timeout: options.timeout.unwrap_or_else(random_timeout),
-            shares_objects: self.parts.extensions.get::<InProcess>().is_some(),
+            shares_objects: self.shares_objects(),
         };
         Ok(verbs::watch(options, initial, watcher, store.clone(), self.server.stop.subscribe()))
     }
@@ -131,4 +138,41 @@ fn random_timeout() -> Duration {
     let (least, most) = WATCH_SECONDS;
     let random = u64::from(crate::random::uuid().as_bytes()[0]);
     Duration::from_secs(least + (most - least) * random / 255)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::Request;
+    use http_body_util::Empty;
+
+    use super::*;
+    use crate::Server;
+    use crate::auth::identity::{Identity, MASTERS};
+    use crate::builtin::NAMESPACES;
+    use crate::server::Settings;
+    use crate::store::{Options, Store};
+
+    #[tokio::test]
+    async fn objects_of_a_list_are_shared_within_the_process_and_copied_for_others() {
+        let store = Store::in_memory(Options::default()).unwrap();
+        let server = Server::start(store, Settings::default()).await.unwrap();
+        let held = server.store().get(&server.store().collection(NAMESPACES).key("", "default")).unwrap();
+        for is_in_process in [true, false] {
+            let mut request = Request::get("/api/v1/namespaces").body(Empty::<Bytes>::new()).unwrap();
+            request.extensions_mut().insert(Identity::authenticated("admin", [MASTERS.to_owned()]));
+            if is_in_process {
+                request.extensions_mut().insert(InProcess);
+            }
+            let Body::Chunks(chunks) = server.handle(request).await.into_body() else {
+                panic!("a list is chunks");
+            };
+            let is_shared = chunks.iter().any(|chunk| chunk.as_ptr() == held.bytes().as_ptr());
+            assert_eq!(is_shared, is_in_process);
+            let text: Vec<_> = chunks.iter().flatten().copied().collect();
+            let list: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let names = list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]);
+            assert!(names.len() > 1 && names.clone().any(|name| name == "default"), "{list}");
+        }
+    }
 }

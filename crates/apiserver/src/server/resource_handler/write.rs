@@ -291,7 +291,7 @@ impl ResourceHandler<'_> {
             }
         }
         outcome?;
-        Ok(page.into_response(&self.view, presentation, rows))
+        Ok(page.into_response(&self.view, presentation, rows, false))
     }
 }
 

@@ -1,4 +1,4 @@
-//! `ferroplane audit who-can`: who can do it, directly or by way of the control plane?
+//! `ferroplane audit who-can`: who can do it, directly or through the control plane?
 
 use anyhow::bail;
 use ferroplane_explain::audit::{Answer, Audit, POWERS, PowerHeld, Question, Subject};
@@ -12,27 +12,27 @@ use crate::explain::block_on;
 use crate::functions::table::table;
 use crate::terminal::Terminal;
 
-/// Show who can do something, directly or by way of the control plane
+/// Show who can do something, directly or through the control plane
 ///
-/// Rights lead to other rights. Whoever writes a Composition decides what the control plane composes; whoever replaces a function answers
-/// for all that it composes; whoever writes composite resources gets what their Compositions compose; whoever may impersonate, escalate,
-/// bind, issue tokens or run pods acts as others. This command follows all of these, and prints each subject with the shortest route.
-/// A line that begins with "perhaps" depends on what a function does, or on an object that somebody else has to create.
+/// Rights lead to other rights. The author of a Composition decides what the control plane composes, and so does a user who replaces a
+/// function. A user who writes composite resources gets what their Compositions compose. A user who may impersonate, escalate, bind, issue
+/// tokens or run pods acts as others. This command follows all of these, and prints each subject with the shortest route.
+/// A line that begins with "perhaps" depends on what a function does, or on an object that another user has to create.
 ///
-/// Without a verb, it lists the strongest powers of everybody: every right, reading Secrets, deciding what is composed, and so on.
+/// Without a verb, it lists the strongest powers of all subjects: every right, reading Secrets, deciding what is composed, and so on.
 ///
 /// Beside the verbs of Kubernetes, `block-delete` asks who can keep objects from being deleted, by Usages. The command
 /// reads roles, bindings, XRDs, Compositions, Functions, Usages, grants of access, and the namespaces of composite resources. It reads
 /// no Secrets and changes nothing. It knows RBAC; other authorizers of a cluster, and members of groups, are not known to it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane audit who-can                                     the strongest powers of everybody
+  ferroplane audit who-can                               the strongest powers
   ferroplane audit who-can delete secrets -n prod
-  ferroplane audit who-can get secrets/payroll -n prod         one object
-  ferroplane audit who-can create clusterrolebindings -o wide  with the binding that allows each step
+  ferroplane audit who-can get secrets/payroll -n prod   one object
+  ferroplane audit who-can create pods -o wide           with bindings
   ferroplane audit who-can create pods --subresource exec
-  ferroplane audit who-can get /metrics                        a path
-  ferroplane audit who-can --subject alice                     what one subject can do")]
+  ferroplane audit who-can get /metrics                  a path
+  ferroplane audit who-can --subject alice               one subject")]
 pub(crate) struct WhoCan {
     /// What is done: get, list, create, update, patch, delete, impersonate, block-delete, …
     verb: Option<String>,

@@ -6,7 +6,7 @@ use ferroplane_functions::Library;
 use serde_json::Value;
 
 use crate::Verdict;
-use crate::functions::explain::{field, find, whole};
+use crate::functions::explain::{field, find, of_phases, whole};
 use crate::terminal::Terminal;
 
 /// Document a built-in function: purpose, input fields and an example
@@ -14,7 +14,8 @@ use crate::terminal::Terminal;
 #[command(after_help = "Examples:
   ferroplane functions explain function-patch-and-transform
   ferroplane functions explain patch-and-transform resources.patches
-  ferroplane functions explain function-sequencer --recursive")]
+  ferroplane functions explain function-sequencer --recursive
+  ferroplane functions explain KubeOps")]
 pub(crate) struct Explain {
     /// The function, with or without the prefix `function-`
     name: String,
@@ -34,7 +35,14 @@ impl Explain {
         let resolution = resolve(library.catalogue(), &Question::about(&name))?;
         let contract = library.contract(&name).context("every function has a contract")?;
         let schema = contract.input.map(serde_json::from_str::<Value>).transpose()?;
+        let version = resolution.record.version.as_ref();
+        let phase = version.and_then(|version| library.phase_function(&name, version));
         let text = match (&self.field, &schema) {
+            (None, None) if phase.is_some() => {
+                let title =
+                    format!("{name}{}", version.map(|version| format!(" {version}")).unwrap_or_default());
+                of_phases(&title, contract, phase.map(|phase| phase.contract()).unwrap_or_default())
+            }
             (None, schema) => {
                 let version = resolution.record.version.as_ref().map(|version| format!(" {version}"));
                 let title = format!("{name}{}", version.unwrap_or_default());

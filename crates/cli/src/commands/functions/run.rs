@@ -40,13 +40,16 @@ use crate::{duration, size};
 /// Exits with 3 when the function returns a fatal result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane functions run registry.example.org/labelizer:v0.1.0 < request.json
+  ferroplane functions run r.example.org/labelizer:v0.1.0 < request.json
   ferroplane functions run ./labelizer.tar request.json
-  ferroplane functions run registry.example.org/labelizer:v0.1.0 request.yaml --limit time=5s,memory=64MiB
-  ferroplane functions run registry.example.org/set-labels:v0.2 request.json --protocol krm
+  ferroplane functions run r.example.org/labelizer:v0.1.0 request.yaml \\
+    --limit time=5s,memory=64MiB
+  ferroplane functions run r.example.org/set-labels:v0.2 request.json \\
+    --protocol krm
   ferroplane functions run function-auto-ready request.json
-  ferroplane functions run ./labelizer.wasm request.json --limit time=1s,memory=16MiB --grant clock,read=./data:/data
-  ferroplane functions run registry.example.org/dns:v1 request.json --grant network")]
+  ferroplane functions run ./labelizer.wasm request.json \\
+    --limit time=1s,memory=16MiB --grant clock,read=./data:/data
+  ferroplane functions run r.example.org/dns:v1 request.json --grant network")]
 pub(crate) struct Run {
     /// The function: an image, a URL, a file of WebAssembly, or the name of a built-in function
     function: String,

@@ -4,21 +4,29 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use ferroplane_client::Query;
 use ferroplane_engine::versions::{LifecycleState, Question, Version, resolve};
 use ferroplane_functions::{Filter, Library};
-use ferroplane_offline::functions::used::{Uses, find};
+use ferroplane_offline::functions::used::{LiveObject, Uses, find, find_live};
 use ferroplane_offline::manifest::{Files, yaml};
 use serde_json::{Value, json};
 
 use super::explain::full_name;
 use crate::Verdict;
+use crate::client::{Access, Connection, PlaneAccess};
+use crate::explain::block_on;
+use crate::functions::discovery;
 use crate::functions::table::{or_dash, table};
 use crate::terminal::Terminal;
 
-/// List the versions of the built-in functions
+/// List the versions of functions
 ///
 /// A version is available, stable (the default for steps that name no version), deprecated (it runs with a warning) or removed.
-/// Removal is announced two minor releases ahead. With --used, it lists the steps in your manifests that would warn or break.
+/// Removal is announced two minor releases ahead.
+///
+/// Without --server, it lists what is built into this program. With --server, it lists what a control plane that runs can call, packages
+/// included. With --used, it lists the steps of Compositions and operations and the phases of Blueprints that would warn or break: those in
+/// the given files or, without files, those of a control plane.
 ///
 /// Exit codes: 0 success; 3 a step would break at the given release
 #[derive(Debug, clap::Args)]
@@ -26,7 +34,9 @@ use crate::terminal::Terminal;
   ferroplane functions versions
   ferroplane functions versions function-auto-ready
   ferroplane functions versions --state deprecated -o json
-  ferroplane functions versions --used compositions/ functions.yaml --at 0.5.0")]
+  ferroplane functions versions KubeOps --server
+  ferroplane functions versions --used compositions/ blueprints/ functions.yaml --at 0.5.0
+  ferroplane functions versions --used --at 0.5.0")]
 pub(crate) struct Versions {
     /// Only this function, in detail, with or without the prefix `function-`
     name: Option<String>,
@@ -39,13 +49,24 @@ pub(crate) struct Versions {
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
 
-    /// List steps of the Compositions in these files and directories that would warn or break; include the Functions that they call
-    #[arg(long, value_name = "FILES", num_args = 1.., conflicts_with_all = ["name", "state"])]
-    used: Vec<PathBuf>,
+    /// Ask the control plane of the kubeconfig
+    #[arg(long, conflicts_with_all = ["used", "at"])]
+    server: bool,
+
+    /// List steps and phases in these files and directories, or on the control plane, that would warn or break; include the Functions that
+    /// they call
+    #[arg(long, value_name = "FILES", num_args = 0.., conflicts_with_all = ["name", "state"])]
+    used: Option<Vec<PathBuf>>,
 
     /// Evaluate against this Ferroplane release
     #[arg(long, value_name = "RELEASE")]
     at: Option<Version>,
+
+    #[command(flatten)]
+    access: Access,
+
+    #[command(flatten)]
+    plane: PlaneAccess,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -59,8 +80,12 @@ enum Output {
 impl Versions {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let library = Library::built_in().context("this build is broken")?;
-        if !self.used.is_empty() {
-            return self.run_used(&library, terminal);
+        if let Some(files) = &self.used {
+            return self.run_used(files, &library, terminal);
+        }
+        if self.server {
+            let document = self.ask(&library, terminal)?;
+            return self.print(&document, terminal);
         }
         let catalogue = match &self.at {
             Some(release) => library.catalogue().at(release.clone()),
@@ -77,24 +102,58 @@ impl Versions {
                 listed.function_document(&name, &filter).unwrap_or_default()
             }
         };
+        self.print(&document, terminal)
+    }
+
+    fn print(&self, document: &Value, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let text = match self.output {
             Output::Json => format!("{document:#}\n"),
-            Output::Yaml => yaml::print(&document)?,
-            Output::Table if self.name.is_some() => detail_table(&document, terminal.width()),
-            Output::Table => summary_table(&document, terminal.width()),
+            Output::Yaml => yaml::print(document)?,
+            Output::Table if self.name.is_some() => detail_table(document, terminal.width()),
+            Output::Table => summary_table(document, terminal.width()),
         };
         terminal.text(&text)?;
         Ok(Verdict::Yes)
     }
 
-    fn run_used(&self, library: &Library, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let mut files = Files::default();
-        let mut manifests = Vec::new();
-        for path in &self.used {
-            manifests.extend(files.load(path)?);
+    /// What a control plane says that runs.
+    fn ask(&self, library: &Library, terminal: &mut Terminal) -> anyhow::Result<Value> {
+        let states: Vec<_> = self.state.iter().map(|state| format!("state={state}")).collect();
+        let query = if states.is_empty() { String::new() } else { format!("?{}", states.join("&")) };
+        let name = self.name.as_deref().map(|name| full_name(library, name));
+        let document = block_on(async {
+            let connection = self.access.connect()?;
+            let client = self.plane.planner(&self.access, &connection)?;
+            discovery::ask(&client, name.as_deref(), &query).await
+        })?;
+        let document = document.with_context(|| {
+            format!("the control plane has no function `{}`", name.as_deref().unwrap_or_default())
+        })?;
+        let (own, theirs) = (library.catalogue().release().plain(), text(&document, "release"));
+        if own != theirs {
+            terminal.note(&format!("the control plane is release {theirs}, and this program is {own}"));
         }
+        Ok(document)
+    }
+
+    fn run_used(
+        &self,
+        paths: &[PathBuf],
+        library: &Library,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
         let release = self.at.clone().unwrap_or_else(|| library.catalogue().release().clone());
-        let uses = find(&manifests, library, &release)?;
+        let uses = if paths.is_empty() {
+            let objects = block_on(async { used_live(&self.access.connect()?).await })?;
+            find_live(&objects, library, &release)?
+        } else {
+            let mut files = Files::default();
+            let mut manifests = Vec::new();
+            for path in paths {
+                manifests.extend(files.load(path)?);
+            }
+            find(&manifests, library, &release)?
+        };
         let document = json!({"release": release.plain(), "steps": uses.found});
         match self.output {
             Output::Json => terminal.text(&format!("{document:#}\n"))?,
@@ -105,6 +164,32 @@ impl Versions {
         terminal.note(&conclusion(&uses, &release));
         Ok(if uses.found.iter().any(|used| used.breaks) { Verdict::No } else { Verdict::Yes })
     }
+}
+
+/// Everything on a control plane that calls functions, and the Functions.
+async fn used_live(connection: &Connection) -> anyhow::Result<Vec<LiveObject>> {
+    const KINDS: [(&str, &str); 6] = [
+        ("pkg.crossplane.io/v1", "Function"),
+        ("apiextensions.crossplane.io/v1", "Composition"),
+        ("ops.crossplane.io/v1alpha1", "Operation"),
+        ("ops.crossplane.io/v1alpha1", "CronOperation"),
+        ("ops.crossplane.io/v1alpha1", "WatchOperation"),
+        ("cr.kanister.io/v1alpha1", "Blueprint"),
+    ];
+    let mut found = Vec::new();
+    for (api_version, kind) in KINDS {
+        let cannot = || format!("cannot list every {kind} of {}", connection.server);
+        // A control plane need not have all of them.
+        let resource = connection.client.resource(api_version, kind).await.with_context(cannot)?;
+        let Some(resource) = resource else { continue };
+        let objects =
+            connection.client.list_objects(&resource, "", &Query::default()).await.with_context(cannot)?;
+        found.extend(objects.into_iter().map(|mut object| {
+            resource.add_kind(&mut object);
+            LiveObject { server: connection.server.clone(), object }
+        }));
+    }
+    Ok(found)
 }
 
 fn conclusion(uses: &Uses, release: &Version) -> String {
@@ -149,15 +234,34 @@ fn summary_table(document: &Value, room: Option<usize>) -> String {
 }
 
 fn detail_table(document: &Value, room: Option<usize>) -> String {
-    let fields = ["version", "state", "introducedIn", "deprecatedIn", "removedIn", "replacedBy", "covers"];
+    let fields = ["version", "state", "introducedIn", "deprecatedIn", "removedIn", "replacedBy"];
+    let headers = ["VERSION", "STATE", "INTRODUCED", "DEPRECATED", "REMOVED", "REPLACED BY"];
+    // Functions of phases reproduce no package, and take arguments.
+    let is_of_phases = items(&document["versions"]).any(|version| version["args"].is_object());
+    let last: &[&str] = if is_of_phases { &["NEEDS", "ARGUMENTS"] } else { &["COVERS UPSTREAM"] };
     let rows: Vec<_> = items(&document["versions"])
-        .map(|version| fields.iter().map(|field| or_dash(text(version, field))).collect())
+        .map(|version| {
+            let mut row: Vec<_> = fields.iter().map(|field| or_dash(text(version, field))).collect();
+            if is_of_phases {
+                row.push(or_dash(joined(&version["needs"], "")));
+                let arguments =
+                    [joined(&version["args"]["required"], ""), joined(&version["args"]["optional"], "?")];
+                row.push(or_dash(
+                    arguments.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", "),
+                ));
+            } else {
+                row.push(or_dash(text(version, "covers")));
+            }
+            row
+        })
         .collect();
-    table(
-        &["VERSION", "STATE", "INTRODUCED", "DEPRECATED", "REMOVED", "REPLACED BY", "COVERS UPSTREAM"],
-        &rows,
-        room,
-    )
+    table(&[&headers[..], last].concat(), &rows, room)
+}
+
+/// The texts of a list, each with something behind it.
+fn joined(list: &Value, mark: &str) -> String {
+    let texts: Vec<_> = items(list).filter_map(Value::as_str).map(|text| format!("{text}{mark}")).collect();
+    texts.join(", ")
 }
 
 fn used_table(uses: &Uses, room: Option<usize>) -> String {
@@ -171,7 +275,7 @@ fn used_table(uses: &Uses, room: Option<usize>) -> String {
                 .to_vec()
         })
         .collect();
-    table(&["FILE", "COMPOSITION", "STEP", "FUNCTION", "VERSION", "STATE", "MESSAGE"], &rows, room)
+    table(&["FROM", "OBJECT", "STEP", "FUNCTION", "VERSION", "STATE", "MESSAGE"], &rows, room)
 }
 
 fn items(list: &Value) -> impl Iterator<Item = &Value> {

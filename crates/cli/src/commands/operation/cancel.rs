@@ -9,7 +9,7 @@ use crate::explain::block_on;
 use crate::operations::Operations;
 use crate::terminal::Terminal;
 
-/// Stop an operation that runs, by deleting it
+/// Cancel a running operation by deleting it
 ///
 /// It is broken off between two calls or two writes. What it has applied stays.
 #[derive(Debug, clap::Args)]

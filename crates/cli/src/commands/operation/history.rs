@@ -1,15 +1,18 @@
 //! `ferroplane operation history`: which operations ran, and what became of them.
 
+use std::str::FromStr;
+
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::operation::{Standing, standing};
 
 use crate::Verdict;
 use crate::client::Access;
 use crate::explain::block_on;
+use crate::functions::table::table as columns;
 use crate::operations::{Operations, created, message, parent};
 use crate::terminal::Terminal;
 
-/// List operations and what became of them, newest first
+/// List operations with their results, newest first
 ///
 /// History limits of CronOperations and WatchOperations say how many are kept.
 #[derive(Debug, clap::Args)]
@@ -19,25 +22,58 @@ use crate::terminal::Terminal;
 pub(crate) struct History {
     /// Only those that this one made: `cronoperation/NAME` or `watchoperation/NAME`
     #[arg(value_name = "KIND/NAME")]
-    parent: Option<String>,
+    parent: Option<Parent>,
 
     #[command(flatten)]
     access: Access,
 }
 
+/// What makes operations.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Parent {
+    kind: &'static str,
+    name: String,
+}
+
+impl FromStr for Parent {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected cronoperation/NAME or watchoperation/NAME, got `{text}`");
+        let (kind, name) = text.split_once('/').filter(|(_, name)| !name.is_empty()).ok_or_else(expected)?;
+        let kind = match kind.to_lowercase().as_str() {
+            "cronoperation" | "cronoperations" | "cronops" => "CronOperation",
+            "watchoperation" | "watchoperations" | "watchops" => "WatchOperation",
+            _ => return Err(expected()),
+        };
+        Ok(Self { kind, name: name.to_owned() })
+    }
+}
+
 impl History {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let all = block_on(async { Operations::connect(&self.access)?.list().await })?;
-        let wanted = self.parent.as_deref().map(str::to_lowercase);
+        let all = block_on(async {
+            let operations = Operations::connect(&self.access)?;
+            if let Some(Parent { kind, name }) = &self.parent {
+                operations.get(kind, name).await?;
+            }
+            operations.list().await
+        })?;
         let is_wanted = |operation: &&Object| {
-            wanted.as_ref().is_none_or(|wanted| parent(operation).to_lowercase() == *wanted)
+            let wanted = self.parent.as_ref().map(|wanted| format!("{}/{}", wanted.kind, wanted.name));
+            wanted.is_none_or(|wanted| parent(operation) == wanted)
         };
         let rows: Vec<_> = all.iter().rev().filter(is_wanted).map(row).collect();
         if rows.is_empty() {
-            terminal.note("there are no operations");
+            match &self.parent {
+                Some(Parent { kind, name }) => {
+                    terminal.note(&format!("{kind} `{name}` has made no operations that are still kept"));
+                }
+                None => terminal.note("there are no operations"),
+            }
             return Ok(Verdict::Yes);
         }
-        terminal.text(&table(&rows))?;
+        terminal.text(&table(&rows, terminal.width()))?;
         Ok(Verdict::Yes)
     }
 }
@@ -58,18 +94,10 @@ fn row(operation: &Object) -> [String; 5] {
     ]
 }
 
-/// Columns as wide as their widest cell.
-fn table(rows: &[[String; 5]]) -> String {
-    let head = ["NAME", "MADE BY", "CREATED", "RESULT", "MESSAGE"].map(str::to_owned);
-    let all: Vec<_> = std::iter::once(&head).chain(rows).collect();
-    let widths: Vec<_> = (0..head.len())
-        .map(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or_default())
-        .collect();
-    let line = |row: &&[String; 5]| {
-        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
-        cells.join("   ").trim_end().to_owned() + "\n"
-    };
-    all.iter().map(line).collect()
+/// A line for each operation, in so many columns of a terminal if there is an end to them.
+fn table(rows: &[[String; 5]], room: Option<usize>) -> String {
+    let rows: Vec<_> = rows.iter().map(|row| row.to_vec()).collect();
+    columns(&["NAME", "MADE BY", "CREATED", "RESULT", "MESSAGE"], &rows, room)
 }
 
 #[cfg(test)]
@@ -77,6 +105,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn parent_is_named_by_kind_and_name() {
+        let parse =
+            |text: &str| text.parse::<Parent>().map(|parent| format!("{}/{}", parent.kind, parent.name));
+        assert_eq!(parse("CronOperation/nightly").as_deref(), Ok("CronOperation/nightly"));
+        assert_eq!(parse("watchops/w").as_deref(), Ok("WatchOperation/w"));
+        for wrong in ["nightly", "cronoperation", "cronoperation/", "operation/x", "/x"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn operations_are_listed_in_columns() {
@@ -87,7 +126,7 @@ mod tests {
             },
             "status": {"conditions": [{"type": "Succeeded", "status": "False", "reason": "x", "message": "no\nway"}]},
         });
-        let text = table(&[row(operation.as_object().unwrap())]);
+        let text = table(&[row(operation.as_object().unwrap())], None);
         let expected = "\
 NAME        MADE BY                 CREATED                RESULT   MESSAGE
 nightly-1   CronOperation/nightly   2026-01-01T00:00:00Z   Failed   no way

@@ -6,7 +6,7 @@ use crate::explain::block_on;
 use crate::operations::{Operations, outputs};
 use crate::terminal::Terminal;
 
-/// Show what functions and the control plane said about an operation
+/// Show the events and outputs of an operation
 ///
 /// Prints the events about it, oldest first, and then what its steps put out. An API server keeps events for about an hour.
 #[derive(Debug, clap::Args)]

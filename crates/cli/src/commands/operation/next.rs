@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use clap::ArgGroup;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::operation::CronSpec;
 use ferroplane_offline::manifest::Files;
@@ -17,23 +18,23 @@ use crate::operations::Operations;
 use crate::recordings::parse_time;
 use crate::terminal::Terminal;
 
-/// Show when a schedule comes next, in its time zone and in UTC
+/// Show the next times of a schedule
 ///
 /// The schedule is that of a CronOperation on a control plane, of one in a file, or one on the command line.
 ///
 /// Exit codes: 0 it comes; 3 it is suspended; 1 error, such as a schedule that never comes
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("where").required(true).args(["name", "file", "schedule"])))]
 #[command(after_help = "Examples:
   ferroplane operation next nightly
   ferroplane operation next -f cron-operation.yaml --count 10
   ferroplane operation next --schedule '0 3 * * *' --time-zone Europe/Berlin")]
 pub(crate) struct Next {
     /// The name of a CronOperation
-    #[arg(conflicts_with_all = ["file", "schedule"], required_unless_present_any = ["file", "schedule"])]
     name: Option<String>,
 
     /// A file with a CronOperation, or `-` for standard input
-    #[arg(short, long, value_name = "FILE", conflicts_with = "schedule")]
+    #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
 
     /// A schedule: five fields, `@daily` and the like, or `@every 90m`
@@ -41,12 +42,12 @@ pub(crate) struct Next {
     schedule: Option<String>,
 
     /// The zone of --schedule [default: UTC]
-    #[arg(long, value_name = "ZONE", requires = "schedule")]
+    #[arg(long, value_name = "ZONE", requires = "schedule", conflicts_with_all = ["name", "file"])]
     time_zone: Option<String>,
 
     /// How many times to show
-    #[arg(short, long, default_value_t = 5)]
-    count: usize,
+    #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    count: u16,
 
     /// Show times after this one: a timestamp (2026-01-31T12:00:00Z) [default: now]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]

@@ -15,7 +15,7 @@ use crate::explain::block_on;
 use crate::operations::Operations;
 use crate::terminal::Terminal;
 
-/// Run an operation again that is done, under another name
+/// Run a finished operation again, under a new name
 ///
 /// Creates an Operation with the same spec, called NAME-retry-SECONDS, and tells what happens until it is done.
 ///

@@ -73,6 +73,9 @@ impl Run {
                 meta::child(&mut operation, "metadata").remove("labels");
                 Ok(operation)
             }
+            (keys::OPS, "WatchOperation") => bail!(
+                "{file}: a WatchOperation runs when something changes; `ferroplane render {file} -w FILE` shows what it would do for an object"
+            ),
             (_, kind) => bail!("{file}: expected an Operation or a CronOperation, found {kind}"),
         }
     }

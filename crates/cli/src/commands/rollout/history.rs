@@ -5,12 +5,13 @@ use ferroplane_api::{Object, RolloutRecord, meta};
 use crate::Verdict;
 use crate::client::Access;
 use crate::explain::block_on;
-use crate::rollouts::{Rollouts, status, table};
+use crate::functions::table::table;
+use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
-/// List how rollouts ended, newest first
+/// List finished rollouts, newest first
 ///
-/// A FunctionRollout keeps the last ten.
+/// A FunctionRollout keeps the last ten. RECORDING is what to tell `ferroplane replay show` to see the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane rollout history
@@ -37,19 +38,17 @@ impl History {
             terminal.note("no rollout has ended yet");
             return Ok(Verdict::Yes);
         }
-        let head =
-            ["NAME", "REVISION", "FROM", "RESULT", "STARTED", "ENDED", "MESSAGE"].map(str::to_owned).to_vec();
-        let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-        terminal.text(&table(&rows))?;
+        let head = ["NAME", "REVISION", "FROM", "RESULT", "STARTED", "ENDED", "MESSAGE", "RECORDING"];
+        terminal.text(&table(&head, &rows, terminal.width()))?;
         Ok(Verdict::Yes)
     }
 }
 
 fn rows(rollout: &Object) -> Vec<Vec<String>> {
     let row = |record: RolloutRecord| {
-        let RolloutRecord { revision, from, result, message, started_at, ended_at } = record;
+        let RolloutRecord { revision, from, result, message, recording, started_at, ended_at } = record;
         let name = meta::name(rollout).to_owned();
-        vec![name, revision, from, result.as_str().to_owned(), started_at, ended_at, message]
+        vec![name, revision, from, result.as_str().to_owned(), started_at, ended_at, message, recording]
     };
     status(rollout).history.into_iter().map(row).collect()
 }

@@ -8,7 +8,7 @@ use crate::explain::block_on;
 use crate::rollouts::Rollouts;
 use crate::terminal::Terminal;
 
-/// Move no further composite resources to a new revision
+/// Pause a rollout: move no further composite resources
 ///
 /// It sets `spec.paused`. Those that have been moved stay, and go back if the revision fails. Where the FunctionRollout is kept in a repository, set the
 /// field there.

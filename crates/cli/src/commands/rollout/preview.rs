@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 /// How often a rollout is read until all have been tried.
 const INTERVAL: Duration = Duration::from_millis(200);
 
-/// Show how a new revision differs from the old one, before anything of it is applied
+/// Show how a new revision differs, before it is applied
 ///
 /// It waits until the revision has been tried for all composite resources. The FunctionRollout needs `preview: true`.
 ///

@@ -10,7 +10,7 @@ use crate::explain::block_on;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
-/// Have all composite resources call the new revision at once
+/// Move all composite resources to the new revision at once
 ///
 /// It leaves out all waves and gates that are still to come. A revision that was rolled back can be promoted, too, as long as it is the newest.
 #[derive(Debug, clap::Args)]

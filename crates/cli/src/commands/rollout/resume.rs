@@ -9,7 +9,7 @@ use crate::explain::block_on;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
-/// Go on with a rollout that is paused
+/// Resume a paused rollout
 ///
 /// It removes `spec.paused`. A rollout that is paused because its revision failed does not go on: promote the revision, or undo it.
 #[derive(Debug, clap::Args)]

@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use ferroplane_api::{FunctionRolloutStatus, Object, RolloutState, meta};
+use ferroplane_api::{FunctionRolloutStatus, Object, RevisionCalls, RolloutState, meta};
 
 use crate::Verdict;
 use crate::client::Access;
 use crate::explain::block_on;
-use crate::rollouts::{Rollouts, function, refusal, status, table};
+use crate::functions::table::table;
+use crate::rollouts::{Rollouts, refusal, status, target};
 use crate::terminal::Terminal;
 
 /// How often a rollout is read while it is watched.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// Show where rollouts are
+/// Show the state of rollouts
 ///
 /// With a name it shows the waves, the numbers of composite resources, and how the new revision differs. With --watch it prints each change until the
 /// rollout has ended.
@@ -58,9 +59,9 @@ fn list(rollouts: &[Object], terminal: &mut Terminal) -> anyhow::Result<Verdict>
         terminal.note("there are no FunctionRollouts");
         return Ok(Verdict::Yes);
     }
-    let head = ["NAME", "FUNCTION", "STATE", "CANDIDATE", "MOVED", "MESSAGE"].map(str::to_owned).to_vec();
-    let rows: Vec<_> = std::iter::once(head).chain(rollouts.iter().map(row)).collect();
-    terminal.text(&table(&rows))?;
+    let head = ["NAME", "TARGET", "STATE", "CANDIDATE", "MOVED", "MESSAGE"];
+    let rows: Vec<_> = rollouts.iter().map(row).collect();
+    terminal.text(&table(&head, &rows, terminal.width()))?;
     let is_no = rollouts.iter().any(|rollout| verdict(rollout) == Verdict::No);
     Ok(if is_no { Verdict::No } else { Verdict::Yes })
 }
@@ -73,7 +74,7 @@ fn row(rollout: &Object) -> Vec<String> {
     };
     vec![
         meta::name(rollout).to_owned(),
-        function(rollout).to_owned(),
+        target(rollout),
         state.to_owned(),
         status.candidate.clone().unwrap_or_default(),
         format!("{}/{}", status.composites.moved, status.composites.total),
@@ -115,7 +116,7 @@ fn describe(rollout: &Object) -> String {
     let differences: Vec<_> =
         status.differences.iter().map(|(class, count)| format!("{class} {count}")).collect();
     let mut rows = vec![
-        ("Function", function(rollout).to_owned()),
+        ("Target", target(rollout)),
         (
             "State",
             refusal(rollout).map_or_else(|| status.state.as_str().to_owned(), |it| format!("Refused: {it}")),
@@ -135,10 +136,30 @@ fn describe(rollout: &Object) -> String {
     if !differences.is_empty() {
         rows.push(("Differences", differences.join(", ")));
     }
-    rows.extend(status.examples.iter().map(|example| ("Example", example.clone())));
+    let calls = &status.calls;
+    if calls.candidate.total > 0 {
+        rows.push((
+            "Calls",
+            format!("{}; {} of the stable revision", of(&calls.candidate), of(&calls.stable)),
+        ));
+    }
+    for (index, example) in status.examples.iter().enumerate() {
+        rows.push(("Example", example.clone()));
+        let recording = status.recordings.get(index).filter(|recording| !recording.is_empty());
+        rows.extend(recording.map(|recording| ("", format!("ferroplane replay show {recording}"))));
+    }
     rows.extend(status.rejected.iter().map(|rejected| ("Rejected", rejected.clone())));
-    let line = |(name, value): &(&str, String)| format!("{:13}{value}\n", format!("{name}:"));
+    let line = |(name, value): &(&str, String)| {
+        let name = if name.is_empty() { String::new() } else { format!("{name}:") };
+        format!("{name:13}{value}\n")
+    };
     rows.iter().map(line).collect()
+}
+
+/// Calls of a revision, in numbers.
+fn of(calls: &RevisionCalls) -> String {
+    let RevisionCalls { total, errors, p99_milliseconds } = calls;
+    format!("{total}, {errors} failed, 99 of 100 within {p99_milliseconds} ms")
 }
 
 fn verdict(rollout: &Object) -> Verdict {
@@ -159,11 +180,12 @@ mod tests {
             "status": {
                 "state": "Progressing", "message": "wave 1: 1 of 4 composite resources have been moved", "stable": "own-1",
                 "candidate": "own-2", "wave": 1, "composites": {"total": 4, "moved": 1, "ready": 1, "manual": 2},
-                "differences": {"Changed": 1}, "examples": ["Site blog: changes `a`"],
+                "differences": {"Changed": 1}, "examples": ["Site blog: changes `a`"], "recordings": ["Site/blog --at 2026-01-01T00:00:00Z"],
+                "calls": {"stable": {"total": 30, "p99Milliseconds": 3}, "candidate": {"total": 2, "errors": 1, "p99Milliseconds": 9}},
             },
         });
         let expected = "\
-Function:    own
+Target:      Function/own
 State:       Progressing
 Message:     wave 1: 1 of 4 composite resources have been moved
 Stable:      own-1
@@ -171,7 +193,9 @@ Candidate:   own-2
 Wave:        1 of 1, 100%
 Composites:  1 of 4 moved, 1 ready, 0 failed; 2 on Manual are not moved
 Differences: Changed 1
+Calls:       2, 1 failed, 99 of 100 within 9 ms; 30, 0 failed, 99 of 100 within 3 ms of the stable revision
 Example:     Site blog: changes `a`
+             ferroplane replay show Site/blog --at 2026-01-01T00:00:00Z
 ";
         let rollout = rollout.as_object().unwrap();
         assert_eq!(describe(rollout), expected);

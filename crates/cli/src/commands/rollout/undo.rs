@@ -10,7 +10,7 @@ use crate::explain::block_on;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
-/// Have all composite resources call the old revision again
+/// Move all composite resources back to the old revision
 ///
 /// It ends a rollout that is under way, or goes back from the revision that was promoted last, as long as the revision before is active. Resources that
 /// only the new revision composes are deleted.

@@ -31,9 +31,12 @@ use crate::xpkg::transfer::Transfer;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane xpkg build
-  ferroplane xpkg build -f package --embed-runtime-image-tarball amd64.tar,arm64.tar
-  ferroplane xpkg build -f package --embed-runtime-image registry.example.org/runtime:v1 --platform linux/amd64
-  ferroplane xpkg build -f package --embed-runtime-image linux/amd64=./bin/amd64 --entrypoint /function")]
+  ferroplane xpkg build -f package \\
+    --embed-runtime-image-tarball amd64.tar,arm64.tar
+  ferroplane xpkg build -f package \\
+    --embed-runtime-image r.example.org/runtime:v1 --platform linux/amd64
+  ferroplane xpkg build -f package \\
+    --embed-runtime-image linux/amd64=./bin/amd64 --entrypoint /function")]
 pub(crate) struct Build {
     /// Directory that holds crossplane.yaml
     #[arg(short = 'f', long, value_name = "DIR", default_value = ".")]

@@ -15,7 +15,7 @@ use crate::xpkg::registry::RegistryFlags;
 use crate::xpkg::resolve::{LockedPackage, Resolver};
 use crate::xpkg::transfer::Transfer;
 
-/// Write packages and all that they depend on to one OCI layout
+/// Write packages and their dependencies to one OCI layout
 ///
 /// The bundle has the images for all platforms. `ferroplane xpkg install --from-bundle` installs from it where there is no network; `skopeo` and
 /// others copy it to a registry. A name that ends in .tar is a tarball, any other a directory.
@@ -23,7 +23,7 @@ use crate::xpkg::transfer::Transfer;
 /// Prints the references of what is in it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg bundle registry.example.org/team/platform:v2.1.0 -o platform.tar
+  ferroplane xpkg bundle r.example.org/platform:v2.1.0 -o platform.tar
   ferroplane xpkg bundle --lock crossplane.lock.yaml -o dependencies.tar")]
 pub(crate) struct Bundle {
     /// Packages to put into the bundle, with what they depend on

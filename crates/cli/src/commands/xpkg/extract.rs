@@ -21,7 +21,7 @@ use crate::xpkg::registry::RegistryFlags;
 /// Writes package.yaml, compressed, as Crossplane's cache of packages has it. With -o -, it is printed as it is.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg extract registry.example.org/team/configuration:v1.0.0 -o configuration.gz
+  ferroplane xpkg extract r.example.org/configuration:v1.0.0 -o configuration.gz
   ferroplane xpkg extract --from-xpkg configuration.xpkg -o -")]
 pub(crate) struct Extract {
     /// The package: a reference, or a file with --from-xpkg [default with --from-xpkg: the only *.xpkg in the current directory]

@@ -26,9 +26,11 @@ use crate::xpkg::install::{Installer, WantedPackage};
 /// Exit codes: 0 installed; 3 not healthy in time; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg install function registry.example.org/team/function-tags:v1.0.0
-  ferroplane xpkg install configuration registry.example.org/team/platform:v2.1.0 platform --wait 2m
-  ferroplane xpkg install configuration registry.example.org/team/platform:v2.1.0 --from-bundle platform.tar")]
+  ferroplane xpkg install function r.example.org/function-tags:v1.0.0
+  ferroplane xpkg install configuration r.example.org/platform:v2.1.0 \\
+    platform --wait 2m
+  ferroplane xpkg install configuration r.example.org/platform:v2.1.0 \\
+    --from-bundle platform.tar")]
 pub(crate) struct Install {
     /// Kind of the package
     #[arg(value_enum)]

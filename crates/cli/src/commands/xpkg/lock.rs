@@ -16,7 +16,7 @@ use crate::xpkg::files::write_file;
 use crate::xpkg::registry::RegistryFlags;
 use crate::xpkg::resolve::Resolver;
 
-/// Resolve what a package depends on, and write the versions to a lock file
+/// Resolve dependencies, and write their versions to a lock file
 ///
 /// PACKAGE is a directory with crossplane.yaml, or a package in a registry. Registries are asked for the newest versions that everything that
 /// depends on them accepts, and for what those depend on. The lock file names each with its digest; `ferroplane xpkg bundle --lock` uses it.
@@ -27,7 +27,7 @@ use crate::xpkg::resolve::Resolver;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane xpkg lock
-  ferroplane xpkg lock registry.example.org/team/platform:v2.1.0 -o platform.lock.yaml
+  ferroplane xpkg lock r.example.org/platform:v2.1.0 -o platform.lock.yaml
   ferroplane xpkg lock --check")]
 pub(crate) struct Lock {
     /// The package: a directory, or a reference

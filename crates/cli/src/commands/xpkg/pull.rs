@@ -24,9 +24,11 @@ use crate::xpkg::transfer::Transfer;
 /// Prints the name of the file, and the digest on standard error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg pull registry.example.org/team/function:v1.0.0
-  ferroplane xpkg pull registry.example.org/team/function:v1.0.0 --platform linux/arm64 -o function-arm64.xpkg
-  ferroplane xpkg pull registry.example.org/team/function:v1.0.0 --format oci-layout -o function")]
+  ferroplane xpkg pull r.example.org/function:v1.0.0
+  ferroplane xpkg pull r.example.org/function:v1.0.0 \\
+    --platform linux/arm64 -o function-arm64.xpkg
+  ferroplane xpkg pull r.example.org/function:v1.0.0 \\
+    --format oci-layout -o function")]
 pub(crate) struct Pull {
     /// The package: registry, repository, and tag or digest
     #[arg(value_name = "REGISTRY/REPOSITORY:TAG")]

@@ -26,8 +26,9 @@ use crate::xpkg::transfer::Transfer;
 /// Prints the reference of what was pushed, with its digest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg push registry.example.org/team/configuration:v1.0.0
-  ferroplane xpkg push registry.example.org/team/function:v1.0.0 -f function-amd64.xpkg,function-arm64.xpkg")]
+  ferroplane xpkg push r.example.org/configuration:v1.0.0
+  ferroplane xpkg push r.example.org/function:v1.0.0 \\
+    -f function-amd64.xpkg,function-arm64.xpkg")]
 pub(crate) struct Push {
     /// Where to push the package: registry, repository and tag
     #[arg(value_name = "REGISTRY/REPOSITORY:TAG")]

@@ -17,8 +17,9 @@ use crate::xpkg::install::{Installer, WantedPackage};
 /// Exit codes: 0 updated; 3 not healthy in time; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  ferroplane xpkg update function registry.example.org/team/function-tags:v1.1.0
-  ferroplane xpkg update configuration registry.example.org/team/platform:v2.2.0 platform --wait 2m")]
+  ferroplane xpkg update function r.example.org/function-tags:v1.1.0
+  ferroplane xpkg update configuration r.example.org/platform:v2.2.0 \\
+    platform --wait 2m")]
 pub(crate) struct Update {
     /// Kind of the package
     #[arg(value_enum)]

@@ -151,7 +151,7 @@ impl SimulatedKind {
         let managed = object.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
         let owns_status = |entry: &&Value| match self.subresource {
             Subresource::Status => entry["subresource"] == "status",
-            Subresource::None => entry.pointer("/fieldsV1/f:status").is_some(),
+            Subresource::None | Subresource::Scale => entry.pointer("/fieldsV1/f:status").is_some(),
         };
         managed.into_iter().flatten().filter(owns_status).any(|entry| entry["manager"] != MANAGER)
     }

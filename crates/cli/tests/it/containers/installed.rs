@@ -5,34 +5,10 @@ use tempfile::TempDir;
 use super::images::{TestImage, machine};
 use super::registry::TestRegistry;
 use super::served::{META, package};
+use crate::logs::{PLATFORM, THING};
 use crate::peers::peer;
 use crate::plane::Plane;
 use crate::rollout::roll_out;
-
-const PLATFORM: &str = "
-apiVersion: apiextensions.crossplane.io/v2
-kind: CompositeResourceDefinition
-metadata: {name: things.acme.org}
-spec:
-  group: acme.org
-  scope: Namespaced
-  names: {kind: Thing, plural: things}
-  versions:
-  - {name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object}}}
----
-apiVersion: apiextensions.crossplane.io/v1
-kind: Composition
-metadata: {name: things}
-spec:
-  compositeTypeRef: {apiVersion: acme.org/v1, kind: Thing}
-  mode: Pipeline
-  pipeline:
-  - step: ready
-    functionRef: {name: ready}
-";
-
-const THING: &str =
-    "apiVersion: acme.org/v1\nkind: Thing\nmetadata: {name: a, namespace: default}\nspec: {}\n";
 
 #[test]
 fn an_upstream_function_is_installed_served_and_called() {
@@ -42,10 +18,10 @@ fn an_upstream_function_is_installed_served_and_called() {
     let image = registry.push(&package(&auto_ready, META), "acme/function-auto-ready:v0.5.1");
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
     let function = format!(
-        "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: ready}}\nspec: {{package: '{image}'}}\n"
+        "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: program}}\nspec: {{package: '{image}'}}\n"
     );
     plane.told("kubectl apply -f -", &format!("{function}---{PLATFORM}"));
-    plane.says("kubectl wait function/ready --for=condition=Healthy --timeout=120s");
+    plane.says("kubectl wait function/program --for=condition=Healthy --timeout=120s");
     let columns = plane.says("kubectl get functionrevisions -o jsonpath='{.items[0].status.conditions[?(@.type==\"RuntimeHealthy\")].message}'");
     assert_eq!(columns, "runs in a container on this machine");
     plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
@@ -125,8 +101,8 @@ fn package_of_a_program_that_is_no_server_is_installed_and_called() {
     let want = "  - step: want\n    functionRef: {name: function-dummy}\n    input: {apiVersion: dummy.fn.crossplane.io/v1beta1, kind: Response, \
                 response: {desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap}, ready: READY_TRUE}}}}}\n";
     let platform = PLATFORM
-        .replace("name: ready}", "name: labelizer}")
-        .replace("  - step: ready\n", &format!("{want}  - step: ready\n"));
+        .replace("name: program}", "name: labelizer}")
+        .replace("  - {step: one", &format!("{want}  - {{step: one"));
     plane.told("kubectl apply -f -", &format!("{function}---{platform}"));
     plane.says("kubectl wait function/labelizer --for=condition=Healthy --timeout=120s");
     plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");

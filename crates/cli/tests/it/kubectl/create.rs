@@ -73,3 +73,13 @@ fn a_dry_run_leaves_nothing_behind() {
     assert!(said.starts_with("deployment.apps/web created (server dry run)\n"), "{said}");
     assert!(plane.fails("kubectl get cm dry", "").contains("not found"));
 }
+
+#[test]
+fn request_that_is_too_large_is_answered() {
+    let Some(plane) = plane() else { return };
+    // Five times what a request may carry: kubectl, which speaks HTTP/2, is still sending when that is known.
+    plane.says("head -c 16000000 /dev/zero | tr '\\0' a > large");
+    let said = plane.fails("kubectl create cm large --from-file=large", "");
+    assert!(said.contains("entity too large: limit is 3145728"), "{said}");
+    plane.says("kubectl create cm small");
+}

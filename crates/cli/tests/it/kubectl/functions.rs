@@ -107,10 +107,26 @@ spec: {{desiredState: Active, image: '{image}', revision: 1}}
 "
         );
         self.plane.told("kubectl apply -f -", &objects);
-        let status = json!({"status": {"endpoint": address, "capabilities": ["composition"]}});
+        self.set_status(language, &json!({"endpoint": address, "capabilities": ["composition"]}));
+    }
+
+    fn set_status(&self, language: &str, status: &Value) {
+        let status = json!({"status": status});
         self.plane.says(&format!(
-            "kubectl patch functionrevision {name}-1 --subresource=status --type=merge -p '{status}'"
+            "kubectl patch functionrevision greeter-{language}-1 --subresource=status --type=merge -p '{status}'"
         ));
+    }
+
+    /// An operation whose steps greet in all languages.
+    fn operate(&self, name: &str) {
+        let step = |language: &str| json!({"step": format!("say-{language}"), "functionRef": {"name": format!("greeter-{language}")}});
+        let operation = json!({
+            "apiVersion": "ops.crossplane.io/v1alpha1",
+            "kind": "Operation",
+            "metadata": {"name": name},
+            "spec": {"mode": "Pipeline", "retryLimit": 1, "pipeline": LANGUAGES.map(step)},
+        });
+        self.plane.told("kubectl apply -f -", &operation.to_string());
     }
 
     /// A Composition whose steps greet in these languages.
@@ -248,4 +264,26 @@ fn function_with_a_certificate_of_somebody_else_is_not_called() {
         stage.start(language, "server");
         stage.until_greeted(language, "hello", &[language]);
     }
+}
+
+#[test]
+fn operation_calls_functions_in_three_languages_that_say_that_they_can_operate() {
+    let Some(stage) = Stage::set() else { return };
+    stage.operate("early");
+    stage.plane.says("kubectl wait operation/early --for=condition=ValidPipeline=False --timeout=60s");
+    stage.plane.says("kubectl wait operation/early --for=condition=Succeeded=False --timeout=60s");
+    for language in LANGUAGES {
+        stage.set_status(language, &json!({"capabilities": ["composition", "operation"]}));
+    }
+    stage.operate("greet");
+    stage.plane.says("kubectl wait operation/greet --for=condition=Succeeded --timeout=120s");
+    let operation = stage.json("operation greet");
+    for (step, language) in operation["status"]["pipeline"].as_array().unwrap().iter().zip(LANGUAGES) {
+        assert_eq!(step["output"], json!({"greetedBy": language, "replicas": 1}));
+        let map = stage.json(&format!("configmap greeting-{language}"));
+        let said = json!({"greeting": format!("hello from {language}"), "replicas": "1", "theme": "dark"});
+        assert_eq!(map["data"], said);
+        assert!(map["metadata"].get("ownerReferences").is_none(), "{map}");
+    }
+    assert_eq!(operation["status"]["appliedResourceRefs"].as_array().unwrap().len(), 3);
 }

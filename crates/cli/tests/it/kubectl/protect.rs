@@ -18,7 +18,7 @@ fn what_is_in_use_goes_after_what_uses_it() {
     let Some(plane) = plane() else { return };
     plane.says("kubectl create cm used && kubectl create cm user");
     plane.told("kubectl apply -f -", USAGE);
-    plane.says("kubectl wait --for=condition=Ready usages.protection.crossplane.io/u --timeout=20s");
+    plane.until_used(1);
     let rows = plane.rows("kubectl get usages.protection.crossplane.io");
     assert_eq!(rows, ["NAME DETAILS READY AGE", "u ConfigMap/user uses ConfigMap/used True AGE"]);
     let refusal = "admission webhook \"nousages.protection.crossplane.io\" denied the request: this resource is in-use by 1 usage";
@@ -82,15 +82,11 @@ fn environments_that_compose_usages_go_with_their_namespace_and_their_definition
             plane.told("kubectl create -f -", &environment);
         }
     }
-    let usages = "usages.protection.crossplane.io";
-    // kubectl waits for what it finds, so that all of them have to be there first.
-    let count = format!("kubectl get {usages} -A --no-headers | wc -l");
-    plane.says(&format!("until [ $({count}) = 10 ]; do sleep 0.1; done"));
-    plane.says(&format!("kubectl wait --for=condition=Ready {usages} --all -A --timeout=20s"));
+    plane.until_used(10);
     plane.says("kubectl delete ns gone --timeout=30s");
     plane.says("kubectl delete environments -n kept e0 e1 --cascade=foreground --timeout=30s");
     plane.says("kubectl delete xrd environments.example.org --timeout=30s");
-    plane.says(&format!(
-        "kubectl wait --for=delete {usages},cm -l crossplane.io/composite -n kept --timeout=30s"
-    ));
+    plane.says(
+        "kubectl wait --for=delete usages.protection.crossplane.io,cm -l crossplane.io/composite -n kept --timeout=30s",
+    );
 }

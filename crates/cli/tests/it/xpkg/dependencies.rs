@@ -2,8 +2,9 @@
 
 use std::fs;
 
-use super::registry::LoopbackRegistry;
-use super::{COMPOSITION, Workshop};
+use ferroplane_testkit::DebianRegistry;
+
+use super::{COMPOSITION, Workshop, registry};
 use crate::plane::Plane;
 
 /// A manifest of a package that depends on others.
@@ -20,7 +21,7 @@ fn manifest(kind: &str, name: &str, dependencies: &[(&str, String, &str)]) -> St
 }
 
 /// A registry with providers and a configuration that needs one of them.
-fn published(workshop: &Workshop, registry: &LoopbackRegistry) {
+fn published(workshop: &Workshop, registry: &DebianRegistry) {
     let source = |name: &str| format!("{}/team/{name}", registry.address);
     for version in ["v1.0.0", "v1.1.0", "v2.0.0"] {
         let provider = manifest("Provider", "provider", &[]);
@@ -36,7 +37,7 @@ fn published(workshop: &Workshop, registry: &LoopbackRegistry) {
 
 #[test]
 fn lock_names_what_everything_accepts() {
-    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let Some(registry) = registry::start(None, false) else { return };
     let workshop = Workshop::new();
     published(&workshop, &registry);
     assert_eq!(workshop.says(&["lock", "platform"]), "crossplane.lock.yaml\n");
@@ -73,7 +74,7 @@ fn lock_names_what_everything_accepts() {
 
 #[test]
 fn bundle_has_everything_and_needs_no_registry() {
-    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let Some(registry) = registry::start(None, false) else { return };
     let workshop = Workshop::new();
     published(&workshop, &registry);
     let reference = |name: &str| format!("{}/team/{name}", registry.address);

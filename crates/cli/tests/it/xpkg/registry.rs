@@ -1,61 +1,14 @@
 //! Debian's registry: packages are pushed to it and come back, with and without passwords and TLS.
 
 use std::fs;
-use std::process::Command;
 
-use ferroplane_testkit::{Leaf, Pki, Process};
-use tempfile::TempDir;
+use ferroplane_testkit::{DebianRegistry, Leaf, Pki, RegistrySetup};
 
 use super::{FUNCTION, Workshop, uncompressed};
 
-/// `alice` with the password `open sesame`, hashed by bcrypt.
-const PASSWORDS: &str = "alice:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy\n";
-const AUTHS: &str = r#"{"auths": {"ADDRESS": {"auth": "YWxpY2U6b3BlbiBzZXNhbWU="}}}"#;
-
-/// A registry on the loopback. Ends when it is dropped.
-pub(super) struct LoopbackRegistry {
-    /// Host and port.
-    pub(super) address: String,
-    _process: Process,
-    _directory: TempDir,
-}
-
-impl LoopbackRegistry {
-    /// Nothing if it is not installed, and nobody insists.
-    pub(super) fn start(tls: Option<&Leaf>, has_passwords: bool) -> Option<Self> {
-        let program = ["/usr/bin/docker-registry", "/usr/local/bin/docker-registry"];
-        let Some(program) = program.into_iter().find(|path| fs::exists(path).unwrap()) else {
-            let insists = std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_some();
-            assert!(!insists, "docker-registry is not installed; `cargo xtask test` installs it");
-            eprintln!("skipped: docker-registry is not installed");
-            return None;
-        };
-        let directory = TempDir::new().unwrap();
-        let path = |name: &str| directory.path().join(name).display().to_string();
-        let mut configuration = format!(
-            "version: 0.1\nlog: {{level: info}}\nstorage:\n  filesystem: {{rootdirectory: {}}}\nhttp:\n  addr: 127.0.0.1:0\n",
-            path("data")
-        );
-        if let Some(leaf) = tls {
-            fs::write(path("tls.crt"), &leaf.certificate).unwrap();
-            fs::write(path("tls.key"), &leaf.key).unwrap();
-            configuration +=
-                &format!("  tls: {{certificate: {}, key: {}}}\n", path("tls.crt"), path("tls.key"));
-        }
-        if has_passwords {
-            fs::write(path("passwords"), PASSWORDS).unwrap();
-            configuration += &format!("auth:\n  htpasswd: {{realm: test, path: {}}}\n", path("passwords"));
-        }
-        fs::write(path("config.yml"), configuration).unwrap();
-        let mut command = Command::new(program);
-        command.arg("serve").arg(path("config.yml")).env("OTEL_TRACES_EXPORTER", "none");
-        let process = Process::spawn(command);
-        let lines = process.lines_until("it listens", |line| line.contains("listening on "));
-        let address = lines.last().unwrap().split("listening on ").nth(1).unwrap();
-        let address: String =
-            address.chars().take_while(|c| c.is_ascii_digit() || ".:".contains(*c)).collect();
-        Some(Self { address, _process: process, _directory: directory })
-    }
+/// Nothing if it is not installed, and nobody insists.
+pub(super) fn start(tls: Option<&Leaf>, has_passwords: bool) -> Option<DebianRegistry> {
+    DebianRegistry::start(&RegistrySetup { tls, has_passwords, tokens: None })
 }
 
 /// Push and pull a package with these flags. Returns what came back.
@@ -77,19 +30,19 @@ fn round_trip(workshop: &Workshop, address: &str, flags: &[&str]) {
 
 #[test]
 fn package_comes_back_from_a_registry_as_it_was() {
-    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let Some(registry) = start(None, false) else { return };
     round_trip(&Workshop::new(), &registry.address, &[]);
 }
 
 #[test]
 fn registry_with_passwords_wants_those_of_docker() {
-    let Some(registry) = LoopbackRegistry::start(None, true) else { return };
+    let Some(registry) = start(None, true) else { return };
     let workshop = Workshop::new();
     workshop.configuration("package");
     workshop.says(&["build", "-f", "package", "-o", "p.xpkg"]);
     let refused = workshop.fails(&["push", &format!("{}/a/b:v1", registry.address), "-f", "p.xpkg"]);
     assert!(refused.contains("log in with `docker login`"), "{refused}");
-    workshop.write(".docker/config.json", &AUTHS.replace("ADDRESS", &registry.address));
+    workshop.write(".docker/config.json", &registry.docker_config());
     round_trip(&workshop, &registry.address, &[]);
 }
 
@@ -97,7 +50,7 @@ fn registry_with_passwords_wants_those_of_docker() {
 fn registry_with_tls_has_to_be_trusted() {
     let pki = Pki::new();
     let leaf = pki.issue(&["127.0.0.1"]);
-    let Some(registry) = LoopbackRegistry::start(Some(&leaf), false) else { return };
+    let Some(registry) = start(Some(&leaf), false) else { return };
     let workshop = Workshop::new();
     workshop.configuration("package").write("ca.pem", &pki.ca());
     workshop.says(&["build", "-f", "package", "-o", "p.xpkg"]);
@@ -108,7 +61,7 @@ fn registry_with_tls_has_to_be_trusted() {
 
 #[test]
 fn files_for_several_platforms_become_one_package() {
-    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let Some(registry) = start(None, false) else { return };
     let workshop = Workshop::new();
     workshop.write("package/crossplane.yaml", FUNCTION);
     for architecture in ["amd64", "arm64"] {

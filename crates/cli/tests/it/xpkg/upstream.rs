@@ -4,8 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::registry::LoopbackRegistry;
-use super::{Workshop, uncompressed};
+use super::{Workshop, registry, uncompressed};
 use crate::peers;
 
 /// Crossplane's command line, if it is there.
@@ -31,7 +30,7 @@ impl Workshop {
 #[test]
 fn packages_go_both_ways() {
     let Some(program) = crossplane() else { return };
-    let Some(registry) = LoopbackRegistry::start(None, false) else { return };
+    let Some(registry) = registry::start(None, false) else { return };
     let workshop = Workshop::new();
     workshop.configuration("package");
     let theirs = ["build", "-f", "package", "-e", "package/examples", "-o", "theirs.xpkg"];

@@ -148,7 +148,7 @@ fn desired_composite(dice: &mut Dice) -> Value {
     composite
 }
 
-fn result(dice: &mut Dice) -> Value {
+pub(crate) fn result(dice: &mut Dice) -> Value {
     let severities = ["SEVERITY_NORMAL", "SEVERITY_NORMAL", "SEVERITY_WARNING", "SEVERITY_UNSPECIFIED"];
     let mut result = json!({"severity": dice.pick(&severities)});
     if dice.chance(90) {
@@ -183,7 +183,7 @@ fn condition(dice: &mut Dice) -> Value {
 }
 
 /// What a function asks for while it runs. The names may be those of the composition's own requirements.
-fn asks(dice: &mut Dice) -> Value {
+pub(crate) fn asks(dice: &mut Dice) -> Value {
     let mut asks = Vec::new();
     for name in dice.some(&["one", "two", "three", "four", "five", "up-front"], 55) {
         let field = dice.pick(&["resources", "resources", "extraResources", "schemas"]);
@@ -198,7 +198,7 @@ fn asks(dice: &mut Dice) -> Value {
 }
 
 /// What a composition gives a step up front.
-fn requirements(dice: &mut Dice) -> Value {
+pub(crate) fn requirements(dice: &mut Dice) -> Value {
     let mut resources = Vec::new();
     for name in dice.some(&["up-front", "more"], 60) {
         let mut selector = surroundings::selector(dice);

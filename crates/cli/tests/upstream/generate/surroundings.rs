@@ -6,7 +6,7 @@ use super::{API_VERSION, KIND};
 use crate::dice::Dice;
 
 /// Resources that functions may ask for.
-pub(super) fn required(dice: &mut Dice) -> Value {
+pub(crate) fn required(dice: &mut Dice) -> Value {
     let config = |name: &str, namespace: Option<&str>, labels: Value| {
         let mut object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels},
@@ -93,7 +93,7 @@ pub(super) fn schema_selector(dice: &mut Dice) -> Value {
 }
 
 /// Secrets: credentials of functions, and connection details.
-pub(super) fn credentials() -> Value {
+pub(crate) fn credentials() -> Value {
     json!([
         {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud", "namespace": "secrets"},
@@ -113,7 +113,7 @@ pub(super) fn credentials() -> Value {
 }
 
 /// `OpenAPI` documents: one for the core group, one for another.
-pub(super) fn schemas(dice: &mut Dice) -> Value {
+pub(crate) fn schemas(dice: &mut Dice) -> Value {
     let core = json!({
         "openapi": "3.0.0", "info": {"title": "core", "version": "v1"},
         "components": {"schemas": {

@@ -1,9 +1,10 @@
 //! Tells whether anything changed of what a composite resource was composed from.
+#![expect(clippy::needless_for_each, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 
 use ferroplane_api::{Condition, Object};
-use ferroplane_engine::composite::{remove_own_status, without_references};
+use ferroplane_engine::composite::OWN_STATUS;
 use ferroplane_engine::{Layout, Requirement};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -50,7 +51,7 @@ impl Basis {
     /// The fingerprint of a run that is made from this, and from this composite resource.
     pub(super) fn fingerprint(&self, live: &Object) -> Fingerprint {
         let mut hash = Sha256::new();
-        hash.update(content(live, |_| true));
+        hash.update(content(live));
         hash.update(&*self.identity);
         // Divided by a number that is no version: the last version must not count as the first epoch.
         for number in self.versions.iter().chain([&u64::MAX]).chain(&self.epochs) {
@@ -60,41 +61,30 @@ impl Basis {
     }
 }
 
-/// Of what functions may go by: everything but what the plane itself writes down.
-pub(super) fn essence(composite: &Object, layout: Layout) -> Fingerprint {
-    let mut composite = without_references(composite.clone(), layout);
-    remove_own_status(&mut composite);
-    content(&composite, |condition| {
-        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
-        !Condition::SYSTEM.contains(&kind)
-    })
-}
+/// What changes with every write, or with what only the plane makes of it.
+const BOOKKEEPING: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
 
 /// What an object says, apart from what changes with every write.
-fn content(object: &Object, counts: impl Fn(&Value) -> bool) -> Fingerprint {
-    let mut hash = Sha256::new();
+fn content(object: &Object) -> Fingerprint {
+    // One text for all of it: to hash it piece by piece, and to allocate each piece, would take twice as long.
+    let mut text = Vec::with_capacity(TYPICAL_CONTENT);
     let mut add = |key: &str, value: &Value| {
-        hash.update(key);
+        text.extend_from_slice(key.as_bytes());
         // What neither a key nor JSON has in it: `a` with 12 must not look like `a1` with 2.
-        hash.update([0]);
-        hash.update(serde_json::to_vec(value).unwrap_or_default());
+        text.push(0);
+        // Nothing can be wrong with JSON that goes to memory.
+        let _ = serde_json::to_writer(&mut text, value);
     };
     for (key, value) in object {
         match (key.as_str(), value) {
             ("metadata", Value::Object(metadata)) => {
-                let said = metadata.iter().filter(|(key, _)| {
-                    !["resourceVersion", "managedFields", "generation"].contains(&key.as_str())
-                });
-                said.for_each(|(key, value)| add(key, value));
+                said(metadata, &BOOKKEEPING).for_each(|(key, value)| add(key, value));
             }
             ("status", Value::Object(status)) => {
                 for (key, value) in status {
                     match value {
                         Value::Array(conditions) if key == "conditions" => {
-                            conditions
-                                .iter()
-                                .filter(|condition| counts(condition))
-                                .for_each(|condition| add(key, condition));
+                            conditions.iter().for_each(|condition| add(key, condition));
                         }
                         value => add(key, value),
                     }
@@ -103,7 +93,54 @@ fn content(object: &Object, counts: impl Fn(&Value) -> bool) -> Fingerprint {
             (key, value) => add(key, value),
         }
     }
-    hash.finalize().into()
+    Sha256::digest(text).into()
+}
+
+/// How much most composite resources say, in bytes.
+const TYPICAL_CONTENT: usize = 2 << 10;
+
+/// Whether functions would go by the same: by everything but what the plane itself writes down.
+pub(super) fn is_same_to_functions(one: &Object, other: &Object, layout: Layout) -> bool {
+    let parts = |part: &str| [one, other].map(|object| child(object, part));
+    let [metadata, other_metadata] = parts("metadata");
+    let [status, other_status] = parts("status");
+    let [spec, other_spec] = parts("spec");
+    is_same_but(Some(one), Some(other), &["metadata", "spec", "status"])
+        && is_same_but(metadata, other_metadata, &BOOKKEEPING)
+        && is_same_but(status, other_status, &["conditions", OWN_STATUS])
+        && conditions_of(status).eq(conditions_of(other_status))
+        && match layout {
+            Layout::Legacy => is_same_but(spec, other_spec, &["resourceRefs"]),
+            Layout::Modern => {
+                let [machinery, other_machinery] =
+                    [spec, other_spec].map(|spec| spec.and_then(|spec| child(spec, "crossplane")));
+                is_same_but(spec, other_spec, &["crossplane"])
+                    && is_same_but(machinery, other_machinery, &["resourceRefs"])
+            }
+        }
+}
+
+/// An object that is part of another. One that is missing says as much as one that is empty.
+fn child<'o>(object: &'o Object, field: &str) -> Option<&'o Object> {
+    object.get(field).and_then(Value::as_object)
+}
+
+fn is_same_but(one: Option<&Object>, other: Option<&Object>, ignored: &[&str]) -> bool {
+    let [one, other] = [one, other].map(|object| object.into_iter().flat_map(|object| said(object, ignored)));
+    one.eq(other)
+}
+
+fn said<'o>(object: &'o Object, ignored: &[&str]) -> impl Iterator<Item = (&'o String, &'o Value)> {
+    object.iter().filter(|(key, _)| !ignored.contains(&key.as_str()))
+}
+
+/// The conditions that functions have set.
+fn conditions_of(status: Option<&Object>) -> impl Iterator<Item = &Value> {
+    let conditions = status.and_then(|status| status.get("conditions")?.as_array());
+    conditions.into_iter().flatten().filter(|condition| {
+        let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
+        !Condition::SYSTEM.contains(&kind)
+    })
 }
 
 #[cfg(test)]
@@ -150,9 +187,39 @@ mod tests {
                 "status": {"conditions": [condition(kind)], "ferroplane": {"functions": references}},
             }))
         };
-        let essence = |composite: &Object| essence(composite, Layout::Modern);
-        let first = essence(&composite(json!([]), "Ready"));
-        assert_eq!(essence(&composite(json!([{"name": "a"}]), "Synced")), first);
-        assert_ne!(essence(&composite(json!([]), "DatabaseReady")), first);
+        let is_same = |one: &Object, other: &Object| is_same_to_functions(one, other, Layout::Modern);
+        let first = composite(json!([]), "Ready");
+        assert!(is_same(&composite(json!([{"name": "a"}]), "Synced"), &first));
+        assert!(!is_same(&composite(json!([]), "DatabaseReady"), &first));
+    }
+
+    #[test]
+    fn functions_go_by_everything_else() {
+        let composite = json!({
+            "metadata": {"name": "blog", "labels": {"a": "b"}, "generation": 1, "resourceVersion": "5"},
+            "spec": {"color": "red", "crossplane": {"compositionRef": {"name": "blogs"}}},
+            "status": {"address": "x"},
+        });
+        let is_same = |pointer: &str, value: Value, layout: Layout| {
+            let mut other = composite.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            is_same_to_functions(&object(&composite), &object(&other), layout)
+        };
+        for layout in [Layout::Modern, Layout::Legacy] {
+            assert!(is_same("/metadata/generation", json!(2), layout));
+            assert!(is_same("/metadata/resourceVersion", json!("6"), layout));
+            for changed in [
+                "/metadata/labels/a",
+                "/spec/color",
+                "/spec/crossplane/compositionRef/name",
+                "/status/address",
+            ] {
+                assert!(!is_same(changed, json!("other"), layout), "{changed}");
+            }
+        }
+        // What has never been composed has nothing yet of what the plane writes down.
+        let (bare, empty) =
+            (json!({"spec": {}}), json!({"spec": {"crossplane": {"resourceRefs": []}}, "status": {}}));
+        assert!(is_same_to_functions(&object(&bare), &object(&empty), Layout::Modern));
     }
 }

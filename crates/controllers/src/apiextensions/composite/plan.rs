@@ -146,7 +146,10 @@ impl Planner {
             world.propose(before.as_ref(), after.clone());
         }
         let callables = shared.functions.current().preferring(&proposals.function_revisions);
-        let callables = Arc::new(callables.map_err(PlanError::Functions)?);
+        // What a change comes to in the end, whatever rolls it out.
+        let callables =
+            callables.map_err(PlanError::Functions)?.without_rollouts_of(&proposals.changed_compositions());
+        let callables = Arc::new(callables);
         let (compositions, revisions) = proposals.compositions(shared, &callables)?;
         let common = SelectionSources {
             compositions: Arc::new(shared.compositions.with(&compositions, &revisions)),

@@ -15,7 +15,7 @@ use ferroplane_engine::{
     Subject, Trouble,
 };
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
-use ferroplane_runner::{drive, drive_noting};
+use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -24,6 +24,7 @@ use tracing::{Instrument as _, debug, field, warn};
 use super::apply::Applied;
 use super::controller::Controller;
 use super::fingerprints::Basis;
+use super::intercept::{Intercepted, Shadow};
 use super::memory::Name;
 use super::observe::{LiveSource, ObservedSource, ObservedState};
 use super::problem::{Problem, Report};
@@ -31,7 +32,7 @@ use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
-use super::trial::OnTrial;
+use super::trial::{Decided, Instead, OnTrial};
 use crate::function_registry::CallableFunctions;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
@@ -56,6 +57,8 @@ pub(super) struct Reconciliation<'a> {
     pub(super) returns: u64,
     /// The revision that was selected, if one was.
     pub(super) revision: Arc<str>,
+    /// Whether a rollout refuses what its candidates decided, so that others decide.
+    pub(super) is_refused: bool,
     /// What is to be told, in this order.
     pub(super) events: Vec<Event>,
     pub(super) recording: RecordingBuilder,
@@ -83,6 +86,8 @@ pub(super) struct Run {
     pipeline: Arc<Pipeline>,
     /// The candidates of rollouts that are among what it calls.
     trial: Option<OnTrial>,
+    /// A developer's process that is asked the same.
+    shadow: Option<Shadow>,
     callables: Arc<CallableFunctions>,
 }
 
@@ -90,6 +95,21 @@ impl Run {
     /// What it calls.
     pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
+    }
+
+    /// What is run in the end, given whether candidates of rollouts are refused.
+    fn decisive(&self, is_refused: bool) -> &Arc<Pipeline> {
+        self.trial.as_ref().filter(|_| is_refused).map_or(&self.pipeline, OnTrial::other)
+    }
+
+    /// What is followed in place of the candidate of a rollout of the composition that is refused.
+    fn instead(&self, is_refused: bool) -> Option<&Instead> {
+        self.trial.as_ref().filter(|_| is_refused)?.instead()
+    }
+
+    /// What is followed in the end.
+    fn selected(&self, is_refused: bool) -> &Selected {
+        self.instead(is_refused).map_or(&self.selected, |instead| &instead.selected)
     }
 }
 
@@ -146,6 +166,8 @@ impl Controller {
         let selection = match begin(&live) {
             Begin::Run => {
                 let selection = self.select(&live);
+                self.note_uncallable(&live, &selection);
+                self.note_denied(&live, &selection);
                 if let Some(next) = self.leave_alone(&name, &live, &selection).await {
                     return next;
                 }
@@ -155,7 +177,7 @@ impl Controller {
         };
         let (span, written_for) = (spans::begin(&live), cause_of_writes(&live));
         let acting = self.act(&name, live, selection, &slot).instrument(span.clone());
-        let result = written_for.scope(acting).await;
+        let result = written_for.scope(Box::pin(acting)).await;
         spans::end(&span, &result);
         result.unwrap_or_else(|problem| self.requeue_unsettled(&name, &problem))
     }
@@ -208,6 +230,7 @@ impl Controller {
             grants: Arc::default(),
             returns: self.shared.functions.returns(),
             revision: Arc::default(),
+            is_refused: false,
             events: Vec::new(),
             recording: RecordingBuilder::off(),
             required: RequiredResources::new(&self.shared, &self.kind.definition, name),
@@ -253,7 +276,7 @@ impl Controller {
 
     /// Go by what was selected. It is written down even if it cannot be used.
     async fn adopt(&self, it: &mut Reconciliation<'_>, follows: Follows) -> Result<Run, Problem> {
-        let Follows { selected, revision, events, pipeline, trial, callables } = follows;
+        let Follows { selected, revision, events, pipeline, trial, intercepted, callables, .. } = follows;
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
         // Another controller is checking its pipeline right now. To say so would only flash up and go.
         if revision.is_new && failures < PATIENT_LOOKS {
@@ -265,7 +288,15 @@ impl Controller {
         match pipeline {
             Ok(pipeline) => {
                 it.recording.follows(&selected.composition, &revision.name);
-                Ok(Run { selected, pipeline, trial, callables })
+                let shadow = match intercepted {
+                    Intercepted::Shadow(shadow) => Some(shadow),
+                    Intercepted::ForReal(intercept) => {
+                        self.note_intercepted(it, &intercept);
+                        None
+                    }
+                    Intercepted::No | Intercepted::Denied(..) => None,
+                };
+                Ok(Run { selected, pipeline, trial, shadow, callables })
             }
             Err(problem) => Err(self.record(it, &selected, None).await.err().unwrap_or(problem)),
         }
@@ -296,7 +327,8 @@ impl Controller {
         outcome.requirements.extend_from_slice(&state.secrets);
         if let Err(failure) = &outcome.result {
             let problem = Problem::from(Trouble::of(failure));
-            self.record(it, &run.selected, None).await?;
+            self.record(it, run.selected(it.is_refused), None).await?;
+            self.compare_shadow(it, run, &considered, &outcome, number).await;
             return Err(problem.after(outcome));
         }
         let carrying_out = self.carry_out(it, run, &outcome, &state);
@@ -305,9 +337,30 @@ impl Controller {
             Err(problem) => return Err(problem.after(outcome)),
         };
         it.recording.did(applied.versions.len(), &applied.unsynced);
+        self.compare_shadow(it, run, &considered, &outcome, number).await;
         let epochs = it.required.epochs_of(&outcome.requirements);
         let basis = Basis { identity: it.identity.clone(), versions: state.versions, epochs };
+        let composite = match run.instead(it.is_refused).filter(|_| number == 1) {
+            Some(instead) => instead.composite(&it.live, self.layout),
+            None => composite,
+        };
         Ok(Round { outcome, applied, basis, composite })
+    }
+
+    /// Ask a developer's process the same, if one is to be compared. Only after everything else: it may take its time.
+    async fn compare_shadow(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        considered: &Considered<'_>,
+        outcome: &Outcome,
+        round: usize,
+    ) {
+        if let Some(shadow) = run.shadow.as_ref().filter(|_| round == 1) {
+            let slot = it.slot;
+            // Boxed: it is rare, and every reconcile would have to hold room for it.
+            slot.wait_for(Box::pin(self.run_shadow(it, run, shadow, considered, outcome))).await;
+        }
     }
 
     /// What was composed was not there when functions were asked: ask them again, as if they had been told what they said
@@ -334,30 +387,41 @@ impl Controller {
         considered: &Considered<'_>,
         number: usize,
     ) -> Result<Outcome, Problem> {
-        let inputs = self.live_inputs(it, &run.pipeline, considered).await?;
+        let pipeline = run.decisive(it.is_refused);
+        let inputs = self.live_inputs(it, pipeline, considered).await?;
         let notes = it.recording.run(&inputs);
-        let callables = self.callables(&run.pipeline, &run.callables);
+        let callables = self.callables(pipeline, &run.callables);
+        let began_at = Instant::now();
         let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
+        let took = began_at.elapsed();
         it.recording.came_to(&outcome);
         self.shared.context.metrics.count_versions(&outcome.ran);
-        match &run.trial {
+        // What was refused once in a reconcile is not asked again.
+        match run.trial.as_ref().filter(|_| !it.is_refused) {
             // Boxed: trials are rare, and every reconcile would have to hold room for one.
-            Some(trial) => Box::pin(self.judge(it, run, trial, considered, (outcome, number))).await,
+            Some(trial) => {
+                let decided = Decided { outcome, took };
+                Box::pin(self.judge(it, run, trial, considered, (decided, number))).await
+            }
             None => Ok(outcome),
         }
     }
 
-    /// Decide, without a recording of it, what another pipeline would do.
+    /// Decide what another pipeline would do. It is recorded as a run that was only tried.
     pub(super) async fn decide_besides(
         &self,
-        it: &Reconciliation<'_>,
+        it: &mut Reconciliation<'_>,
         run: &Run,
         pipeline: &Arc<Pipeline>,
         considered: &Considered<'_>,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<Decided, Problem> {
         let inputs = self.live_inputs(it, pipeline, considered).await?;
         let callables = self.callables(pipeline, &run.callables);
-        Ok(drive(inputs, &callables.directory, &it.required).await)
+        let notes = it.recording.try_run(&inputs);
+        let began_at = Instant::now();
+        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
+        it.recording.trial_came_to(&outcome);
+        Ok(Decided { outcome, took: began_at.elapsed() })
     }
 
     /// The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
@@ -416,7 +480,7 @@ impl Controller {
         // Delete before references are rewritten, and record references before anything is created. In any other order a
         // crash halfway leaves a resource that nobody remembers.
         let has_deleted = self.delete_unwanted(&it.live, &plan.delete).await?;
-        self.record(it, &run.selected, Some(&plan.references)).await?;
+        self.record(it, run.selected(it.is_refused), Some(&plan.references)).await?;
         let mut applied = self.apply_wanted(&it.live, plan, state).await?;
         applied.has_news |= has_deleted;
         Ok(applied)

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::controller::Controller;
-use super::fingerprints::{Basis, LastReconcile, essence};
+use super::fingerprints::{Basis, LastReconcile, is_same_to_functions};
 use super::memory::Name;
 use super::reconcile::{Composed, Reconciliation};
 use super::select::{Follows, Selection};
@@ -52,8 +52,11 @@ impl Controller {
 
     /// Whether nothing changed since the last reconcile; then, when to reconcile again.
     async fn is_unchanged(&self, name: &Name, live: &Object, selection: &Selection) -> Option<Next> {
-        let is_preview = |follows: &Follows| follows.trial.as_ref().is_some_and(OnTrial::is_preview);
-        if selection.result.as_ref().is_ok_and(is_preview) {
+        let has_to_run = |follows: &Follows| {
+            let is_preview = follows.trial.as_ref().is_some_and(OnTrial::is_preview);
+            is_preview || self.is_shadow_due(live, &follows.intercepted)
+        };
+        if selection.result.as_ref().is_ok_and(has_to_run) {
             return None;
         }
         let last = self.memory.last(name)?;
@@ -104,7 +107,7 @@ impl Controller {
         composed: Composed,
         settled: Settled,
     ) -> Next {
-        let is_same = essence(&composed.composite, self.layout) == essence(&it.live, self.layout);
+        let is_same = is_same_to_functions(&composed.composite, &it.live, self.layout);
         if composed.has_news || !is_same || settled.is_overtaken {
             // What functions would see now is not what they saw.
             return self.requeue_restless(it, composed);

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use ferroplane_api::Object;
 use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
+use ferroplane_engine::rollout::Overlay;
 use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_use_revision};
 use ferroplane_engine::{
     Defaults, Event, Grants, Pipeline, Preferences, Unselectable, choose_composition, choose_revision,
 };
 
 use super::controller::Controller;
+use super::intercept::Intercepted;
 use super::problem::Problem;
-use super::trial::OnTrial;
+use super::trial::{Instead, Moving, OnTrial, Resolved, Uncallable};
 use crate::apiextensions::composition_cache::{CompositionCache, Revision, Unusable};
 use crate::function_registry::CallableFunctions;
 use crate::rollout::Cohort;
@@ -39,6 +41,10 @@ pub(super) struct Follows {
     pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
     /// The candidates of rollouts that it calls, or that are to be tried for it.
     pub(super) trial: Option<OnTrial>,
+    /// The candidates that it would call and cannot.
+    pub(super) uncallable: Option<Uncallable>,
+    /// Whether a developer's process is called in place of a function.
+    pub(super) intercepted: Intercepted,
     /// Everything that could be called when it was selected. What it calls is not ended as long as this is held.
     pub(super) callables: Arc<CallableFunctions>,
 }
@@ -76,8 +82,8 @@ impl Controller {
     pub(super) fn select_from(&self, live: &Object, sources: &SelectionSources) -> Selection {
         // Before anything is read: what changes in between is noticed.
         let epoch = self.selection_epoch();
-        let result = self.follow(live, sources);
         let grants = Arc::new(self.shared.grants.current().about(live));
+        let result = self.follow(live, sources, &grants);
         let mut identity = identity(&result);
         if !grants.is_empty() {
             identity.push_str(&grants.to_json().to_string());
@@ -92,7 +98,7 @@ impl Controller {
     }
 
     /// Which composition, which revision of it, and what its steps call.
-    fn follow(&self, live: &Object, sources: &SelectionSources) -> Result<Follows, Problem> {
+    fn follow(&self, live: &Object, sources: &SelectionSources, grants: &Grants) -> Result<Follows, Problem> {
         let SelectionSources { compositions: cache, callables, defaults } = sources;
         let select = |error: Unselectable| {
             Problem::new(SELECT, error.cause(), format!("{CANNOT_SELECT_COMPOSITION}: {error}"))
@@ -109,15 +115,40 @@ impl Controller {
         let revisions = cache.revisions_of(&composition);
         let facts = revisions.iter().map(|revision| &revision.facts);
         let name = choose_revision(&preferences, &candidate, facts).map_err(|error| compose(&error))?;
-        let revision = cache.revision(&name);
-        let revision = revision.ok_or_else(|| compose(&Unselectable::UnknownRevision(name.clone())))?;
-        let connection_namespace = revision.connection_namespace.clone();
-        let selected = Selected { composition, why, revision: Some(name), connection_namespace };
+        let overlay = callables.composition_overlays.get(&composition);
+        let moving = overlay.and_then(|overlay| Moving::of(live, &preferences, overlay, cache));
+        let revision = match &moving {
+            Some(moving) => Some(moving.followed().clone()),
+            None => cache.revision(&name),
+        };
+        let mut revision = revision.ok_or_else(|| compose(&Unselectable::UnknownRevision(name.clone())))?;
+        let select_revision = |revision: &Revision| Selected {
+            composition: composition.clone(),
+            why,
+            revision: Some(revision.facts.name.clone()),
+            connection_namespace: revision.connection_namespace.clone(),
+        };
+        let cohort_of = |revision: &Revision| {
+            Cohort::of(&revision.open_functions, &callables.overlays, live, preferences.is_manual)
+        };
+        let mut resolved = self.resolve_on_trial(live, &revision, callables, cohort_of(&revision));
+        if let Some(other) = moving.as_ref().and_then(Moving::other) {
+            let instead = Instead { selected: select_revision(other), revision: other.clone() };
+            let pipeline = self.resolve(other, callables, cohort_of(other).unmoved());
+            let moving = moving.as_ref().map(Moving::overlay);
+            let is_done = |overlay: &Overlay| self.is_tried(live, overlay);
+            if let Some(overlay) = moving.filter(|overlay| !overlay.is_preview || !is_done(overlay))
+                && let Some(followed) = resolved.try_composition(overlay, pipeline, instead)
+            {
+                revision = followed;
+            }
+        }
+        let selected = select_revision(&revision);
         let events = selection_events(&selected, preferences.revision.as_deref());
-        let (functions, overlays) = (&revision.open_functions, &callables.overlays);
-        let cohort = Cohort::of(functions, overlays, live, preferences.is_manual);
-        let (pipeline, trial) = self.resolve_on_trial(live, &revision, callables, cohort);
-        Ok(Follows { selected, revision, events, pipeline, trial, callables: callables.clone() })
+        let intercepted = self.intercept(live, &mut resolved, callables, grants);
+        let Resolved { pipeline, trial, uncallable } = resolved;
+        let callables = callables.clone();
+        Ok(Follows { selected, revision, events, pipeline, trial, uncallable, intercepted, callables })
     }
 
     /// What the steps of a revision call for a cohort, if it can be used.
@@ -149,7 +180,12 @@ fn compose(error: &Unselectable) -> Problem {
 fn identity(result: &Result<Follows, Problem>) -> String {
     let pipeline = result.as_ref().and_then(|follows| Ok((follows, follows.pipeline.as_ref()?)));
     match pipeline {
-        Ok((Follows { selected, revision, .. }, pipeline)) => {
+        Ok((Follows { selected, revision, intercepted, .. }, pipeline)) => {
+            // Whoever changes the process asks for a further round.
+            let round = match intercepted {
+                Intercepted::ForReal(intercept) => format!("/{}", intercept.spec.round),
+                _ => String::new(),
+            };
             let callees = pipeline.steps().iter().map(|step| {
                 // With the code, too: what is built in may come to run a revision, or no longer.
                 let callee = step.callee.as_ref().map(|callee| (callee.revision.as_str(), callee.code()));
@@ -158,6 +194,7 @@ fn identity(result: &Result<Follows, Problem>) -> String {
             });
             std::iter::once(format!("{}/{}", selected.composition, revision.identity))
                 .chain(callees)
+                .chain([round])
                 .collect()
         }
         // Another reason has to be told.

@@ -42,7 +42,7 @@ impl Controller {
         let told = std::mem::take(&mut it.events);
         let facts = self.facts(&it.name, &it.live, &ending);
         let conclusion = conclude(ending, told, facts);
-        it.recording.conclude(&conclusion);
+        it.recording.conclude(&conclusion.status, &conclusion.events);
         self.tell(&it.live, &conclusion.events).await;
         let mut body = identity(&it.live);
         meta::set_field(&mut body, "uid", meta::uid(&it.live));

@@ -1,47 +1,84 @@
 //! Composite resources, as rollouts of functions see them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Object, RolloutFirst, Status, meta};
+use ferroplane_api::{Object, RolloutFirst, RolloutTarget, Status, meta};
 use ferroplane_engine::composite::Machinery;
 use ferroplane_engine::conditions_in;
-use ferroplane_engine::rollout::Subject;
+use ferroplane_engine::intercept::Intercept;
+use ferroplane_engine::rollout::{RevisionFact, Subject};
 
 use super::Composites;
 use super::controller::Controller;
+use crate::apiextensions::composition_cache::Revision;
 
 /// How long to wait for the composite resources of a kind to be read.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Composites {
-    /// All composite resources that call a function in a step that does not say which revision. None before all are known: whoever
-    /// counted a part of them would move too many.
+    /// What is known of the revisions of a composition. One whose pipeline cannot be used is not in service.
+    pub(crate) fn composition_facts(&self, composition: &str) -> Vec<RevisionFact> {
+        let fact = |revision: &Arc<Revision>| RevisionFact {
+            name: revision.name.to_string(),
+            number: u64::try_from(revision.facts.number).unwrap_or_default(),
+            is_active: true,
+            is_serving: revision.problem.is_none(),
+        };
+        self.shared.compositions.revisions_of(composition).iter().map(fact).collect()
+    }
+
+    /// Grows when a composition or a revision of one changes.
+    pub(crate) fn composition_epoch(&self) -> u64 {
+        self.shared.compositions.epoch()
+    }
+
+    /// All composite resources that call a function in a step that does not say which revision, or that follow a composition. None
+    /// before all are known: whoever counted a part of them would move too many.
     pub(crate) async fn subjects(
         &self,
-        function: &str,
+        target: RolloutTarget<'_>,
         first: Option<&RolloutFirst>,
     ) -> Option<Vec<Subject>> {
         let mut subjects = Vec::new();
         for definition in self.shared.context.definitions.objects().iter().filter(|it| is_established(it)) {
             let controller = self.get(meta::name(definition))?;
             tokio::time::timeout(PATIENCE, controller.informer.synced()).await.ok()?;
-            controller.add_subjects(function, first, &mut subjects);
+            controller.add_subjects(target, first, &mut subjects);
         }
         Some(subjects)
     }
 }
 
 impl Controller {
-    fn add_subjects(&self, function: &str, first: Option<&RolloutFirst>, subjects: &mut Vec<Subject>) {
-        let callers = self.shared.compositions.revisions_open_to(function);
+    fn add_subjects(
+        &self,
+        target: RolloutTarget<'_>,
+        first: Option<&RolloutFirst>,
+        subjects: &mut Vec<Subject>,
+    ) {
+        let compositions = &self.shared.compositions;
+        let callers = match target {
+            RolloutTarget::Function(function) => compositions.revisions_open_to(function),
+            RolloutTarget::Composition(composition) => {
+                compositions.revisions_of(composition).iter().map(|revision| revision.name.clone()).collect()
+            }
+        };
         if callers.is_empty() {
             return;
         }
+        let callables = self.shared.functions.current();
         for cached in self.informer.all() {
             let Some(composite) = self.informer.to_object(&cached) else { continue };
             let revision = Machinery::of(&composite, self.layout).revision();
             if revision.is_some_and(|it| callers.contains(it)) && !meta::is_being_deleted(&composite) {
-                subjects.push(Subject::read(&composite, self.layout, function, first));
+                let mut subject = Subject::read(&composite, self.layout, target, first);
+                let selects = self.defaults.revision_selector.is_some();
+                subject.is_manual |= selects && matches!(target, RolloutTarget::Composition(_));
+                // What a developer's process does to it says nothing about the candidate, also if it fails.
+                let is_its = |intercept: &Intercept| intercept.is_for_real() && intercept.selects(&composite);
+                subject.is_paused |= callables.intercepts.iter().any(is_its);
+                subjects.push(subject);
             }
         }
     }

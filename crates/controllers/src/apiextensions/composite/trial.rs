@@ -1,16 +1,21 @@
 //! Tries candidates of rollouts: both revisions run on the same inputs, and only what the rollout does not refuse is carried out.
+#![expect(clippy::nonminimal_bool, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ferroplane_api::{Object, RolloutDifference, meta};
-use ferroplane_engine::composite::Machinery;
-use ferroplane_engine::rollout::{Comparison, Overlay, compare, is_refused};
-use ferroplane_engine::{Outcome, Pipeline};
+use ferroplane_api::{Object, RolloutDifference, keys, meta};
+use ferroplane_engine::composite::{Machinery, Selected, composite_for_functions};
+use ferroplane_engine::rollout::{Choice, Comparison, Overlay, compare, recorded_as};
+use ferroplane_engine::{Layout, Outcome, Pipeline, Preferences};
+use ferroplane_recorder::RecordingBuilder;
+use jiff::Timestamp;
 
 use super::controller::Controller;
 use super::problem::Problem;
 use super::reconcile::{Considered, Reconciliation, Run};
-use crate::apiextensions::composition_cache::Revision;
+use super::select::Selection;
+use crate::apiextensions::composition_cache::{CompositionCache, Revision};
 use crate::function_registry::CallableFunctions;
 use crate::rollout::{Cohort, Trial};
 
@@ -22,32 +27,116 @@ pub(super) struct OnTrial {
     is_preview: bool,
     /// The rollouts of the candidates. If there are several, all are blamed for what any of them does.
     rollouts: Vec<Overlay>,
+    /// What is followed by whoever runs that, if it is another revision of the composition.
+    instead: Option<Instead>,
+}
+
+/// Another revision of the composition.
+#[derive(Debug)]
+pub(super) struct Instead {
+    pub(super) selected: Selected,
+    pub(super) revision: Arc<Revision>,
+}
+
+/// A composite resource whose composition is rolled out.
+pub(super) struct Moving<'o> {
+    overlay: &'o Overlay,
+    stable: Arc<Revision>,
+    candidate: Option<Arc<Revision>>,
+    has_moved: bool,
+}
+
+impl<'o> Moving<'o> {
+    /// Nothing for those who say which revision they follow, and if the stable one is gone.
+    pub(super) fn of(
+        live: &Object,
+        preferences: &Preferences,
+        overlay: &'o Overlay,
+        compositions: &CompositionCache,
+    ) -> Option<Self> {
+        let is_pinned = preferences.is_manual && preferences.revision.is_some();
+        if is_pinned || preferences.revision_selector.is_some() {
+            return None;
+        }
+        let of_overlay = |name: &str| {
+            compositions.revision(name).filter(|revision| revision.composition == overlay.composition)
+        };
+        let candidate = overlay.candidate.as_deref().and_then(of_overlay);
+        let is_chosen = !preferences.is_manual && overlay.choose(live, false) == Choice::Candidate;
+        let has_moved = is_chosen && candidate.is_some();
+        Some(Self { overlay, stable: of_overlay(&overlay.stable)?, candidate, has_moved })
+    }
+
+    pub(super) fn overlay(&self) -> &'o Overlay {
+        self.overlay
+    }
+
+    /// The revision that it follows.
+    pub(super) fn followed(&self) -> &Arc<Revision> {
+        self.candidate.as_ref().filter(|_| self.has_moved).unwrap_or(&self.stable)
+    }
+
+    /// The revision that this one is compared with.
+    pub(super) fn other(&self) -> Option<&Arc<Revision>> {
+        if self.has_moved {
+            Some(&self.stable)
+        } else {
+            self.candidate.as_ref().filter(|_| self.overlay.is_preview)
+        }
+    }
+}
+
+/// Candidates that cannot even be called.
+#[derive(Debug)]
+pub(super) struct Uncallable {
+    rollouts: Vec<Overlay>,
+    comparison: Comparison,
+}
+
+/// What the steps of a revision call.
+pub(super) struct Resolved {
+    pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
+    pub(super) trial: Option<OnTrial>,
+    pub(super) uncallable: Option<Uncallable>,
+}
+
+/// A run of a pipeline, and how long it took.
+#[derive(Debug)]
+pub(super) struct Decided {
+    pub(super) outcome: Outcome,
+    pub(super) took: Duration,
 }
 
 impl Controller {
-    /// What the steps of a revision call for a cohort. Where a candidate cannot be called, that is what is called without it.
+    /// What the steps of a revision call for a cohort. Where a candidate cannot be called, that is what is called without it. Nothing is
+    /// noted: plans ask, too.
     pub(super) fn resolve_on_trial(
         &self,
         live: &Object,
         revision: &Revision,
         callables: &CallableFunctions,
         cohort: Cohort,
-    ) -> (Result<Arc<Pipeline>, Problem>, Option<OnTrial>) {
+    ) -> Resolved {
         let pipeline = self.resolve(revision, callables, cohort);
-        if let Some(preview) = self.preview(live, revision, callables, cohort) {
-            return (pipeline, Some(preview));
+        if let Some((trial, uncallable)) = self.preview(live, revision, callables, cohort) {
+            return Resolved { pipeline, trial, uncallable };
         }
         let moved = cohort.moved(&revision.open_functions).filter_map(|it| callables.overlays.get(it));
         let rollouts: Vec<_> = moved.cloned().collect();
         if rollouts.is_empty() {
-            return (pipeline, None);
+            return Resolved { pipeline, trial: None, uncallable: None };
         }
-        let Ok(stable) = self.resolve(revision, callables, cohort.unmoved()) else { return (pipeline, None) };
+        let Ok(stable) = self.resolve(revision, callables, cohort.unmoved()) else {
+            return Resolved { pipeline, trial: None, uncallable: None };
+        };
         match pipeline {
-            Ok(pipeline) => (Ok(pipeline), Some(OnTrial { other: stable, is_preview: false, rollouts })),
+            Ok(pipeline) => {
+                let trial = OnTrial { other: stable, is_preview: false, rollouts, instead: None };
+                Resolved { pipeline: Ok(pipeline), trial: Some(trial), uncallable: None }
+            }
             Err(problem) => {
-                self.note_failure(live, &rollouts, &problem);
-                (Ok(stable), None)
+                let uncallable = Uncallable::because(&problem, rollouts);
+                Resolved { pipeline: Ok(stable), trial: None, uncallable }
             }
         }
     }
@@ -59,7 +148,7 @@ impl Controller {
         revision: &Revision,
         callables: &CallableFunctions,
         cohort: Cohort,
-    ) -> Option<OnTrial> {
+    ) -> Option<(Option<OnTrial>, Option<Uncallable>)> {
         let trials = self.shared.functions.trials();
         let is_due = |overlay: &&Overlay| {
             let candidate = overlay.candidate.as_deref().filter(|_| overlay.is_preview);
@@ -73,20 +162,24 @@ impl Controller {
             return None;
         }
         let moved = Cohort::moving(open, rollouts.iter().map(|it| it.function.as_str()));
-        match self.resolve(revision, callables, moved) {
-            Ok(other) => Some(OnTrial { other, is_preview: true, rollouts }),
-            Err(problem) => {
-                self.note_failure(live, &rollouts, &problem);
-                None
-            }
-        }
+        Some(match self.resolve(revision, callables, moved) {
+            Ok(other) => (Some(OnTrial { other, is_preview: true, rollouts, instead: None }), None),
+            Err(problem) => (None, Uncallable::because(&problem, rollouts)),
+        })
     }
 
-    /// A candidate cannot be called.
-    fn note_failure(&self, live: &Object, rollouts: &[Overlay], problem: &Problem) {
-        let Problem::Trouble(report) = problem else { return };
-        let detail = report.trouble.message.clone();
-        self.note_trial(live, rollouts, &Comparison { difference: RolloutDifference::Fails, detail });
+    /// Whether the candidate of a rollout has been tried for a composite resource.
+    pub(super) fn is_tried(&self, live: &Object, overlay: &Overlay) -> bool {
+        let candidate = overlay.candidate.as_deref().unwrap_or_default();
+        self.shared.functions.trials().has(candidate, meta::uid(live))
+    }
+
+    /// Hold it against candidates that they cannot be called for a composite resource that is reconciled.
+    pub(super) fn note_uncallable(&self, live: &Object, selection: &Selection) {
+        let uncallable = selection.result.as_ref().ok().and_then(|follows| follows.uncallable.as_ref());
+        if let Some(Uncallable { rollouts, comparison }) = uncallable {
+            self.note_trial(live, rollouts, comparison, "");
+        }
     }
 
     /// What is carried out: what the candidates decided, or what is decided without them.
@@ -96,41 +189,122 @@ impl Controller {
         run: &Run,
         trial: &OnTrial,
         considered: &Considered<'_>,
-        (outcome, round): (Outcome, usize),
+        (decided, round): (Decided, usize),
     ) -> Result<Outcome, Problem> {
         if trial.is_preview {
             if round == 1 {
-                let candidate = self.decide_besides(it, run, &trial.other, considered).await?;
-                self.note_trial(&it.live, &trial.rollouts, &compare(&outcome.result, &candidate.result));
+                let candidate = self.decide_other(it, run, trial, considered).await?;
+                let comparison = trial.compare(&decided, &candidate);
+                self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
             }
-            return Ok(outcome);
+            return Ok(decided.outcome);
         }
-        let is_new = round == 1 && !trial.has_run(&it.live);
-        let is_harmless = outcome.result.as_ref().is_ok_and(|plan| plan.delete.is_empty());
+        let is_new = round == 1 && !trial.has_run(&it.live, self.layout);
         // Who has been composed by the candidates is not compared again, unless they fail now, or delete something.
-        if !is_new && is_harmless {
-            return Ok(outcome);
+        if !is_new && is_harmless(&decided.outcome) {
+            return Ok(decided.outcome);
         }
-        let stable = self.decide_besides(it, run, &trial.other, considered).await?;
-        let mut comparison = compare(&stable.result, &outcome.result);
-        if is_new && trial.is_first_wave() && comparison.difference != RolloutDifference::Fails {
+        let on_trial = it.recording.last_run();
+        let stable = self.decide_other(it, run, trial, considered).await?;
+        let instead = it.recording.last_run();
+        let mut comparison = trial.compare(&stable, &decided);
+        let has_failed = comparison.differences.gravest() == RolloutDifference::Fails;
+        if is_new && trial.is_first_wave() && !has_failed {
             let again = self.decide_besides(it, run, run.pipeline(), considered).await?;
-            if compare(&outcome.result, &again.result).difference != RolloutDifference::Equal {
-                let detail = "answers differently when it is asked the same twice".to_owned();
-                comparison = gravest(comparison, trial, detail);
-            }
+            comparison = trial.compare_again(&stable, &decided, &again);
         }
-        self.note_trial(&it.live, &trial.rollouts, &comparison);
-        Ok(if trial.refuses(comparison.difference) { stable } else { outcome })
+        self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+        if !trial.refuses(&comparison) {
+            return Ok(decided.outcome);
+        }
+        it.is_refused = true;
+        if let Some(Instead { selected, revision }) = &trial.instead {
+            // It is not used after all.
+            let is_told = format!("`{}`", it.revision);
+            it.events.retain(|event| !event.message.ends_with(&is_told));
+            it.revision = revision.name.clone();
+            it.recording.follows(&selected.composition, &revision.name);
+        }
+        it.recording.set_trial(on_trial, true);
+        it.recording.set_trial(instead, false);
+        it.recording.came_to(&stable.outcome);
+        Ok(stable.outcome)
     }
 
-    fn note_trial(&self, live: &Object, rollouts: &[Overlay], comparison: &Comparison) {
+    /// Decide what is compared with what is run, for whoever follows that.
+    async fn decide_other(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        trial: &OnTrial,
+        considered: &Considered<'_>,
+    ) -> Result<Decided, Problem> {
+        let Some(instead) = &trial.instead else {
+            return self.decide_besides(it, run, &trial.other, considered).await;
+        };
+        let composite = instead.composite(&it.live, self.layout);
+        let considered = Considered { composite: &composite, ..*considered };
+        self.decide_besides(it, run, &trial.other, &considered).await
+    }
+
+    fn note_trial(&self, live: &Object, rollouts: &[Overlay], comparison: &Comparison, recording: &str) {
         let name = format!("{} {}", meta::kind(live), meta::name(live));
         for candidate in rollouts.iter().filter_map(|rollout| rollout.candidate.as_deref()) {
             let comparison = comparison.clone();
-            let trial = Trial { candidate, uid: meta::uid(live), name: &name, comparison };
+            let trial = Trial { candidate, uid: meta::uid(live), name: &name, comparison, recording };
             self.shared.functions.trials().note(trial);
         }
+    }
+}
+
+impl Instead {
+    /// What functions see of a composite resource that follows it.
+    pub(super) fn composite(&self, live: &Object, layout: Layout) -> Object {
+        composite_for_functions(live, layout, &self.selected, Some(keys::COMPOSITE_FINALIZER))
+    }
+}
+
+impl Resolved {
+    /// Compare with what another revision of the composition comes to. Where the candidate cannot be used, that is the stable one, which is
+    /// returned, as it has to be followed.
+    pub(super) fn try_composition(
+        &mut self,
+        overlay: &Overlay,
+        other: Result<Arc<Pipeline>, Problem>,
+        instead: Instead,
+    ) -> Option<Arc<Revision>> {
+        let is_preview = overlay.is_preview;
+        let unusable = |problem: &Problem| Uncallable::because(problem, vec![overlay.clone()]);
+        let uncallable = self.pipeline.as_ref().err().map(unusable);
+        match (uncallable, other) {
+            // Candidates of functions that are called are compared first.
+            (None, Ok(_)) if is_preview && self.trial.is_some() => None,
+            (None, Ok(other)) => {
+                let mut rollouts = vec![overlay.clone()];
+                // Candidates of functions that are called besides are compared with what is called without them, too.
+                let besides = self.trial.take().filter(|trial| !trial.is_preview);
+                rollouts.extend(besides.into_iter().flat_map(|trial| trial.rollouts));
+                self.trial = Some(OnTrial { other, is_preview, rollouts, instead: Some(instead) });
+                None
+            }
+            (Some(uncallable), Ok(stable)) if !is_preview => {
+                (self.uncallable, self.pipeline) = (uncallable, Ok(stable));
+                Some(instead.revision)
+            }
+            (None, Err(problem)) if is_preview => {
+                self.uncallable = unusable(&problem);
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Uncallable {
+    fn because(problem: &Problem, rollouts: Vec<Overlay>) -> Option<Self> {
+        let Problem::Trouble(report) = problem else { return None };
+        let comparison = Comparison::new(RolloutDifference::Fails, &*report.trouble.message);
+        Some(Self { rollouts, comparison })
     }
 }
 
@@ -140,29 +314,84 @@ impl OnTrial {
         self.is_preview
     }
 
+    /// What is run in place of candidates that are refused.
+    pub(super) fn other(&self) -> &Arc<Pipeline> {
+        &self.other
+    }
+
+    /// What is followed in place of candidates that are refused, if it is another revision of the composition.
+    pub(super) fn instead(&self) -> Option<&Instead> {
+        self.instead.as_ref()
+    }
+
+    /// Whether what the candidates decided has to be compared with what would be carried out without them.
+    pub(super) fn is_compared(&self, live: &Object, layout: Layout, outcome: &Outcome) -> bool {
+        !self.is_preview && !(self.has_run(live, layout) && is_harmless(outcome))
+    }
+
     /// Whether all candidates have composed it before.
-    fn has_run(&self, live: &Object) -> bool {
+    fn has_run(&self, live: &Object, layout: Layout) -> bool {
+        let followed = Machinery::of(live, layout).revision();
         let status = live.get("status").and_then(|status| status.get("ferroplane"));
         let functions = status.and_then(|status| status.get("functions")?.as_array());
-        let has_run = |candidate: &String| {
-            functions.is_some_and(|functions| functions.iter().any(|ran| ran["revision"] == **candidate))
+        let has_called = |candidate: &str| {
+            functions.is_some_and(|functions| functions.iter().any(|ran| ran["revision"] == *candidate))
         };
-        self.rollouts.iter().filter_map(|rollout| rollout.candidate.as_ref()).all(has_run)
+        self.rollouts.iter().all(|rollout| match rollout.candidate.as_deref() {
+            Some(candidate) if rollout.composition.is_empty() => has_called(candidate),
+            candidate => candidate == followed,
+        })
     }
 
     fn is_first_wave(&self) -> bool {
         self.rollouts.iter().any(|rollout| rollout.is_first_wave)
     }
 
-    fn refuses(&self, difference: RolloutDifference) -> bool {
-        self.rollouts.iter().any(|rollout| is_refused(difference, &rollout.refuse))
+    pub(super) fn refuses(&self, comparison: &Comparison) -> bool {
+        self.rollouts.iter().any(|rollout| comparison.differences.refused(&rollout.refuse).is_some())
+    }
+
+    fn compare(&self, old: &Decided, new: &Decided) -> Comparison {
+        self.compare_timed(old, new, new.took)
+    }
+
+    /// The same, of candidates that took so long.
+    fn compare_timed(&self, old: &Decided, new: &Decided, took: Duration) -> Comparison {
+        let mut comparison = compare(&old.outcome.result, &new.outcome.result);
+        for rollout in &self.rollouts {
+            comparison.note_size(&old.outcome.result, &new.outcome.result, &rollout.gates);
+            // What was answered from memory took no time.
+            if calls(&old.outcome) == calls(&new.outcome) {
+                comparison.note_time(old.took, took, &rollout.gates);
+            }
+        }
+        comparison
+    }
+
+    /// The same, of candidates that were asked twice. The first answer may have taken longer because it was the first.
+    fn compare_again(&self, old: &Decided, new: &Decided, again: &Decided) -> Comparison {
+        let mut comparison = self.compare_timed(old, new, new.took.min(again.took));
+        let twice = compare(&new.outcome.result, &again.outcome.result);
+        if twice.differences.gravest() != RolloutDifference::Equal {
+            let detail = || "answers differently when it is asked the same twice".to_owned();
+            comparison.note(RolloutDifference::NotDeterministic, detail);
+        }
+        comparison
     }
 }
 
-/// That an answer changes counts, unless something else is refused.
-fn gravest(comparison: Comparison, trial: &OnTrial, detail: String) -> Comparison {
-    if trial.refuses(comparison.difference) {
-        return comparison;
-    }
-    Comparison { difference: RolloutDifference::NotDeterministic, detail }
+/// Whether a run came to something, and deletes nothing.
+fn is_harmless(outcome: &Outcome) -> bool {
+    outcome.result.as_ref().is_ok_and(|plan| plan.delete.is_empty())
+}
+
+fn calls(outcome: &Outcome) -> u64 {
+    outcome.ran.iter().map(|ran| u64::from(ran.calls)).sum()
+}
+
+/// The recording of a reconcile that is under way: what to tell `ferroplane replay show`. Nothing if nobody records.
+pub(super) fn recording_of(it: &Reconciliation<'_>) -> String {
+    let began_at = RecordingBuilder::began_at(&it.recording).and_then(|it| i64::try_from(it).ok());
+    let began_at = began_at.and_then(|milliseconds| Timestamp::from_millisecond(milliseconds).ok());
+    began_at.map(|began_at| format!("{} --at {began_at}", recorded_as(&it.live))).unwrap_or_default()
 }

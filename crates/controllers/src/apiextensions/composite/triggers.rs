@@ -6,6 +6,7 @@
 //! | A Composition or one of its revisions | Those that follow the composition, and those that follow none yet |
 //! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
 //! | A `FunctionRollout` | Those that call another revision from now on |
+//! | A `FunctionIntercept`, unless it is only renewed | Those that call its function |
 //! | A function can be reached again | Those that failed because one could not be |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
@@ -18,10 +19,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use ferroplane_api::{keys, meta};
+use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{
     CachedObject, Change, Informer, InformerScope, ObjectHeader, OwnerReference, Resource, cache_key,
 };
+use ferroplane_engine::conditions_in;
+use ferroplane_engine::intercept::{ACTIVE, Intercept};
 use ferroplane_engine::rollout::{Choice, Member, Overlay};
 
 use super::Composites;
@@ -63,6 +66,9 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     });
     listen(&context.rollouts, &weak, |composites, _, change| {
         rollout_changed(composites, change);
+    });
+    listen(&context.intercepts, &weak, |composites, _, change| {
+        intercept_changed(composites, change);
     });
     listen(&context.grants, &weak, |composites, _, change| {
         composites.wake_in(namespaces_concerned(change).as_ref());
@@ -153,18 +159,51 @@ fn rollout_changed(composites: &Composites, change: Change<'_>) {
         }
         (before, after) => {
             for overlay in before.iter().chain(&after) {
-                function_changed(composites, &overlay.function);
+                match overlay.composition.as_str() {
+                    "" => function_changed(composites, &overlay.function),
+                    composition => composition_changed(composites, composition),
+                }
             }
         }
     }
+}
+
+/// To be renewed changes nothing. One that expires says so in its status.
+fn intercept_changed(composites: &Composites, change: Change<'_>) {
+    let read = |cached: &CachedObject| serde_json::from_slice::<Object>(&cached.bytes).ok();
+    let (before, after) = match change {
+        Change::Applied { object, before, .. } => (before.and_then(read), read(object)),
+        Change::Deleted { object, .. } => (read(object), None),
+    };
+    let said = |object: &Option<Object>| {
+        let object = object.as_ref()?;
+        let reason = condition_reason(object, ACTIVE);
+        Some((Intercept::read(object), reason))
+    };
+    if said(&before) == said(&after) {
+        return;
+    }
+    let intercepts = before.iter().chain(&after).filter_map(Intercept::read);
+    for intercept in intercepts {
+        function_changed(composites, intercept.function());
+    }
+}
+
+fn condition_reason(object: &Object, kind: &str) -> Option<String> {
+    let conditions = conditions_in(object.get("status")?.get("conditions")?);
+    conditions.into_iter().find(|condition| condition.kind == kind).map(|condition| condition.reason)
 }
 
 impl Controller {
     /// Wake those that one of two overlays moves, and the other does not.
     fn wake_moved(&self, before: &Overlay, after: &Overlay) {
         let callers = self.shared.compositions.revisions_open_to(&after.function);
-        let is_concerned =
-            |last: Option<&LastReconcile>| last.is_some_and(|last| callers.contains(&last.revision));
+        let is_concerned = |last: Option<&LastReconcile>| {
+            last.is_some_and(|last| match after.composition.as_str() {
+                "" => callers.contains(&last.revision),
+                composition => &*last.composition == composition,
+            })
+        };
         for name in self.memory.names_of(is_concerned) {
             let Some(cached) = self.informer.get_by_key(&name) else { continue };
             let Some(header) = ObjectHeader::read(&cached.bytes) else { continue };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ObjectPath, Propagation, Resource, Subresource};
-use ferroplane_engine::adopt;
+use ferroplane_engine::{NotOurs, adopt};
 use ferroplane_ownership::same;
 use ferroplane_schema::builtin;
 use ferroplane_schema::structural::crd;
@@ -62,6 +62,16 @@ impl CustomKinds {
 
     /// Make a `CustomResourceDefinition` what it should be. One that is as it should be costs no request.
     pub(crate) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, DefinitionFailure> {
+        self.ensure_by(xrd, wanted, |present| adopt(present, wanted, meta::uid(xrd))).await
+    }
+
+    /// The same, for whoever knows what becomes of one that is there already.
+    pub(crate) async fn ensure_by(
+        &self,
+        xrd: &Object,
+        wanted: &Object,
+        adopt: impl FnOnce(&Object) -> Result<Object, NotOurs>,
+    ) -> Result<Standing, DefinitionFailure> {
         let name = meta::name(wanted);
         self.expect(name, xrd);
         let digest = Sha256::digest(serde_json::to_vec(wanted).unwrap_or_default()).into();
@@ -77,7 +87,7 @@ impl CustomKinds {
             // Somebody else wants it gone. It comes back when it is.
             return Ok(Standing { is_served: false, change: Change::Nothing });
         }
-        let adopted = adopt(&present, wanted, meta::uid(xrd))?;
+        let adopted = adopt(&present)?;
         // Compared as a server would store them: what it fills in or drops must not look like a change, or we would write for
         // ever.
         if same(&as_stored(&present), &as_stored(&adopted)) {

@@ -10,12 +10,14 @@ use serde_json::Value;
 
 use super::report::{Report, Trouble};
 use super::{ACTIVE, Look, RevisionSpec, Revisions};
-use crate::packaged_functions::{PackagedFunction, PackagedImage};
+use crate::packaged::{PackagedFunction, PackagedImage, PackagedProvider, ProviderState};
 use crate::pkg::ImageRequest;
 use crate::pkg::deployments::{Deployments, Program};
 use crate::pkg::status;
 use crate::runtime::queue::Next;
 
+/// What is said of a program until it runs.
+const STARTING: &str = "its program is being started";
 /// What is said of the program of a provider where nothing runs it.
 const PROVIDER_IS_NOT_RUN: &str =
     "this release does not run the programs of providers: its kinds are installed; run the provider yourself";
@@ -65,9 +67,7 @@ impl Revisions {
                 self.run_in_process(look, report, deployments).await
             }
             Some(deployments) => self.run_in_pods(look, report, deployments).await,
-            None if kind == PackageKind::Provider => {
-                not_running(PROVIDER_IS_NOT_RUN, Cause::PackageNotRun).into()
-            }
+            None if kind == PackageKind::Provider => self.provider_runtime(look, report).await,
             None => self.function_runtime(look, report.runs.take()).into(),
         }
     }
@@ -87,7 +87,8 @@ impl Revisions {
         let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
             let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
             let remedy = why.map(|why| why.remedy()).unwrap_or_default();
-            return not_running(&remedy, Cause::FunctionNotRunnable);
+            let words = format!("this control plane does not run packages, and {remedy}");
+            return not_running(&words, Cause::FunctionNotRunnable);
         };
         let grants = meta::annotation(&look.package, keys::WASM_GRANTS).to_owned();
         let idle_timeout = meta::annotation(&look.package, keys::IDLE_TIMEOUT).to_owned();
@@ -95,7 +96,49 @@ impl Revisions {
         match functions.state(&look.key.1) {
             Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
-            _ => revision_health("RuntimeHealthy", Some("its program is being started")),
+            _ => revision_health("RuntimeHealthy", Some(STARTING)),
+        }
+    }
+
+    /// Who runs a revision of a Provider on this machine. It gets its service account before it is run.
+    async fn provider_runtime(&self, look: &Look, report: &mut Report) -> RuntimeStanding {
+        let wanted = self.manager.options.providers.as_ref().zip(self.manager.accounts.as_ref());
+        let Some(((providers, accounts), image)) = wanted.zip(report.runs.take()) else {
+            return not_running(PROVIDER_IS_NOT_RUN, Cause::PackageNotRun).into();
+        };
+        if self.awaits_activation(look, report) {
+            providers.release(&look.key.1);
+            let conditions = vec![revision_health("RuntimeHealthy", None), awaiting_activation()];
+            return RuntimeStanding { conditions, ..RuntimeStanding::default() };
+        }
+        let account = match accounts.keep(&look.revision).await {
+            Ok(account) => account,
+            Err(problem) if problem.is_conflict() => {
+                return RuntimeStanding { next: Next::Conflict, ..RuntimeStanding::default() };
+            }
+            Err(problem) => {
+                providers.release(&look.key.1);
+                let (message, cause) = (chain(&problem), problem.cause());
+                let conditions = vec![not_running(&message, cause)];
+                return RuntimeStanding { conditions, failure: Some((message, cause)), next: Next::Retry };
+            }
+        };
+        let provider = PackagedProvider {
+            image,
+            package: meta::name(&look.package).to_owned(),
+            uid: meta::uid(&look.revision).to_owned(),
+            namespace: accounts.namespace.clone(),
+            account,
+            network: meta::annotation(&look.package, keys::NETWORK).to_owned(),
+        };
+        providers.want(&look.key.1, provider);
+        match providers.state(&look.key.1) {
+            Some(ProviderState::Running(how)) => {
+                let conditions = vec![running(how), active_runtime()];
+                RuntimeStanding { conditions, ..RuntimeStanding::default() }
+            }
+            Some(ProviderState::Down(why)) => not_running(&why, Cause::PackageNotRun).into(),
+            Some(ProviderState::Starting) | None => revision_health("RuntimeHealthy", Some(STARTING)).into(),
         }
     }
 
@@ -174,8 +217,7 @@ impl Revisions {
             // The Deployment will change before this does.
             return revision_health("RuntimeHealthy", Some(&trouble)).into();
         }
-        let active = Condition::new("RuntimeActive", Status::True, "ActiveRuntime");
-        let conditions = vec![revision_health("RuntimeHealthy", None), active];
+        let conditions = vec![revision_health("RuntimeHealthy", None), active_runtime()];
         RuntimeStanding { conditions, ..RuntimeStanding::default() }
     }
 
@@ -200,6 +242,11 @@ impl Revisions {
     pub(super) fn image_configs(&self) -> Vec<ImageConfig> {
         self.manager.image_configs.objects().iter().map(ImageConfig::of).collect()
     }
+}
+
+/// The condition of a revision whose program was started once.
+fn active_runtime() -> Condition {
+    Condition::new("RuntimeActive", Status::True, "ActiveRuntime")
 }
 
 /// The condition of a revision whose program answers.

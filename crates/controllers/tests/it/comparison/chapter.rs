@@ -47,6 +47,7 @@ impl Chapter {
             "namespaced",
             "nested",
             "offering",
+            "operating",
             "ordering",
             "pausing",
             "readiness",

@@ -34,7 +34,7 @@ impl Crossplane {
         let mut crossplane = Self { children: Vec::new(), cache: directory };
         let health = free_port();
         let mut core = Command::new(peer("crossplane"));
-        core.args(["core", "start", "--package-runtime=External"]);
+        core.args(["core", "start", "--package-runtime=External", "--enable-operations"]);
         core.arg(format!("--webhook-port={hook}")).arg(format!("--health-probe-port={health}"));
         core.arg(format!("--metrics-port={}", free_port()));
         core.arg("--tls-client-certs-dir").arg(functions.certificates());

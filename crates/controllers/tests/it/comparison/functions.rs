@@ -90,7 +90,13 @@ impl Functions {
             });
             apply(client, &revision).await;
             let path = format!("/apis/pkg.crossplane.io/v1/functionrevisions/{name}-1/status");
-            let status = json!({"endpoint": format!("localhost:{port}"), "capabilities": ["composition"]});
+            // The only one that can be called by operations, too.
+            let capabilities = if *name == "greeter-go" {
+                json!(["composition", "operation"])
+            } else {
+                json!(["composition"])
+            };
+            let status = json!({"endpoint": format!("localhost:{port}"), "capabilities": capabilities});
             let change = json!({"status": status});
             let answer = send(client, Method::PATCH, &path, "application/merge-patch+json", &change).await;
             assert_eq!(answer.0, 200, "{}", answer.1);

@@ -74,6 +74,9 @@ impl Camera {
             "/apis/apiextensions.crossplane.io/v1/compositions",
             "/apis/apiextensions.crossplane.io/v1/compositionrevisions",
             "/apis/protection.crossplane.io/v1beta1/clusterusages",
+            "/apis/ops.crossplane.io/v1alpha1/operations",
+            "/apis/ops.crossplane.io/v1alpha1/cronoperations",
+            "/apis/ops.crossplane.io/v1alpha1/watchoperations",
             "/api/v1/namespaces/default/events",
         ] {
             objects.extend(self.list(path).await.into_iter().filter(is_ours));

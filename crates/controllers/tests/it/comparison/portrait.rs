@@ -49,8 +49,12 @@ fn aliases(objects: &[Value]) -> Vec<(String, String)> {
         let owner =
             owners.filter(|owner| owner["controller"] == true).find_map(|owner| owner["name"].as_str());
         let part = metadata["annotations"]["crossplane.io/composition-resource-name"].as_str();
+        let watched = metadata["annotations"]["ops.crossplane.io/watched-resource-name"].as_str();
         if let (Some(owner), Some(part), true) = (owner, part, metadata["generateName"].is_string()) {
             aliases.push((name.to_owned(), format!("{owner}~{part}")));
+        } else if let (Some(owner), Some(watched)) = (owner, watched) {
+            // Its name is made of versions.
+            aliases.push((name.to_owned(), format!("{owner}~{watched}")));
         } else if let Some(claim) = object["spec"]["claimRef"]["name"].as_str() {
             aliases.push((name.to_owned(), format!("{claim}~xr")));
         }
@@ -113,6 +117,9 @@ fn simplify(mut object: Value) -> Value {
         if let Some(time) = metadata.get_mut("deletionTimestamp") {
             *time = "once".into();
         }
+        if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
+            annotations.remove("ops.crossplane.io/watched-resource-resourceversion");
+        }
         if let Some(managed) = metadata.remove("managedFields") {
             metadata.insert("managers".to_owned(), managers(&managed));
         }
@@ -120,6 +127,11 @@ fn simplify(mut object: Value) -> Value {
     if let Some(status) = object["status"].as_object_mut() {
         // When they were last published, which Crossplane forgets if somebody writes at the same moment.
         status.remove("connectionDetails");
+        for field in ["lastScheduleTime", "lastSuccessfulTime"] {
+            if let Some(time) = status.get_mut(field) {
+                *time = "once".into();
+            }
+        }
     }
     for place in ["/spec/resourceRefs", "/spec/crossplane/resourceRefs"] {
         if let Some(Value::Array(references)) = object.pointer_mut(place) {

@@ -11,9 +11,9 @@ use super::functions::{Function, saying};
 use super::in_virtual_time;
 use super::world::World;
 
-const OPS: &str = "/apis/ops.crossplane.io/v1alpha1";
-const MAPS: &str = "/api/v1/namespaces/default/configmaps";
-const FUNCTION: &str = "function-operate";
+pub(super) const OPS: &str = "/apis/ops.crossplane.io/v1alpha1";
+pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(super) const FUNCTION: &str = "function-operate";
 /// As many writes as an operation takes at most, and some more.
 const WRITES: u64 = 12;
 const SEEDS: u64 = 6;
@@ -45,24 +45,24 @@ fn obedient(asked: &Asked) -> Function {
     })
 }
 
-fn map(name: &str, value: &str) -> Value {
+pub(super) fn map(name: &str, value: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {"v": value},
     })
 }
 
-fn spec(input: &Value) -> Value {
+pub(super) fn spec(input: &Value) -> Value {
     json!({"mode": "Pipeline", "retryLimit": 3, "pipeline": [{"step": "work", "functionRef": {"name": FUNCTION}, "input": input}]})
 }
 
-async fn apply(world: &World, plural: &str, kind: &str, name: &str, spec: &Value) {
+pub(super) async fn apply(world: &World, plural: &str, kind: &str, name: &str, spec: &Value) {
     let object = json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
     world.plane.apply(&format!("{OPS}/{plural}/{name}"), &object).await;
 }
 
 /// Controllers come to rest, and stay so.
-async fn settle(world: &World) {
+pub(super) async fn settle(world: &World) {
     assert_eq!(calm_down(world).await, Ok(()));
     assert_eq!(stay_still(world).await, Ok(()));
     assert_eq!(world.weather.wrongs(), Vec::<String>::new());

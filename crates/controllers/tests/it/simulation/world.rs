@@ -190,6 +190,7 @@ fn settings(clock: Clock, functions: &[Function], answers: &Arc<ResponseCache>) 
         recorder: Recorder::off(),
         writes_roles: false,
         runs_operations: false,
+        actions: None,
         composer: None,
         allows_development_functions: true,
         tuning: Tuning::default(),

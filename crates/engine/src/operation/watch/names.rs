@@ -74,15 +74,16 @@ pub(super) fn watched<'a>(operation: &'a Object, field: &str) -> &'a str {
     meta::annotation(operation, &format!("{ANNOTATION}{field}"))
 }
 
-/// What an operation was made for, if its object was gone: it stands for the object where functions require it.
-pub fn deleted_object_of(operation: &Object) -> Option<Object> {
+/// What stands for the object that an operation was made for, if that object is not there any more. `now` is when that was noticed, unless
+/// the operation was made because of it.
+pub fn deleted_object_of(operation: &Object, now: &str) -> Option<Object> {
     let said = |field: &str| watched(operation, field);
-    if said("resourceversion") != DELETED {
+    if said("name").is_empty() {
         return None;
     }
     let created = operation.get("metadata").and_then(|metadata| metadata.get("creationTimestamp")?.as_str());
-    let (api_version, kind) = (said("apiversion"), said("kind"));
-    Some(deleted_object(api_version, kind, said("namespace"), said("name"), created.unwrap_or_default()))
+    let since = created.filter(|_| said("resourceversion") == DELETED).unwrap_or(now);
+    Some(deleted_object(said("apiversion"), said("kind"), said("namespace"), said("name"), since))
 }
 
 /// Let every step of an operation require what was changed. A step that names the requirement itself keeps its own.
@@ -165,7 +166,9 @@ mod tests {
             4,
             "there is no namespace"
         );
-        assert_eq!(deleted_object_of(&operation), None);
+        let gone = deleted_object("v1", "Node", "", "n", "2026-01-01T00:00:00Z");
+        assert_eq!(deleted_object_of(&operation, "2026-01-01T00:00:00Z"), Some(gone));
+        assert_eq!(deleted_object_of(&Object::new(), "2026-01-01T00:00:00Z"), None);
     }
 
     #[test]
@@ -174,6 +177,6 @@ mod tests {
         meta::set_field(&mut operation, "creationTimestamp", "2023-01-01T00:00:00Z");
         let gone = deleted_object("v1", "Pod", "default", "p", "2023-01-01T00:00:00Z");
         annotate_watched(&mut operation, &gone);
-        assert_eq!(deleted_object_of(&operation), Some(gone));
+        assert_eq!(deleted_object_of(&operation, "2026-01-01T00:00:00Z"), Some(gone));
     }
 }

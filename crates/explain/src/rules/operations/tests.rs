@@ -2,7 +2,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
 use ferroplane_api::{Cause, FailurePoint};
-use ferroplane_engine::operation::{AttemptEnding, AttemptFailure, conclude, started};
+use ferroplane_engine::operation::{Attempt, AttemptEnding, AttemptFailure, conclude, started};
 use ferroplane_engine::{Failure, InvalidPipeline};
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn operation(name: &str) -> Value {
 /// The operation after an attempt, as the engine has it.
 fn after(ending: AttemptEnding, operation: &Value) -> Value {
     let mut operation = operation.clone();
-    operation["status"] = conclude(&object(&operation), ending, &[], &[], SINCE).status.into();
+    operation["status"] = conclude(&object(&operation), Attempt::new(ending), SINCE).status.into();
     operation
 }
 
@@ -48,7 +48,7 @@ fn failed_for_good(failure: &AttemptFailure) -> Vec<Value> {
 }
 
 fn run(failure: Failure) -> AttemptFailure {
-    AttemptFailure::from(&failure)
+    AttemptFailure::of_pipeline(&failure, &object(&operation("o")))
 }
 
 fn call(cause: Cause, error: &'static str) -> AttemptFailure {
@@ -207,6 +207,11 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
             "operation-slow",
             failed(&AttemptFailure::timeout("the attempt took longer than 2m0s")),
             "Operation o: the attempt took longer than 2m0s",
+        ),
+        case(
+            "operation-panicked",
+            failed_for_good(&AttemptFailure::panic()),
+            "Operation o: the attempt panicked; the log of the control plane says where",
         ),
         case(
             "operation-not-created",

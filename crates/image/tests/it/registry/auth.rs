@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{Options, Push, Registry};
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 use tempfile::TempDir;
 
-use super::debian::{DebianRegistry, Setup};
 use super::hostile::{Asked, Hostile, Reply};
 use super::images::{TestImage, noise};
 use super::token_server::TokenServer;
@@ -40,7 +40,7 @@ async fn round_trip(registry: &Registry, name: &str) -> Result<(), String> {
 
 #[tokio::test]
 async fn password_opens_the_registry_and_a_wrong_one_does_not() {
-    let setup = Setup { has_passwords: true, ..Setup::default() };
+    let setup = RegistrySetup { has_passwords: true, ..RegistrySetup::default() };
     let Some(debian) = DebianRegistry::start(&setup) else { return };
     let name = format!("{}/name:v1", debian.address);
     let auth = format!(r#"{{"auth":"{BASIC}"}}"#);
@@ -59,7 +59,7 @@ async fn token_is_fetched_with_the_password_and_used_until_it_expires() {
     let tokens =
         TokenServer::start(|asked| asked.header("authorization") == Some(format!("Basic {BASIC}").as_str()));
     let realm = tokens.realm();
-    let setup = Setup { tokens: Some((&realm, &tokens.pki)), ..Setup::default() };
+    let setup = RegistrySetup { tokens: Some((&realm, &tokens.pki)), ..RegistrySetup::default() };
     let Some(debian) = DebianRegistry::start(&setup) else { return };
     let name = format!("{}/org/name:v1", debian.address);
     let registry = with(secret(&debian.address, &format!(r#"{{"auth":"{BASIC}"}}"#)));
@@ -80,7 +80,7 @@ async fn token_that_expired_is_replaced() {
     let tokens = TokenServer::start(|_| true);
     *tokens.validity.lock().unwrap() = 1;
     let realm = tokens.realm();
-    let setup = Setup { tokens: Some((&realm, &tokens.pki)), ..Setup::default() };
+    let setup = RegistrySetup { tokens: Some((&realm, &tokens.pki)), ..RegistrySetup::default() };
     let Some(debian) = DebianRegistry::start(&setup) else { return };
     let name = format!("{}/name:v1", debian.address);
     let registry = with(Credentials::anonymous());
@@ -101,7 +101,7 @@ async fn identity_token_is_exchanged_in_a_form() {
             && asked.header("authorization").is_none()
     });
     let realm = tokens.realm();
-    let setup = Setup { tokens: Some((&realm, &tokens.pki)), ..Setup::default() };
+    let setup = RegistrySetup { tokens: Some((&realm, &tokens.pki)), ..RegistrySetup::default() };
     let Some(debian) = DebianRegistry::start(&setup) else { return };
     let name = format!("{}/name:v1", debian.address);
     let registry = with(secret(&debian.address, r#"{"identitytoken":"its-me"}"#));

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use ferroplane_image::registry::{Options, Proxies, Push};
-use ferroplane_testkit::{Pki, TcpServer};
+use ferroplane_testkit::{DebianRegistry, Pki, RegistrySetup, TcpServer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::TcpStream;
 
-use super::debian::{DebianRegistry, Setup};
 use super::images::{TestImage, noise};
 use super::{chain, client, quick, reference, store};
 
@@ -53,7 +52,10 @@ async fn serve(mut stream: TcpStream, to: Option<String>, log: &Mutex<Vec<String
 async fn registry_is_reached_through_the_proxy_and_its_certificate_is_verified() {
     let pki = Pki::new();
     let leaf = pki.issue(&["registry.example.org"]);
-    let Some(debian) = DebianRegistry::start(&Setup { tls: Some(&leaf), ..Setup::default() }) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup { tls: Some(&leaf), ..RegistrySetup::default() })
+    else {
+        return;
+    };
     let proxy = Proxy::start(Some(debian.address.clone()));
     let options = |authorities: String| Options {
         proxies: proxy.variables("alice:sesame@"),

@@ -4,16 +4,15 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 
 use ferroplane_image::registry::{Options, Pull, PullPolicy, Push};
-use ferroplane_testkit::Pki;
+use ferroplane_testkit::{DebianRegistry, Pki, RegistrySetup, program};
 
-use super::debian::{DebianRegistry, Setup};
 use super::images::{TestImage, index, noise};
-use super::programs::{program, run};
+use super::programs::run;
 use super::{chain, client, platform, quick, reference, store};
 
 #[tokio::test]
 async fn image_that_was_pushed_is_pulled_with_all_its_content() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_source_directory, source) = store();
     let image = TestImage::new(&[noise(100_000, 1), noise(9_000_000, 2), noise(100_000, 1), Vec::new()]);
     let digest = image.write(&source);
@@ -45,7 +44,7 @@ async fn image_that_was_pushed_is_pulled_with_all_its_content() {
 
 #[tokio::test]
 async fn image_that_is_there_is_used_without_its_registry() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let digest = TestImage::new(&[noise(1000, 1)]).write(&images);
     let name = reference(&format!("{}/name:v1", debian.address));
@@ -67,7 +66,7 @@ async fn image_that_is_there_is_used_without_its_registry() {
 
 #[tokio::test]
 async fn image_is_chosen_from_an_index_by_platform() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let digest = index(&images, &["amd64", "arm64"]);
     let name = reference(&format!("{}/name:v1", debian.address));
@@ -89,7 +88,7 @@ async fn image_is_chosen_from_an_index_by_platform() {
 
 #[tokio::test]
 async fn damaged_content_is_fetched_again() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let image = TestImage::new(&[noise(50_000, 1)]);
     let digest = image.write(&images);
@@ -108,7 +107,7 @@ async fn damaged_content_is_fetched_again() {
 
 #[tokio::test]
 async fn content_that_the_registry_has_lost_or_changed_is_not_accepted() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let image = TestImage::new(&[noise(50_000, 1)]);
     let digest = image.write(&images);
@@ -137,7 +136,10 @@ async fn content_that_the_registry_has_lost_or_changed_is_not_accepted() {
 async fn registry_with_a_private_authority_is_trusted_only_if_that_is_given() {
     let pki = Pki::new();
     let leaf = pki.issue(&["127.0.0.1", "localhost"]);
-    let Some(debian) = DebianRegistry::start(&Setup { tls: Some(&leaf), ..Setup::default() }) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup { tls: Some(&leaf), ..RegistrySetup::default() })
+    else {
+        return;
+    };
     let (_directory, images) = store();
     let digest = TestImage::new(&[noise(1000, 1)]).write(&images);
     let name = reference(&format!("{}/name:v1", debian.address));
@@ -153,7 +155,7 @@ async fn registry_with_a_private_authority_is_trusted_only_if_that_is_given() {
 
 #[tokio::test]
 async fn what_is_missing_is_named() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, target) = store();
     let name = reference(&format!("{}/org/name:v9", debian.address));
     let error = client(quick()).pull(&name, &Pull::into(&target)).await.unwrap_err();
@@ -166,7 +168,8 @@ async fn what_is_missing_is_named() {
 
 #[tokio::test]
 async fn image_that_skopeo_pushed_is_pulled_and_the_other_way_round() {
-    let (Some(debian), Some(skopeo)) = (DebianRegistry::start(&Setup::default()), program("skopeo")) else {
+    let (Some(debian), Some(skopeo)) = (DebianRegistry::start(&RegistrySetup::default()), program("skopeo"))
+    else {
         return;
     };
     let (_directory, images) = store();

@@ -1,14 +1,14 @@
 //! Pushing to Debian's registry.
 
 use ferroplane_image::registry::{Pull, Push};
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 
-use super::debian::{DebianRegistry, Setup};
 use super::images::{TestImage, noise};
 use super::{chain, client, platform, quick, reference, store};
 
 #[tokio::test]
 async fn content_is_mounted_from_another_repository() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let digest = TestImage::new(&[noise(200_000, 1)]).write(&images);
     let registry = client(quick());
@@ -25,7 +25,7 @@ async fn content_is_mounted_from_another_repository() {
 
 #[tokio::test]
 async fn image_that_is_not_whole_is_not_pushed() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let (_directory, images) = store();
     let image = TestImage::new(&[noise(1000, 1)]);
     let digest = images.write(&image.manifest).unwrap();

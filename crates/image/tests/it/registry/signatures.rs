@@ -6,8 +6,8 @@ use ferroplane_image::media_type::OCI_CONFIG;
 use ferroplane_image::registry::{ImageSignature, Push};
 use ferroplane_image::store::Store;
 use ferroplane_image::{Descriptor, Digest, ImageConfig, Manifest, Reference};
+use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 
-use super::debian::{DebianRegistry, Setup};
 use super::images::TestImage;
 use super::{chain, client, quick, reference, store};
 
@@ -44,7 +44,7 @@ async fn push(debian: &DebianRegistry, images: &Store, statements: &[(&[u8], &st
 
 #[tokio::test]
 async fn signatures_are_found_beside_the_image_and_kept_for_when_the_registry_is_away() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let ((_images_directory, images), (_directory, store)) = (store(), store());
     let image = push(&debian, &images, &[(b"one", "MQ=="), (b"two", "Mg==")]).await;
     let expected = [(b"one", "MQ=="), (b"two", "Mg==")].map(|(payload, signature)| ImageSignature {
@@ -61,7 +61,7 @@ async fn signatures_are_found_beside_the_image_and_kept_for_when_the_registry_is
 
 #[tokio::test]
 async fn image_without_signatures_has_none() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let ((_images_directory, images), (_directory, store)) = (store(), store());
     let image = push(&debian, &images, &[]).await;
     assert_eq!(client(quick()).signatures(&image, &store, false).await.unwrap(), []);
@@ -69,7 +69,7 @@ async fn image_without_signatures_has_none() {
 
 #[tokio::test]
 async fn statement_that_is_too_large_is_refused() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let ((_images_directory, images), (_directory, store)) = (store(), store());
     let large = vec![b' '; 200 << 10];
     let image = push(&debian, &images, &[(&large, "MQ==")]).await;

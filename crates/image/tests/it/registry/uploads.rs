@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use ferroplane_image::Hasher;
 use ferroplane_image::registry::{Options, Pull, Push, Timeouts};
-use ferroplane_testkit::TcpServer;
+use ferroplane_testkit::{DebianRegistry, RegistrySetup, TcpServer};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
 use tokio::net::TcpStream;
 
-use super::debian::{DebianRegistry, Setup};
 use super::hostile::{Asked, Hostile, Reply, status};
 use super::images::{TestImage, noise};
 use super::{chain, client, platform, quick, reference, store};
@@ -148,7 +147,7 @@ async fn blob_is_not_sent_again_when_the_answer_to_its_last_piece_is_lost() {
 
 #[tokio::test]
 async fn push_to_debians_registry_survives_connections_that_break_off() {
-    let Some(debian) = DebianRegistry::start(&Setup::default()) else { return };
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let cuts = Arc::new(AtomicUsize::new(0));
     let (target, count) = (debian.address.clone(), cuts.clone());
     let proxy = TcpServer::start(move |stream, _| cut(stream, target.clone(), count.clone()));

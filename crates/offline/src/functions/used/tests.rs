@@ -114,3 +114,57 @@ fn steps_that_will_break_are_listed() {
     assert_eq!(told, ["pinned 0.1.0 removed breaks", "packaged - removed breaks"]);
     assert!(uses.found[1].message.contains("removed in release 0.4.0: use v0.2.0 instead"), "{uses:?}");
 }
+
+const BLUEPRINT: &str = "
+apiVersion: cr.kanister.io/v1alpha1
+kind: Blueprint
+metadata: {name: shop}
+actions:
+  backup:
+    phases:
+    - {name: free, func: function-a, args: {}}
+    - {name: pinned, func: function-a, funcVersion: 0.1.0, args: {}}
+    - {name: foreign, func: SomethingElse, args: {}}
+    deferPhase: {name: last, func: function-a, funcVersion: v0.1.0, args: {}}
+";
+
+#[test]
+fn phases_of_blueprints_that_will_break_are_listed_with_action_and_phase() {
+    let object: Value =
+        serde_json::to_value(crate::manifest::yaml::parse(BLUEPRINT).unwrap()[0].to_json()).unwrap();
+    let live = LiveObject { server: "https://plane".to_owned(), object: object.as_object().unwrap().clone() };
+    let told = |release: &str| {
+        let uses = find_live(std::slice::from_ref(&live), &library(), &release.parse().unwrap()).unwrap();
+        assert_eq!((uses.steps, uses.foreign), (4, 1));
+        uses.found
+            .iter()
+            .map(|it| format!("{} {} {} {}", it.file, it.composition, it.step, it.state))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(told("0.1.0"), Vec::<String>::new());
+    assert_eq!(told("0.3.0")[0], "https://plane Blueprint/shop backup/pinned deprecated");
+    assert_eq!(
+        told("0.4.0"),
+        [
+            "https://plane Blueprint/shop backup/pinned removed",
+            "https://plane Blueprint/shop backup/last removed"
+        ]
+    );
+}
+
+#[test]
+fn blueprint_that_cannot_be_read_is_told() {
+    for (actions, expected) in
+        [("[]", "`actions` is no map"), ("{a: {phases: [{}]}}", "a phase has no `func`")]
+    {
+        let text = format!(
+            "apiVersion: cr.kanister.io/v1alpha1\nkind: Blueprint\nmetadata: {{name: x}}\nactions: {actions}\n"
+        );
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("all.yaml");
+        std::fs::write(&path, text).unwrap();
+        let manifests = Files::default().load(&path).unwrap();
+        let error = find(&manifests, &library(), &"0.1.0".parse().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("all.yaml:4") && error.contains(expected), "{error}");
+    }
+}

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 use ferroplane_cancellation::{checkpoint, milestone};
 use ferroplane_cel::Program;
 use ferroplane_golang::json;
-use ferroplane_golang::regexp::Expression;
 
 use super::budget::Budget;
 use super::pattern_budget::PatternBudget;
@@ -79,7 +78,7 @@ impl SchemaChecker<'_> {
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             ));
         }
-        if let Ok(pattern) = Expression::new(&schema.pattern) {
+        if let Some(Ok(pattern)) = schema.pattern.expression() {
             self.weigh(pattern.weight(), &path.child("pattern"));
         }
         self.below(schema, context, path);

@@ -87,9 +87,21 @@ static MANAGED_FIELDS: Struct = Struct {
     ],
 };
 
+/// What is made of the sets of managed fields, which are most of what metadata says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FieldSets {
+    Copied,
+    /// They are there, and empty: for checks, none of which looks into them.
+    Left,
+}
+
 /// Reads metadata.
-pub(super) fn read(json: &Value, unknown: &mut Vec<String>) -> Result<Map<String, Value>, String> {
-    let mut reader = Reader { first: None, unknown };
+pub(super) fn read(
+    json: &Value,
+    sets: FieldSets,
+    unknown: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
+    let mut reader = Reader { first: None, sets, unknown };
     let place = FieldLocation { owner: None, stack: "", path: "" };
     let fields = reader.structure(&OBJECT_META, json, &place)?;
     match reader.first {
@@ -114,6 +126,7 @@ pub(crate) fn go_type(json: &Value) -> &'static str {
 struct Reader<'u> {
     /// The first thing that did not fit. Reading goes on, for something worse may come.
     first: Option<String>,
+    sets: FieldSets,
     unknown: &'u mut Vec<String>,
 }
 
@@ -198,6 +211,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         Ok(match (kind, json) {
+            (Anything, Value::Object(_)) if self.sets == FieldSets::Left => Some(Value::Object(Map::new())),
             (Text(_), Value::String(_)) | (Flag, Value::Bool(_)) | (Anything, _) => Some(json.clone()),
             (Text(go_type), _)
             | (

@@ -74,6 +74,11 @@ impl TrackedConnection {
         InFlight(Arc::clone(self))
     }
 
+    /// The network that it comes from.
+    pub(in crate::listeners::https) fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
     pub(in crate::listeners::https) fn is_busy(&self) -> bool {
         self.in_flight.load(Ordering::Relaxed) > 0
     }

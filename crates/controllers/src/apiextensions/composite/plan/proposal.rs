@@ -1,6 +1,6 @@
 //! What somebody proposes: files, as the API server would have them if whoever asks applied them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ferroplane_api::{Object, TypeRef, keys, meta};
 use ferroplane_client::{ApiClient, ApplyOptions, Error, ObjectPath, Resource, Subresource};
@@ -84,6 +84,13 @@ impl Proposals {
             }
         }
         Ok(())
+    }
+
+    /// The names of the Compositions that are proposed.
+    pub(super) fn changed_compositions(&self) -> BTreeSet<String> {
+        let after = self.objects.iter().map(|proposed| &proposed.after);
+        let compositions = after.filter(|object| is_kind(object, keys::APIEXTENSIONS, "Composition"));
+        compositions.map(|composition| meta::name(composition).to_owned()).collect()
     }
 
     /// The Compositions that are proposed, and the revisions that they would have.

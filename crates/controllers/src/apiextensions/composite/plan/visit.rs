@@ -11,24 +11,28 @@ use ferroplane_engine::composite::{
     Begin, Ending, Machinery, Published, Selected, begin, composite_connection_secret,
     composite_for_functions, conclude, machinery_to_record,
 };
+use ferroplane_engine::rollout::compare;
 use ferroplane_engine::wording::cannot_apply;
 use ferroplane_engine::{
-    Inputs, Layout, Note, Outcome, Plan, Reference, Said, Trouble, Wanted, chain, field_manager,
+    Inputs, Layout, Note, Outcome, Plan, Reference, Said, Subject, Trouble, Wanted, chain, field_manager,
     managers_to_keep,
 };
 use ferroplane_ownership::{holds, owns};
 use ferroplane_runner::drive_noting;
+use ferroplane_wire::Struct;
 use serde_json::{Value, json};
 
 use super::super::apply::name_of;
 use super::super::connection::{encoded, refuse_foreign, secret as connection_secret};
 use super::super::controller::Controller;
+use super::super::intercept::Intercepted;
 use super::super::observe::{ObservedState, resource_of};
 use super::super::problem::Problem;
 use super::super::reconcile::Question;
 use super::super::secrets;
-use super::super::select::Selection;
+use super::super::select::{Follows, Selection};
 use super::super::settle::{identity, is_about_undeclared_field, remove_own_fields};
+use super::super::trial::OnTrial;
 use super::world::{Key, merge};
 use super::{Planning, Progress};
 use crate::function_registry::CallableFunctions;
@@ -137,16 +141,23 @@ impl Planning {
         if follows.revision.is_new {
             return Err(Problem::Early.into());
         }
-        let pipeline = match follows.pipeline {
+        let Follows { selected: followed, pipeline, trial, intercepted, callables, .. } = follows;
+        let pipeline = match pipeline {
             Ok(pipeline) => pipeline,
             Err(problem) => {
-                self.record(visited, &follows.selected, None).await;
+                self.record(visited, &followed, None).await;
                 return Err(problem.into());
             }
         };
+        if let Intercepted::ForReal(intercept) = &intercepted {
+            let (function, name) = (intercept.function(), &intercept.name);
+            let reason = format!(
+                "FunctionIntercept `{name}` has a developer's process answer for function `{function}`"
+            );
+            return Err(Stop::Refused(reason));
+        }
         let finalizer = Some(keys::COMPOSITE_FINALIZER);
-        let composite =
-            composite_for_functions(&visited.live, controller.layout, &follows.selected, finalizer);
+        let composite = composite_for_functions(&visited.live, controller.layout, &followed, finalizer);
         let state = controller.observe(&composite, &self.world).await?;
         let remembered = known.requirements.clone().unwrap_or_else(|| {
             let last = controller.memory.last(&name_of(&visited.live));
@@ -160,25 +171,35 @@ impl Planning {
             grants: &grants,
         };
         let inputs = controller.inputs(question, &self.world).await?;
-        let (mut outcome, notes) = self.run(inputs.clone(), &follows.callables).await;
+        let (mut outcome, mut notes) = self.run(inputs.clone(), &callables).await;
+        let mut inputs = inputs;
+        let seen = (&visited.live, controller.layout);
+        let mut selected = &followed;
+        if let Some(stable) = self.refused_trial((trial.as_ref(), &callables), seen, &inputs, &outcome).await
+        {
+            (outcome, notes, inputs) = stable;
+            let instead = trial.as_ref().and_then(OnTrial::instead);
+            selected = instead.map_or(selected, |instead| &instead.selected);
+            known.revision.clone_from(&selected.revision);
+        }
         outcome.requirements.extend_from_slice(&state.secrets);
         known.requirements = Some(outcome.requirements.clone());
         let plan = match &outcome.result {
             Ok(plan) => plan,
             Err(failure) => {
-                self.record(visited, &follows.selected, None).await;
+                self.record(visited, selected, None).await;
                 return Err(Problem::from(Trouble::of(failure)).into());
             }
         };
         self.delete_unwanted(visited, plan).await?;
-        self.record(visited, &follows.selected, Some(&plan.references)).await;
+        self.record(visited, selected, Some(&plan.references)).await;
         known.refused.clear();
         self.apply_wanted(visited, plan, &state, known).await?;
         let published = self.publish(visited, plan).await?;
         self.conclude(visited, &outcome, known.refused.keys().cloned().collect(), published).await?;
         if visited.changed.is_empty() {
             // Nothing changes any more. What is told is exact only if functions say the same again.
-            self.compare_runs(inputs, &follows.callables, &outcome, &notes).await?;
+            self.compare_runs(inputs, &callables, &outcome, &notes).await?;
         }
         Ok(())
     }
@@ -187,6 +208,24 @@ impl Planning {
         let mut notes = Vec::new();
         let outcome = drive_noting(inputs, &callables.directory, &self.world, Some(&mut notes)).await;
         (outcome, notes)
+    }
+
+    /// What would be carried out in place of what the candidates of rollouts decide, if these refuse that.
+    async fn refused_trial(
+        &self,
+        (trial, callables): (Option<&OnTrial>, &Arc<CallableFunctions>),
+        (live, layout): (&Object, Layout),
+        inputs: &Inputs,
+        outcome: &Outcome,
+    ) -> Option<(Outcome, Vec<Note>, Inputs)> {
+        let trial = trial.filter(|it| it.is_compared(live, layout, outcome))?;
+        let mut inputs = Inputs { pipeline: trial.other().clone(), ..inputs.clone() };
+        if let (Some(instead), Subject::Composite(subject)) = (trial.instead(), &mut inputs.subject) {
+            subject.object = Struct::try_from(instead.composite(live, layout)).ok()?;
+        }
+        let (stable, notes) = self.run(inputs.clone(), callables).await;
+        let is_refused = trial.refuses(&compare(&stable.result, &outcome.result));
+        is_refused.then_some((stable, notes, inputs))
     }
 
     /// Refuse functions that answer the same question differently.

@@ -30,6 +30,32 @@ fn archives_are_understood_in_one_way_or_not_at_all() {
                 Refused("ends in the middle"),
             ),
             case(
+                "no padding after the last file, as umoci leaves it",
+                [tar()
+                    .file("a", "")
+                    .bytes(&header(&Block { content: b"last", ..Block::default() }))
+                    .bytes(b"last")
+                    .cut()],
+                Unpacked(&["a", "f"]),
+            ),
+            case(
+                "half of the padding after the last file",
+                [tar()
+                    .bytes(&header(&Block { content: b"last", ..Block::default() }))
+                    .bytes(b"last")
+                    .zeros(100)
+                    .cut()],
+                Unpacked(&["f"]),
+            ),
+            case(
+                "no padding after an extended header",
+                [tar()
+                    .bytes(&header(&Block { flag: b'x', content: b"9 path=a\n", ..Block::default() }))
+                    .bytes(b"9 path=a\n")
+                    .cut()],
+                Refused("followed by no entry"),
+            ),
+            case(
                 "size that is no number",
                 [tar().block(&with_size(b'0', b"0000000008x\0")).end()],
                 Refused("the size"),

@@ -1,0 +1,279 @@
+//! Runs the providers in packages for as long as controllers want them, each in a container of its own.
+//!
+//! A provider finds what it would find in a pod: the address of the API server in its environment, and the token of its service account in
+//! the usual directory. In a network of its own it reaches that API server and nothing else.
+//!
+//! # Invariants
+//! * A provider runs only if its revision is active. It ends before its successor is called healthy, and all of them end with the plane.
+//! * What it may do is what the roles of its service account allow. Its token is short-lived and renewed in time.
+//! * It shares the network of this machine only if its Provider says so.
+
+mod credentials;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use ferroplane_api::keys;
+use ferroplane_client::ApiClient;
+use ferroplane_controllers::{PackagedProvider, PackagedProviders, ProviderState};
+use ferroplane_runner::{ImageSource, Images, KeepImage, KeptImage, LineSink, PullWhen};
+use ferroplane_sandbox::ServerState;
+use tokio::sync::oneshot;
+
+use super::function_logs::FunctionLogs;
+use credentials::{Credentials, RENEWED_AFTER};
+
+/// Pauses after an image cannot be run at all.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How soon a token is asked for again that could not be had.
+const NEXT_TRY: Duration = Duration::from_secs(10);
+/// Where programs in pods find their token.
+const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// What providers find on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct ProviderSite {
+    /// The API server, for whoever issues tokens.
+    pub(super) administrator: ApiClient,
+    /// Where it listens.
+    pub(super) address: SocketAddr,
+    /// Whom to trust that it is the one, in PEM.
+    pub(super) authority: String,
+    /// Where their tokens are.
+    pub(super) tokens: Arc<TokenDirectory>,
+}
+
+/// Holds the tokens of providers. It belongs to this process, as the whole data directory does.
+#[derive(Debug)]
+pub(crate) struct TokenDirectory {
+    path: PathBuf,
+    /// Of a plane that keeps nothing else.
+    _temporary: Option<tempfile::TempDir>,
+}
+
+impl TokenDirectory {
+    /// Tokens that an earlier process left behind are nobody's any more, and are removed.
+    pub(super) fn open(data_dir: Option<&Path>) -> anyhow::Result<Arc<Self>> {
+        let Some(data_dir) = data_dir else {
+            let temporary = tempfile::tempdir().context("cannot make a directory for tokens of providers")?;
+            return Ok(Arc::new(Self { path: temporary.path().to_owned(), _temporary: Some(temporary) }));
+        };
+        let path = data_dir.join("providers");
+        match std::fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove `{}`", path.display()))
+            }
+            // A container has to know where it is.
+            _ => {
+                let path = std::path::absolute(&path).unwrap_or(path);
+                Ok(Arc::new(Self { path, _temporary: None }))
+            }
+        }
+    }
+}
+
+/// What a provider may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ProviderNetwork {
+    /// The API server.
+    Isolated,
+    /// What this machine reaches.
+    Runner,
+}
+
+impl ProviderNetwork {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        match text {
+            "" | "Isolated" => Ok(Self::Isolated),
+            "Runner" => Ok(Self::Runner),
+            _ => bail!("cannot read the annotation `{}: {text}`: expected Isolated or Runner", keys::NETWORK),
+        }
+    }
+
+    /// How a provider runs in it.
+    fn describe(self) -> String {
+        match self {
+            Self::Isolated => format!(
+                "runs in a container on this machine that reaches the API server and nothing else; the annotation `{}: Runner` of the \
+                 Provider grants it the network of this machine",
+                keys::NETWORK
+            ),
+            Self::Runner => {
+                "runs in a container on this machine, with the network of this machine".to_owned()
+            }
+        }
+    }
+}
+
+/// Keep a provider running until nobody wants it.
+pub(super) async fn keep(
+    revision: String,
+    provider: PackagedProvider,
+    providers: Arc<PackagedProviders>,
+    images: Images,
+    site: ProviderSite,
+    logs: Arc<FunctionLogs>,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let network = match ProviderNetwork::parse(&provider.network) {
+        Ok(network) => network,
+        Err(error) => {
+            providers.set(&revision, Some(ProviderState::Down(error.to_string())));
+            let _ = unwanted.await;
+            return;
+        }
+    };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let started = tokio::select! {
+            started = start(&revision, &provider, network, &images, &site, logs.clone()) => started,
+            _ = &mut unwanted => return,
+        };
+        let why = match started {
+            Err(error) => format!("{error:#}"),
+            Ok((credentials, image)) => {
+                let how = network.describe();
+                return attend(&revision, &how, image, &credentials, &site, &providers, unwanted).await;
+            }
+        };
+        providers.set(&revision, Some(ProviderState::Down(why)));
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = &mut unwanted => return,
+        }
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+    }
+}
+
+async fn start(
+    revision: &str,
+    provider: &PackagedProvider,
+    network: ProviderNetwork,
+    images: &Images,
+    site: &ProviderSite,
+    logs: Arc<FunctionLogs>,
+) -> anyhow::Result<(Credentials, KeptImage)> {
+    let credentials = Credentials::issue(site, &provider.namespace, revision)
+        .await
+        .context("cannot give the provider credentials of its service account")?;
+    let source = ImageSource::Registry {
+        reference: provider.image.image.clone(),
+        // It is named by its digest.
+        policy: Some(PullWhen::IfNotPresent),
+        secrets: provider.image.pull_secrets.iter().cloned().map(Into::into).collect(),
+    };
+    let (port, to) = (site.address.port(), reachable(site.address));
+    let name = revision.to_owned();
+    let lines: LineSink = Arc::new(move |line: &str| logs.append(&name, line));
+    let image = images
+        .keep(KeepImage {
+            name: revision.to_owned(),
+            source,
+            environment: environment(revision, provider, network, to),
+            shared: Some((credentials.directory().to_owned(), ACCOUNT.to_owned())),
+            leads_to: (network == ProviderNetwork::Isolated).then_some((port, to)),
+            lines,
+        })
+        .await?;
+    Ok((credentials, image))
+}
+
+/// Tell how a provider is doing and renew its token until nobody wants it.
+async fn attend(
+    revision: &str,
+    how: &str,
+    mut image: KeptImage,
+    credentials: &Credentials,
+    site: &ProviderSite,
+    providers: &PackagedProviders,
+    mut unwanted: oneshot::Receiver<()>,
+) {
+    let mut state = image.state();
+    let mut renewal = RENEWED_AFTER;
+    let told = |state: &ServerState, said: String| match state {
+        ServerState::Serving => ProviderState::Running(how.to_owned()),
+        ServerState::Starting => ProviderState::Starting,
+        ServerState::Waiting { why } => ProviderState::Down(format!("its program ended ({why}){said}")),
+        ServerState::Stopped => ProviderState::Down("it was stopped".to_owned()),
+    };
+    providers.set(revision, Some(told(&state, image.said())));
+    loop {
+        tokio::select! {
+            changed = image.changed(&state) => {
+                state = changed;
+                providers.set(revision, Some(told(&state, image.said())));
+            }
+            () = tokio::time::sleep(renewal) => {
+                let renewed = credentials.renew(site).await;
+                if let Err(error) = &renewed {
+                    tracing::warn!(revision, error = format!("{error:#}"), "cannot renew the token of a provider");
+                }
+                renewal = if renewed.is_ok() { RENEWED_AFTER } else { NEXT_TRY };
+            }
+            _ = &mut unwanted => break,
+        }
+    }
+    image.stop().await;
+}
+
+/// What a provider finds in its environment, as it would in a pod.
+fn environment(
+    revision: &str,
+    provider: &PackagedProvider,
+    network: ProviderNetwork,
+    server: SocketAddr,
+) -> Vec<(String, String)> {
+    let host = match network {
+        ProviderNetwork::Isolated => Ipv4Addr::LOCALHOST.to_string(),
+        ProviderNetwork::Runner => server.ip().to_string(),
+    };
+    let variables = [
+        ("KUBERNETES_SERVICE_HOST", host),
+        ("KUBERNETES_SERVICE_PORT", server.port().to_string()),
+        ("POD_NAMESPACE", provider.namespace.clone()),
+        ("PROVIDER_NAME", provider.package.clone()),
+        ("REVISION_NAME", revision.to_owned()),
+        ("REVISION_UID", provider.uid.clone()),
+    ];
+    variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// An address that leads to a listener on this one.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn network_is_shared_only_if_the_provider_says_so() {
+        assert_eq!(ProviderNetwork::parse("").unwrap(), ProviderNetwork::Isolated);
+        assert_eq!(ProviderNetwork::parse("Isolated").unwrap(), ProviderNetwork::Isolated);
+        assert_eq!(ProviderNetwork::parse("Runner").unwrap(), ProviderNetwork::Runner);
+        let error = ProviderNetwork::parse("runner").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot read the annotation `ferroplane.io/network: runner`: expected Isolated or Runner"
+        );
+    }
+
+    #[test]
+    fn every_address_that_a_server_listens_on_can_be_reached() {
+        for (listening, reached) in
+            [("0.0.0.0:1", "127.0.0.1:1"), ("[::]:1", "[::1]:1"), ("10.0.0.1:1", "10.0.0.1:1")]
+        {
+            assert_eq!(reachable(listening.parse().unwrap()).to_string(), reached);
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Sends calls of a composite resource to a developer's process: for real, or in the shadow of what the control plane decides itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{InterceptComparison, Object, RolloutDifference, meta};
+use ferroplane_engine::changes::{Change, ObjectName, REDACTED};
+use ferroplane_engine::intercept::{Intercept, plan_changes};
+use ferroplane_engine::rollout::{Comparison, compare};
+use ferroplane_engine::{Event, EventKind, Grants, Outcome, Pipeline, chain};
+use serde_json::Value;
+use tracing::warn;
+
+use super::controller::Controller;
+use super::reconcile::{Considered, Reconciliation, Run};
+use super::select::Selection;
+use super::trial::{Resolved, recording_of};
+use crate::function_registry::CallableFunctions;
+
+/// How long a process may take whose answers are only compared. Whoever debugs it may have stopped it.
+const PATIENCE: Duration = Duration::from_secs(45);
+/// How much of a comparison is told.
+const MOST_CHANGES: usize = 20;
+const MOST_FIELDS: usize = 20;
+const LONGEST_TEXT: usize = 200;
+const LARGEST: usize = 16 << 10;
+
+/// Whether a developer's process gets calls of a composite resource.
+#[derive(Debug, Default)]
+pub(super) enum Intercepted {
+    #[default]
+    No,
+    /// Its answers count.
+    ForReal(Intercept),
+    /// Its answers are compared.
+    Shadow(Shadow),
+    /// An administrator has not granted it.
+    Denied(Intercept, String),
+}
+
+/// A pipeline that calls a developer's process, and whose decisions are only compared.
+#[derive(Debug, Clone)]
+pub(super) struct Shadow {
+    intercept: Intercept,
+    pipeline: Arc<Pipeline>,
+}
+
+impl Controller {
+    /// Which calls a developer's process gets. If its answers count, they are what is resolved. Nothing is noted: plans ask, too.
+    pub(super) fn intercept(
+        &self,
+        live: &Object,
+        resolved: &mut Resolved,
+        callables: &CallableFunctions,
+        grants: &Grants,
+    ) -> Intercepted {
+        // Most control planes have no intercept.
+        if callables.intercepts.is_empty() {
+            return Intercepted::No;
+        }
+        let Ok(pipeline) = &resolved.pipeline else { return Intercepted::No };
+        let mut selecting = callables.intercepts.iter().filter(|intercept| intercept.selects(live));
+        let redirected = selecting.find_map(|intercept| Some((intercept, intercept.redirect(pipeline)?)));
+        let Some((intercept, redirected)) = redirected else { return Intercepted::No };
+        let is_open = self.shared.functions.allows_development();
+        if let Some(denied) = intercept.permit(live, grants).err().filter(|_| !is_open) {
+            return Intercepted::Denied(intercept.clone(), denied.to_string());
+        }
+        let (intercept, pipeline) = (intercept.clone(), Arc::new(redirected));
+        if !intercept.is_for_real() {
+            return Intercepted::Shadow(Shadow { intercept, pipeline });
+        }
+        (resolved.pipeline, resolved.trial, resolved.uncallable) = (Ok(pipeline), None, None);
+        Intercepted::ForReal(intercept)
+    }
+
+    /// Whether a process has to be compared though nothing changed.
+    pub(super) fn is_shadow_due(&self, live: &Object, intercepted: &Intercepted) -> bool {
+        let Intercepted::Shadow(Shadow { intercept, .. }) = intercepted else { return false };
+        !self.shared.functions.interceptions().has(&intercept.uid, meta::uid(live), intercept.spec.round)
+    }
+
+    /// Note that calls are not sent to a process because nobody has granted it.
+    pub(super) fn note_denied(&self, live: &Object, selection: &Selection) {
+        let Ok(follows) = &selection.result else { return };
+        if let Intercepted::Denied(intercept, why) = &follows.intercepted
+            && self.shared.functions.interceptions().deny(&intercept.uid, meta::uid(live), why)
+        {
+            audit("deny", intercept, live, why);
+        }
+    }
+
+    /// Note that calls are sent to a process, for the composite resource and for auditors.
+    pub(super) fn note_intercepted(&self, it: &mut Reconciliation<'_>, intercept: &Intercept) {
+        let interceptions = self.shared.functions.interceptions();
+        let is_first = interceptions.note(&intercept.uid, meta::uid(&it.live), intercept.spec.round);
+        if !is_first {
+            return;
+        }
+        let (function, to, name) = (intercept.function(), &intercept.spec.to, &intercept.name);
+        let (kind, count) = if intercept.is_for_real() {
+            (EventKind::Warning, "its answers count")
+        } else {
+            (EventKind::Normal, "its answers are only compared")
+        };
+        let message = format!(
+            "calls of function `{function}` are sent to {to} because of FunctionIntercept `{name}`, and {count}"
+        );
+        audit("allow", intercept, &it.live, &message);
+        it.events.push(Event::new(kind, "FunctionIntercepted", message));
+    }
+
+    /// Ask the process the same, and compare. Whatever comes of it, the reconcile goes on.
+    pub(super) async fn run_shadow(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        shadow: &Shadow,
+        considered: &Considered<'_>,
+        outcome: &Outcome,
+    ) {
+        let Shadow { intercept, pipeline } = shadow;
+        self.note_intercepted(it, intercept);
+        let asking = self.decide_besides(it, run, pipeline, considered);
+        let (comparison, changes) = match tokio::time::timeout(PATIENCE, asking).await {
+            Ok(Ok(answered)) => {
+                let answered = answered.outcome;
+                (judge(outcome, &answered), self.changes(&it.live, outcome, &answered))
+            }
+            // Something moved meanwhile, and it is reconciled again.
+            Ok(Err(_)) => return,
+            Err(_) => {
+                let detail = format!("did not answer within {} seconds", PATIENCE.as_secs());
+                (Comparison::new(RolloutDifference::Fails, detail), Vec::new())
+            }
+        };
+        let (changes, more) = bounded(changes);
+        let comparison = InterceptComparison {
+            number: 0,
+            composite: ObjectName::of(&it.live).to_string(),
+            difference: comparison.differences.gravest().as_str().to_owned(),
+            detail: comparison.detail,
+            changes,
+            more,
+            recording: recording_of(it),
+        };
+        self.shared.functions.interceptions().compare(&intercept.uid, comparison);
+    }
+
+    /// What the process would do otherwise, without what is secret.
+    fn changes(&self, live: &Object, own: &Outcome, answered: &Outcome) -> Vec<Change> {
+        let (Ok(old), Ok(new)) = (&own.result, &answered.result) else { return Vec::new() };
+        let with_status = |status: &Option<Object>| {
+            let mut composite = Value::Object(live.clone());
+            composite["status"] = status.clone().unwrap_or_default().into();
+            self.sensitive.mark(&mut composite, REDACTED);
+            composite.as_object().cloned().unwrap_or_default()
+        };
+        plan_changes((&with_status(&old.status), old), (&with_status(&new.status), new))
+    }
+}
+
+/// How a process differs. That it does better is a difference, too.
+fn judge(own: &Outcome, answered: &Outcome) -> Comparison {
+    match (&own.result, &answered.result) {
+        (Err(own), Ok(_)) => {
+            let detail = format!("succeeds where the control plane's own revision fails: {}", chain(own));
+            Comparison::new(RolloutDifference::Changed, detail)
+        }
+        (Err(own), Err(answered)) if chain(own) != chain(answered) => {
+            let detail = format!("fails in another way: {}; before: {}", chain(answered), chain(own));
+            Comparison::new(RolloutDifference::Changed, detail)
+        }
+        (own, answered) => compare(own, answered),
+    }
+}
+
+/// As many changes as an object can have in its status, and how many are left out.
+fn bounded(changes: Vec<Change>) -> (Vec<Value>, i64) {
+    let (mut told, mut size, mut more) = (Vec::new(), 0, 0);
+    for mut change in changes {
+        more += i64::try_from(change.fields.len().saturating_sub(MOST_FIELDS)).unwrap_or_default();
+        change.fields.truncate(MOST_FIELDS);
+        for value in
+            change.fields.iter_mut().flat_map(|field| [&mut field.before, &mut field.after]).flatten()
+        {
+            shorten(value);
+        }
+        let change = serde_json::to_value(&change).unwrap_or_default();
+        size += change.to_string().len();
+        if told.len() < MOST_CHANGES && size <= LARGEST {
+            told.push(change);
+        } else {
+            more += 1;
+        }
+    }
+    (told, more)
+}
+
+fn shorten(value: &mut Value) {
+    let text = match &*value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() > LONGEST_TEXT {
+        let start: String = text.chars().take(LONGEST_TEXT).collect();
+        *value = format!("{start}…").into();
+    }
+}
+
+/// Write down who got to see what is not theirs, or was kept from it.
+fn audit(decision: &'static str, intercept: &Intercept, composite: &Object, reason: &str) {
+    warn!(
+        target: "audit",
+        decision,
+        intercept = intercept.name,
+        function = intercept.function(),
+        to = intercept.spec.to,
+        mode = intercept.spec.mode.as_str(),
+        apiVersion = meta::api_version(composite),
+        kind = meta::kind(composite),
+        namespace = meta::namespace(composite),
+        name = meta::name(composite),
+        uid = meta::uid(composite),
+        reason,
+        "intercepted calls of a function"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_engine::changes::compare;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn comparison_fits_into_a_status() {
+        let data: serde_json::Map<_, _> =
+            (0..100).map(|number| (format!("key-{number}"), json!("x".repeat(10_000)))).collect();
+        let object = json!({"kind": "ConfigMap", "metadata": {"name": "a"}, "data": data});
+        let object = object.as_object().unwrap();
+        let change =
+            Change { fields: compare(None, Some(object)), ..Change::between(None, Some(object)).unwrap() };
+        let (told, more) = bounded(vec![change; 50]);
+        let size = serde_json::to_string(&told).unwrap().len();
+        assert!(size <= LARGEST + told.len() && !told.is_empty(), "{size} bytes");
+        assert!(more > 50, "{more} are left out");
+    }
+}

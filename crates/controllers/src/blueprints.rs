@@ -1,0 +1,52 @@
+//! The group `cr.kanister.io`: actions of Blueprints, which ActionSets run.
+
+pub(crate) mod action_set;
+mod actions;
+pub(crate) mod admission;
+mod background;
+mod perform;
+mod wake;
+
+use std::sync::Arc;
+
+use ferroplane_client::{Informer, InformerScope, Resource};
+use ferroplane_engine::action::PodSupport;
+
+use crate::context::Context;
+
+pub(crate) const API_VERSION: &str = "cr.kanister.io/v1alpha1";
+
+/// How actions of Blueprints are run.
+#[derive(Clone)]
+pub struct ActionSettings {
+    /// Whether ActionSets are run. Blueprints are judged when they are written in any case.
+    pub runs: bool,
+    /// Whether there are pods that commands can be run in.
+    pub has_exec: bool,
+    /// How images are run.
+    pub pods: PodSupport,
+    /// Whether a `funcVersion` that does not exist is an error. Otherwise the unversioned function runs, with a warning.
+    pub is_strict: bool,
+    /// What randomness in templates is computed from. Nobody else may know it.
+    pub seed: [u8; 32],
+}
+
+impl std::fmt::Debug for ActionSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ActionSettings")
+            .field("runs", &self.runs)
+            .field("pods", &self.pods)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Follow a kind of the group.
+fn follow(context: &Context, kind: &str, plural: &str) -> Arc<Informer> {
+    let resource = Arc::new(Resource {
+        api_version: API_VERSION.to_owned(),
+        kind: kind.to_owned(),
+        plural: plural.to_owned(),
+        is_namespaced: true,
+    });
+    Informer::start(context.cluster.clone(), InformerScope::new(resource))
+}

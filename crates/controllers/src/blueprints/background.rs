@@ -1,0 +1,100 @@
+//! Requests that take long, such as commands in pods: an ActionSet does not occupy a worker while one runs.
+//!
+//! In-memory state: after a restart, a phase that had such a request is asked again without an answer, and decides what that means.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ferroplane_engine::action::Answer;
+use tokio::task::AbortHandle;
+
+use super::action_set::Key;
+
+/// Requests that run, by ActionSet and the identity of their phase.
+#[derive(Default)]
+pub(super) struct Background {
+    tasks: Mutex<HashMap<Key, HashMap<String, Task>>>,
+}
+
+enum Task {
+    Running(AbortHandle),
+    Ended(Vec<Answer>),
+}
+
+/// How far the requests of a phase are.
+pub(super) enum Progress {
+    /// There are none.
+    None,
+    Running,
+    Ended(Vec<Answer>),
+}
+
+impl Background {
+    /// How far the requests of a phase are. Answers are handed out once.
+    pub(super) fn progress(&self, key: &Key, identity: &str) -> Progress {
+        let mut tasks = self.lock();
+        let Some(of_key) = tasks.get_mut(key) else { return Progress::None };
+        match of_key.get(identity) {
+            None => Progress::None,
+            Some(Task::Running(_)) => Progress::Running,
+            Some(Task::Ended(_)) => match of_key.remove(identity) {
+                Some(Task::Ended(answers)) => Progress::Ended(answers),
+                _ => Progress::None,
+            },
+        }
+    }
+
+    /// Run requests, and tell whoever waits when they have ended.
+    pub(super) fn start(
+        self: &Arc<Self>,
+        key: &Key,
+        identity: &str,
+        work: impl Future<Output = Vec<Answer>> + Send + 'static,
+        tell: impl FnOnce() + Send + 'static,
+    ) {
+        let (background, own, phase) = (Arc::downgrade(self), key.clone(), identity.to_owned());
+        // Held while it starts, so that it cannot end before it is listed.
+        let mut tasks = self.lock();
+        let task = tokio::spawn(async move {
+            let answers = work.await;
+            let Some(background) = background.upgrade() else { return };
+            if let Some(task) = background.lock().get_mut(&own).and_then(|tasks| tasks.get_mut(&phase)) {
+                *task = Task::Ended(answers);
+            }
+            tell();
+        });
+        let task = Task::Running(task.abort_handle());
+        tasks.entry(key.clone()).or_default().insert(identity.to_owned(), task);
+    }
+
+    /// Break the requests of a phase off.
+    pub(super) fn stop(&self, key: &Key, identity: &str) {
+        if let Some(Task::Running(task)) = self.lock().get_mut(key).and_then(|tasks| tasks.remove(identity)) {
+            task.abort();
+        }
+    }
+
+    /// Break all requests of an ActionSet off.
+    pub(super) fn forget(&self, key: &Key) {
+        for task in self.lock().remove(key).into_iter().flat_map(HashMap::into_values) {
+            if let Task::Running(task) = task {
+                task.abort();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, HashMap<String, Task>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        for task in self.lock().drain().flat_map(|(_, tasks)| tasks.into_values()) {
+            if let Task::Running(task) = task {
+                task.abort();
+            }
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! Performs what phases ask for, within what their ActionSet may reach.
+//!
+//! # Invariants
+//! * Every request is checked against the grants of administrators before it is sent.
+//! * A request whose end is not known is no answer: whoever asked is asked again later, and finds out by reading.
+#![expect(clippy::needless_for_each, clippy::similar_names, reason = "it reads better here as it is")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ferroplane_api::{Cause, Object, meta};
+use ferroplane_client::{
+    ApiClient, ApplyOptions, CommandEnding, Error, LabelSelector, ObjectPath, PatchType, Propagation, Query,
+    Resource, Subresource,
+};
+use ferroplane_engine::action::{
+    Address, Answer, NamedBy, PHASE_ANNOTATION, Patch, Refused, Request, ResourceName,
+};
+use ferroplane_engine::{ActionAccess, Grants, chain};
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::runtime::refused::cause_of;
+
+/// The most bytes of a log that are read. What is logged after them is not seen.
+const LONGEST_LOG: u64 = 16 << 20;
+/// The most bytes of a log that one answer has.
+const LOG_CHUNK: usize = 1 << 20;
+
+/// On whose behalf requests are performed.
+pub(super) struct Performer<'a> {
+    /// Has the rights that are meant for what functions want.
+    pub(super) cluster: &'a ApiClient,
+    pub(super) grants: Arc<Grants>,
+    pub(super) action_set: &'a Object,
+    /// The function of the phase. Empty for what the action itself reads.
+    pub(super) function: String,
+    /// The identity of the phase.
+    pub(super) identity: String,
+}
+
+/// It is not known what came of a request.
+pub(super) type Inconclusive = Error;
+
+impl Performer<'_> {
+    /// Perform requests, in order. Commands in several pods run at the same time.
+    pub(super) async fn perform(&self, requests: &[Request]) -> Result<Vec<Answer>, Inconclusive> {
+        if requests.iter().all(is_long) {
+            return try_join_all(requests.iter().map(|request| self.perform_one(request))).await;
+        }
+        let mut answers = Vec::with_capacity(requests.len());
+        for request in requests {
+            answers.push(self.perform_one(request).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn perform_one(&self, request: &Request) -> Result<Answer, Inconclusive> {
+        match request {
+            Request::Get(address) => self.get(address).await,
+            Request::List { kind, namespace, labels } => self.list(kind, namespace, labels).await,
+            Request::Create { object, field_manager } => self.create(object, field_manager).await,
+            Request::Patch { target, patch, field_manager } => self.patch(target, patch, field_manager).await,
+            Request::Delete { target, uid } => self.delete(target, uid.as_deref()).await,
+            Request::Scale { target, replicas } => self.scale(target, *replicas).await,
+            Request::ReadLog { namespace, pod, container, offset } => {
+                self.read_log(namespace, pod, container, *offset).await
+            }
+            Request::Exec { namespace, pod, container, command, timeout } => {
+                self.exec((namespace, pod, container), command, *timeout).await
+            }
+            Request::RunContainer { .. } => {
+                let message = "this control plane runs no images";
+                Ok(refused(501, "NotImplemented", message, Cause::PhaseNeedsUnmet))
+            }
+        }
+    }
+
+    async fn get(&self, address: &Address) -> Result<Answer, Inconclusive> {
+        let place = match self.place(address, false).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        match self.cluster.get_object(place.path()).await {
+            Ok(Some(object)) => Ok(place.found(object)),
+            Ok(None) => Ok(Answer::Absent),
+            Err(error) => answer(error, || format!("cannot read {place}")),
+        }
+    }
+
+    async fn list(&self, kind: &ResourceName, namespace: &str, labels: &str) -> Result<Answer, Inconclusive> {
+        let resource = match self.resource(kind).await? {
+            Ok(resource) => resource,
+            Err(answer) => return Ok(answer),
+        };
+        let namespace = if resource.is_namespaced { namespace } else { "" };
+        if let Err(answer) = self.check(&resource, namespace, None, false) {
+            return Ok(answer);
+        }
+        let Some(selector) = parse_selector(labels) else {
+            let message = format!(
+                "cannot select objects by `{labels}`: write labels as `key=value`, separated by commas"
+            );
+            return Ok(refused(400, "BadRequest", message, Cause::PhaseArgumentsInvalid));
+        };
+        let query = Query { labels: Some(&selector), ..Query::default() };
+        match self.cluster.list_objects(&resource, namespace, &query).await {
+            Ok(mut objects) => {
+                objects.iter_mut().for_each(|object| resource.add_kind(object));
+                Ok(Answer::List(objects))
+            }
+            Err(error) => answer(error, || format!("cannot list {}", resource.plural)),
+        }
+    }
+
+    async fn create(&self, object: &Object, field_manager: &str) -> Result<Answer, Inconclusive> {
+        let address = Address {
+            kind: ResourceName::kind(meta::api_version(object), meta::kind(object)),
+            namespace: meta::namespace(object).to_owned(),
+            name: meta::name(object).to_owned(),
+        };
+        let place = match self.place(&address, true).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        let mut object = object.clone();
+        let metadata = meta::child(&mut object, "metadata");
+        if place.namespace.is_empty() {
+            metadata.remove("namespace");
+        } else {
+            metadata.insert("namespace".to_owned(), place.namespace.as_str().into());
+        }
+        meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
+        self.own_pod(&mut object);
+        match self.cluster.create_as(&place.resource, &place.namespace, field_manager, &object).await {
+            Ok(bytes) => Ok(place.written(&bytes)),
+            Err(error) => answer(error, || format!("cannot create {place}")),
+        }
+    }
+
+    /// A pod goes with the ActionSet that it runs for. Whatever else an action creates stays.
+    fn own_pod(&self, object: &mut Object) {
+        let is_pod = meta::kind(object) == "Pod" && meta::api_version(object) == "v1";
+        if is_pod && meta::namespace(object) == meta::namespace(self.action_set) {
+            let owner = json!([{
+                "apiVersion": meta::api_version(self.action_set), "kind": meta::kind(self.action_set),
+                "name": meta::name(self.action_set), "uid": meta::uid(self.action_set),
+            }]);
+            meta::child(object, "metadata").entry("ownerReferences").or_insert(owner);
+        }
+    }
+
+    async fn patch(
+        &self,
+        target: &Address,
+        patch: &Patch,
+        field_manager: &str,
+    ) -> Result<Answer, Inconclusive> {
+        let place = match self.place(target, true).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        let path = place.path();
+        let sent = match patch {
+            Patch::Apply { object, is_forced } => {
+                let options = ApplyOptions { field_manager, is_forced: *is_forced, is_strict: false };
+                // What is applied may be created by that.
+                let mut object = object.clone();
+                meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
+                self.cluster.apply_with(path, Subresource::None, options, &object).await
+            }
+            Patch::Strategic(body) => self.patch_as(path, field_manager, PatchType::Strategic, body).await,
+            Patch::Merge(body) => self.patch_as(path, field_manager, PatchType::Merge, body).await,
+            Patch::Json(body) => self.patch_as(path, field_manager, PatchType::Json, body).await,
+        };
+        match sent {
+            Ok(bytes) => Ok(place.written(&bytes)),
+            Err(error) if error.is_not_found() => Ok(Answer::Absent),
+            Err(error) => answer(error, || format!("cannot patch {place}")),
+        }
+    }
+
+    async fn patch_as(
+        &self,
+        path: ObjectPath<'_>,
+        field_manager: &str,
+        kind: PatchType,
+        body: &Value,
+    ) -> Result<bytes::Bytes, Error> {
+        self.cluster.patch_as(path, Subresource::None, field_manager, kind, body).await
+    }
+
+    async fn delete(&self, target: &Address, uid: Option<&str>) -> Result<Answer, Inconclusive> {
+        let place = match self.place(target, true).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        if let Err(error) = self.cluster.delete(place.path(), uid, Propagation::Background).await {
+            return answer(error, || format!("cannot delete {place}"));
+        }
+        match self.cluster.get_object(place.path()).await {
+            Ok(Some(object)) if uid.is_none_or(|uid| meta::uid(&object) == uid) => Ok(place.found(object)),
+            // Another one has its name.
+            Ok(_) => Ok(Answer::Absent),
+            Err(error) => answer(error, || format!("cannot read {place}")),
+        }
+    }
+
+    async fn scale(&self, target: &Address, replicas: i64) -> Result<Answer, Inconclusive> {
+        let place = match self.place(target, true).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        let body = json!({"spec": {"replicas": replicas}});
+        let scaled = self
+            .cluster
+            .patch_as(place.path(), Subresource::Scale, "ferroplane-scale", PatchType::Merge, &body)
+            .await;
+        let scaled = match scaled {
+            // Not every API server has the subresource.
+            Err(error) if error.is_not_found() => {
+                self.patch_as(place.path(), "ferroplane-scale", PatchType::Merge, &body).await
+            }
+            scaled => scaled,
+        };
+        match scaled {
+            // The answer is a Scale, not the object.
+            Ok(_) => self.get(target).await,
+            Err(error) if error.is_not_found() => Ok(Answer::Absent),
+            Err(error) => answer(error, || format!("cannot scale {place}")),
+        }
+    }
+
+    async fn read_log(
+        &self,
+        namespace: &str,
+        pod: &str,
+        container: &str,
+        offset: u64,
+    ) -> Result<Answer, Inconclusive> {
+        let address = Address {
+            kind: ResourceName::kind("v1", "Pod"),
+            namespace: namespace.to_owned(),
+            name: pod.to_owned(),
+        };
+        let place = match self.place(&address, false).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        let limit = offset.saturating_add(LOG_CHUNK as u64).min(LONGEST_LOG);
+        match self.cluster.log(place.path(), container, limit).await {
+            Ok(bytes) => Ok(log_from(&bytes, offset)),
+            Err(error) if error.is_not_found() => Ok(Answer::Absent),
+            Err(error) => answer(error, || format!("cannot read the log of {place}")),
+        }
+    }
+
+    /// Run a command. Whatever keeps it from ending, it is not run again by itself.
+    async fn exec(
+        &self,
+        (namespace, pod, container): (&str, &str, &str),
+        command: &[String],
+        timeout: Option<i64>,
+    ) -> Result<Answer, Inconclusive> {
+        let address = Address {
+            kind: ResourceName::kind("v1", "Pod"),
+            namespace: namespace.to_owned(),
+            name: pod.to_owned(),
+        };
+        let place = match self.place(&address, true).await? {
+            Ok(place) => place,
+            Err(answer) => return Ok(answer),
+        };
+        let running = self.cluster.exec(place.path(), container, command);
+        let timeout = timeout.and_then(|timeout| u64::try_from(timeout).ok()).map(Duration::from_millis);
+        let ended = match timeout {
+            None => running.await,
+            Some(timeout) => {
+                if let Ok(ended) = tokio::time::timeout(timeout, running).await {
+                    ended
+                } else {
+                    let message =
+                        format!("the command in {place} took longer than {} s", timeout.as_secs_f64());
+                    return Ok(refused(504, "Timeout", message, Cause::PhaseTimeout));
+                }
+            }
+        };
+        Ok(match ended {
+            Ok(CommandEnding { exit_code, stdout, stderr }) => Answer::Ended { exit_code, stdout, stderr },
+            Err(error) if error.is_not_found() => Answer::Absent,
+            Err(error) => {
+                let message = format!("cannot run a command in {place}: {}", chain(&error));
+                let (code, reason) =
+                    error.status().map_or((502, "ConnectionLost"), |it| (it.code, it.reason.as_str()));
+                let cause = if error.is_inconclusive() { Cause::PhaseInterrupted } else { cause_of(&error) };
+                refused(code, reason, message, cause)
+            }
+        })
+    }
+
+    /// Where an object is, if the action may reach it.
+    async fn place(&self, address: &Address, is_write: bool) -> Result<Result<Place, Answer>, Inconclusive> {
+        let resource = match self.resource(&address.kind).await? {
+            Ok(resource) => resource,
+            Err(answer) => return Ok(Err(answer)),
+        };
+        let namespace = match (resource.is_namespaced, address.namespace.as_str()) {
+            (false, _) => String::new(),
+            (true, "") => meta::namespace(self.action_set).to_owned(),
+            (true, namespace) => namespace.to_owned(),
+        };
+        let name = Some(address.name.as_str()).filter(|name| !name.is_empty());
+        if let Err(answer) = self.check(&resource, &namespace, name, is_write) {
+            return Ok(Err(answer));
+        }
+        Ok(Ok(Place { resource, namespace, name: address.name.clone() }))
+    }
+
+    async fn resource(&self, name: &ResourceName) -> Result<Result<Arc<Resource>, Answer>, Inconclusive> {
+        let (found, word) = match &name.by {
+            NamedBy::Kind(kind) => (self.cluster.resource(&name.api_version, kind).await, kind),
+            NamedBy::Resource(plural) => {
+                (self.cluster.resource_of_plural(&name.api_version, plural).await, plural)
+            }
+        };
+        match found {
+            Ok(Some(resource)) => Ok(Ok(resource)),
+            Ok(None) => {
+                let message = format!("there is no `{word}` in {}: is it installed?", name.api_version);
+                Ok(Err(refused(404, "NotFound", message, Cause::RequestRefused)))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Refuse what no grant allows, and write that down for administrators.
+    fn check(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        name: Option<&str>,
+        is_write: bool,
+    ) -> Result<(), Answer> {
+        let access = ActionAccess {
+            from: meta::namespace(self.action_set),
+            function: &self.function,
+            is_write,
+            group: resource.group(),
+            kind: &resource.kind,
+            namespace,
+            name,
+        };
+        let Err(denied) = self.grants.check_action(&access) else { return Ok(()) };
+        warn!(
+            target: "audit",
+            decision = "deny",
+            cause = Cause::AccessNotGranted.code(),
+            apiVersion = meta::api_version(self.action_set),
+            kind = meta::kind(self.action_set),
+            namespace = meta::namespace(self.action_set),
+            name = meta::name(self.action_set),
+            uid = meta::uid(self.action_set),
+            phase = self.identity,
+            function = self.function,
+            reason = %denied,
+            "denied access to an object"
+        );
+        Err(refused(403, "AccessNotGranted", denied.to_string(), Cause::AccessNotGranted))
+    }
+}
+
+/// Whether a request may take long: nobody is to be kept waiting by it.
+pub(super) fn is_long(request: &Request) -> bool {
+    matches!(request, Request::Exec { .. } | Request::RunContainer { .. })
+}
+
+/// An object that may be reached.
+struct Place {
+    resource: Arc<Resource>,
+    namespace: String,
+    name: String,
+}
+
+impl Place {
+    fn path(&self) -> ObjectPath<'_> {
+        ObjectPath { resource: &self.resource, namespace: &self.namespace, name: &self.name }
+    }
+
+    fn found(&self, mut object: Object) -> Answer {
+        self.resource.add_kind(&mut object);
+        Answer::Object { object, resource: self.resource.plural.clone() }
+    }
+
+    fn written(&self, bytes: &[u8]) -> Answer {
+        self.found(serde_json::from_slice(bytes).unwrap_or_default())
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { resource, namespace, name } = self;
+        if namespace.is_empty() {
+            write!(f, "{} `{name}`", resource.kind)
+        } else {
+            write!(f, "{} `{namespace}/{name}`", resource.kind)
+        }
+    }
+}
+
+/// What the API server refused, as an answer. What it may have done all the same is none.
+fn answer(error: Error, what: impl FnOnce() -> String) -> Result<Answer, Inconclusive> {
+    if error.is_inconclusive() || error.code() == Some(429) {
+        return Err(error);
+    }
+    let cause = cause_of(&error);
+    let message = format!("{}: {}", what(), chain(&error));
+    let (code, reason) =
+        error.status().map_or((400, "BadRequest"), |status| (status.code, status.reason.as_str()));
+    Ok(refused(code, reason, message, cause))
+}
+
+fn refused(code: u16, reason: &str, message: impl Into<String>, cause: Cause) -> Answer {
+    Answer::Refused(Refused { code, reason: reason.to_owned(), message: message.into(), cause })
+}
+
+/// What a log has from a byte on, in whole characters.
+fn log_from(bytes: &[u8], offset: u64) -> Answer {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    let rest = &bytes[start..bytes.len().min(start.saturating_add(LOG_CHUNK))];
+    // A character may be cut at the end: it comes with the next part.
+    let whole = match std::str::from_utf8(rest) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => rest.len(),
+    };
+    let text = String::from_utf8_lossy(&rest[..whole]).into_owned();
+    Answer::Log { text, next_offset: offset.saturating_add(whole as u64) }
+}
+
+/// Labels as users write them. None for what is more than `key=value`.
+fn parse_selector(labels: &str) -> Option<LabelSelector> {
+    let parts = labels.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let pairs = parts.map(|part| {
+        let (key, value) = part.split_once('=')?;
+        let value = value.strip_prefix('=').unwrap_or(value);
+        let is_plain = |text: &str| !text.contains(['!', ' ', '(']);
+        (is_plain(key) && is_plain(value)).then(|| (key.to_owned(), value.to_owned()))
+    });
+    pairs.collect::<Option<Vec<_>>>().map(LabelSelector::from_iter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_is_read_in_whole_characters_from_an_offset() {
+        let log = "aé\n".as_bytes();
+        let text = |bytes: &[u8], offset| match log_from(bytes, offset) {
+            Answer::Log { text, next_offset } => (text, next_offset),
+            _ => unreachable!("a log is a log"),
+        };
+        assert_eq!(text(log, 0), ("aé\n".to_owned(), 4));
+        assert_eq!(text(&log[..2], 0), ("a".to_owned(), 1));
+        assert_eq!(text(log, 1), ("é\n".to_owned(), 4));
+        assert_eq!(text(log, 9), (String::new(), 9));
+    }
+
+    #[test]
+    fn labels_are_read_as_users_write_them() {
+        let pairs = |text: &str| parse_selector(text).map(|it| it.equal.into_iter().collect::<Vec<_>>());
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(pairs("a=b, c==d"), Some(vec![pair("a", "b"), pair("c", "d")]));
+        assert_eq!(pairs(""), Some(Vec::new()));
+        assert_eq!(pairs("a in (b)"), None);
+        assert_eq!(pairs("a!=b"), None);
+    }
+}

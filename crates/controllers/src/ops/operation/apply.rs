@@ -1,0 +1,48 @@
+//! Applies what an operation wants.
+
+use ferroplane_api::{Object, meta};
+use ferroplane_client::{ObjectPath, Subresource};
+use ferroplane_engine::operation::AttemptFailure;
+use ferroplane_engine::{Plan, Reference, Wanted, chain};
+
+use super::Controller;
+
+/// The field manager of what an operation applies ends with its UID.
+const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
+
+impl Controller {
+    /// Apply what is wanted, one after the other, up to the first that is refused. Returns what was applied.
+    pub(super) async fn apply(
+        &self,
+        operation: &Object,
+        plan: &Plan,
+    ) -> (Vec<Reference>, Option<AttemptFailure>) {
+        let manager = format!("{MANAGER_PREFIX}{}", meta::uid(operation));
+        let mut applied = Vec::new();
+        for wanted in &plan.apply {
+            if let Err(failure) = self.apply_one(wanted, &manager).await {
+                return (applied, Some(failure));
+            }
+            applied.push(Reference::to(&wanted.object, true));
+        }
+        (applied, None)
+    }
+
+    async fn apply_one(&self, wanted: &Wanted, manager: &str) -> Result<(), AttemptFailure> {
+        let Wanted { resource, step, object, .. } = wanted;
+        let refused = |words: String| {
+            let message = format!("cannot apply resource `{resource}` of step `{step}`: {words}");
+            AttemptFailure::not_applied(message, step, resource)
+        };
+        let cluster = &self.context.composer;
+        let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+        let found = cluster.resource(api_version, kind).await.map_err(|error| refused(chain(&error)))?;
+        let Some(found) = found else {
+            return Err(refused(format!("there is no kind {kind} in {api_version}: is it installed?")));
+        };
+        let namespace = if found.is_namespaced { meta::namespace(object) } else { "" };
+        let path = ObjectPath { resource: &found, namespace, name: meta::name(object) };
+        let written = cluster.apply(path, Subresource::None, manager, object).await;
+        written.map(drop).map_err(|error| refused(chain(&error)))
+    }
+}

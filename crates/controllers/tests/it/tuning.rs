@@ -1,0 +1,49 @@
+//! Numbers that users may set count.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use ferroplane_controllers::CircuitBreakerTuning;
+use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
+use serde_json::{Value, json};
+
+/// How many composite resources of one kind may be reconciled at a time, as metrics have it.
+fn limit(metrics: &str, controller: &str) -> Option<String> {
+    let name = format!(r#"controller_runtime_max_concurrent_reconciles{{controller="{controller}"}} "#);
+    metrics.lines().find_map(|line| line.strip_prefix(&name)).map(str::to_owned)
+}
+
+#[tokio::test]
+async fn as_many_are_reconciled_at_a_time_as_is_said() {
+    let mut plane = plane_with_sites().await;
+    plane.stop().await;
+    plane.tuning.max_concurrent_reconciles = NonZeroUsize::new(1);
+    plane.start().await;
+    for index in 0..5 {
+        plane.create_site(&format!("site-{index}"), "red").await;
+    }
+    for index in 0..5 {
+        plane.until(&format!("{SITES}/site-{index}"), is_ready).await;
+    }
+    assert_eq!(limit(&plane.metrics(), "composite/sites.example.org").as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn circuit_opens_after_as_many_changes_as_are_said() {
+    let mut plane = plane_with_sites().await;
+    plane.stop().await;
+    plane.tuning.circuit_breaker =
+        CircuitBreakerTuning { burst: 3.0, refill_per_second: 0.001, cooldown: Duration::from_mins(10) };
+    plane.start().await;
+    let blog = format!("{SITES}/blog");
+    plane.create_site("blog", "red").await;
+    plane.until(&blog, is_ready).await;
+    let name = plane.settings_of("blog").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    let setting = format!("{SETTINGS}/{name}");
+    for number in 0..10 {
+        plane.merge(&setting, &json!({"metadata": {"annotations": {"number": number.to_string()}}})).await;
+    }
+    let is_open = |site: &Value| condition(site, "Responsive").as_deref() == Some("False/WatchCircuitOpen");
+    plane.until(&blog, is_open).await;
+}

@@ -1,0 +1,30 @@
+//! Decides what actions of Blueprints do: phases that call functions one after the other, with effects after each.
+//!
+//! An ActionSet names actions of Blueprints and the objects that they are about. [`prepare`] joins the two before anything runs; a
+//! [`Run`] is one action that goes on from where its status says. Functions of phases are polled ([`PhaseFunction`]): what they want
+//! done is data that the plane performs.
+
+mod compile;
+mod function;
+mod parameters;
+mod run;
+mod scope;
+mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
+
+pub use compile::{
+    ActionFailure, Facilities, PhaseFunctions, ResolvedPhase, action_hash, compile, find_action,
+};
+pub use function::{
+    Address, Answer, ArgumentMistake, CHECKPOINT_LIMIT, Move, NamedBy, Need, PHASE_ANNOTATION, Patch, Phase,
+    PhaseContract, PhaseFunction, PodSupport, Refused, Request, ResourceName,
+};
+pub use run::{Asker, OUTPUT_LIMIT, Run, RunIdentity, Turn, running_phase};
+pub use scope::{RenderError, Scope, ScopeHost};
+pub use status::{
+    BeginActionSet, DELETION_GRACE, Prepared, abandon, begin_action_set, prepare, runnable,
+    settle_action_set, spec_of, status_of, tell_conditions,
+};
+pub use validate::{BlueprintFindings, validate_blueprint};

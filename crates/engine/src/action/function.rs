@@ -1,0 +1,375 @@
+//! What a function of a Blueprint phase is to the engine: a pure decision about the next move.
+//!
+//! A phase is polled. [`PhaseFunction::advance`] is given the arguments, the checkpoint of the last move and the answers to the requests
+//! of that move, and returns the next [`Move`]. The plane performs the requests, waits and writes the status; a function never touches
+//! an API server, a clock or a source of randomness.
+//!
+//! ```text
+//! advance(checkpoint: null) ─▶ Perform{checkpoint, requests}
+//!     the checkpoint is written to status, the requests are performed
+//! advance(checkpoint, answers) ─▶ Wait{checkpoint, wake_at, watch}
+//!     the checkpoint is written to status; time passes, or a watched object changes
+//! advance(checkpoint, answers: []) ─▶ … ─▶ Done{output} | Fail{cause, message}
+//! ```
+//!
+//! # What a function has to cope with
+//! * A checkpoint is durable before the requests that come with it are performed. After a crash between the two, or before the answers
+//!   were used, the function is asked again with that checkpoint and without answers, as if it had waited. It must then find out by
+//!   reading what happened: a create finds its own object (by the annotation [`PHASE_ANNOTATION`], which the plane adds to whatever a
+//!   phase creates, or by uid), not "already exists".
+//! * A wait may end early or late, and for no reason: look, do not trust.
+//! * Names of objects derive from [`Phase::identity`], so that twice is once.
+//! * A checkpoint is stored in the status of the ActionSet: at most [`CHECKPOINT_LIMIT`] bytes of JSON, never a Secret.
+
+use std::fmt;
+
+use ferroplane_api::{Cause, Object};
+use serde_json::Value;
+
+use super::scope::Scope;
+
+/// The most bytes of JSON that a checkpoint may have. A move with a larger one fails the phase.
+pub const CHECKPOINT_LIMIT: usize = 4096;
+
+/// On every object that a phase creates: the [`Phase::identity`] of the phase. The plane adds it.
+pub const PHASE_ANNOTATION: &str = "ferroplane.io/created-by-phase";
+
+/// A function that phases of Blueprints call, in one version. It decides; the plane acts.
+pub trait PhaseFunction: Send + Sync {
+    /// What to do next.
+    fn advance(&self, phase: &Phase<'_>) -> Move;
+
+    /// Which arguments it takes, and what it needs in order to run.
+    fn contract(&self) -> PhaseContract;
+
+    /// Whether [`Phase::arguments`] are to be passed as they are written, so that the function renders them itself with
+    /// [`Phase::scope`], as `Wait` does.
+    fn renders_arguments_itself(&self) -> bool {
+        false
+    }
+
+    /// Everything that is wrong with arguments as a Blueprint writes them. Templates in them are not rendered yet, so that values with
+    /// templates are believed. Admission and `ferroplane blueprint validate` both ask this.
+    fn argument_mistakes(&self, arguments: &Object) -> Vec<ArgumentMistake> {
+        self.contract().mistakes(arguments)
+    }
+
+    /// What is to be done when a phase is given up before it ended, because its ActionSet was cancelled or deleted: usually, to delete
+    /// the pod that runs for it. Best effort; no answer is looked at.
+    fn clean_up(&self, _phase: &Phase<'_>) -> Vec<Request> {
+        Vec::new()
+    }
+}
+
+/// Something that is wrong with an argument of a phase.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArgumentMistake {
+    /// The path to it below `args`, like `operation` or `conditions.anyOf[0].condition`.
+    pub argument: String,
+    /// What is wrong, with the name of the argument.
+    pub message: String,
+}
+
+impl fmt::Display for ArgumentMistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// What a version of a function says about itself, for admission and for discovery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PhaseContract {
+    pub required: &'static [&'static str],
+    pub optional: &'static [&'static str],
+    /// The keys of its output, where they are known beforehand.
+    pub outputs: &'static [&'static str],
+    pub needs: &'static [Need],
+}
+
+impl PhaseContract {
+    /// Whether there is such an argument.
+    pub fn takes(&self, argument: &str) -> bool {
+        self.names().any(|it| it == argument)
+    }
+
+    /// Required arguments that are missing, and arguments that the function does not take.
+    pub fn mistakes(&self, arguments: &Object) -> Vec<ArgumentMistake> {
+        let missing = self.required.iter().filter(|name| !arguments.contains_key(**name));
+        let missing = missing.map(|name| ArgumentMistake {
+            argument: (*name).to_owned(),
+            message: format!("argument `{name}` is required"),
+        });
+        let unknown = arguments.keys().filter(|name| !self.takes(name));
+        let unknown = unknown.map(|name| ArgumentMistake {
+            argument: name.clone(),
+            message: format!("there is no argument `{name}`: {}", self.known()),
+        });
+        missing.chain(unknown).collect()
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.required.iter().chain(self.optional).copied()
+    }
+
+    fn known(&self) -> String {
+        let names: Vec<_> = self.names().collect();
+        if names.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", names.join(", ")) }
+    }
+}
+
+/// What a function needs of the plane. A phase whose needs are not met fails before the first phase of its action runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Need {
+    /// Requests to the API server. Every plane can perform those.
+    Api,
+    /// Commands in containers of pods that run already.
+    Exec,
+    /// Pods that really run, and their logs; or containers of the plane's own, see [`PodSupport`].
+    Pods,
+}
+
+impl Need {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Exec => "exec",
+            Self::Pods => "pods",
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Whether the plane can run images for phases, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PodSupport {
+    /// It cannot.
+    #[default]
+    None,
+    /// As containers of its own: [`Request::RunContainer`].
+    Containers,
+    /// As pods of a cluster: create the pod, watch it, read its log, delete it.
+    Cluster,
+}
+
+/// A phase that is running, as its function sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Phase<'a> {
+    /// The name of the phase in its Blueprint.
+    pub name: &'a str,
+    /// Stable text that no other phase has, made of the uid of the ActionSet, the index of the action and the name of the phase.
+    pub identity: &'a str,
+    /// The namespace of the ActionSet.
+    pub namespace: &'a str,
+    /// The arguments, rendered, or as they are written if the function renders them itself.
+    pub arguments: &'a Object,
+    /// The object that the action is about, as the API server had it when the phase began.
+    pub target: &'a Object,
+    /// What templates of the phase see.
+    pub scope: &'a Scope,
+    /// The checkpoint of the last move. Null at first.
+    pub checkpoint: &'a Value,
+    /// The answers to the requests of the last move, one for each, in their order. Empty if the last move was a wait, or the phase was
+    /// interrupted.
+    pub answers: &'a [Answer],
+    /// Milliseconds since 1970. It never goes back within a phase.
+    pub now: i64,
+    /// How the plane runs images.
+    pub pods: PodSupport,
+    /// What the ActionSet says about pods that functions create: `podOverride` (a strategic merge patch of the pod's spec),
+    /// `podLabels`, `podAnnotations`.
+    pub pod_override: &'a Object,
+    pub pod_labels: &'a Object,
+    pub pod_annotations: &'a Object,
+}
+
+/// What to do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Move {
+    /// Have the requests performed, in order and all of them, and ask again with their answers.
+    Perform { checkpoint: Value, requests: Vec<Request> },
+    /// Ask again at a time or when one of these objects changes, whichever is first. Waiting costs nothing.
+    Wait {
+        checkpoint: Value,
+        /// Milliseconds since 1970. None: only when a watched object changes.
+        wake_at: Option<i64>,
+        watch: Vec<Address>,
+        /// In percent, for users. None if it is not known.
+        progress: Option<u8>,
+    },
+    /// The phase is complete. Output is shown in status and usable in templates of later phases; values are usually text.
+    Done { output: Object },
+    /// The phase failed, for good: phases are not tried again.
+    Fail { cause: Cause, message: String },
+}
+
+/// One object.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    pub kind: ResourceName,
+    /// Not looked at for cluster-scoped kinds: functions do not know the scope of a kind, and the plane does.
+    pub namespace: String,
+    pub name: String,
+}
+
+/// A kind of objects, named in one of the two ways in which users name kinds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ResourceName {
+    /// Like `v1` or `apps/v1`.
+    pub api_version: String,
+    pub by: NamedBy,
+}
+
+/// How a kind is named.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum NamedBy {
+    /// `Deployment`.
+    Kind(String),
+    /// `deployments`.
+    Resource(String),
+}
+
+impl ResourceName {
+    pub fn kind(api_version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { api_version: api_version.into(), by: NamedBy::Kind(kind.into()) }
+    }
+
+    pub fn resource(api_version: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { api_version: api_version.into(), by: NamedBy::Resource(resource.into()) }
+    }
+}
+
+/// Something that the plane does for a phase.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    Get(Address),
+    List {
+        kind: ResourceName,
+        /// Empty for all namespaces, and for objects of cluster-scoped kinds.
+        namespace: String,
+        /// A label selector as users write it, like `app=shop`. Empty for all.
+        labels: String,
+    },
+    /// Create an object, with the [`PHASE_ANNOTATION`]. Its namespace and name are those of its metadata; the namespace is left out for
+    /// cluster-scoped kinds.
+    Create {
+        object: Object,
+        field_manager: String,
+    },
+    Patch {
+        target: Address,
+        patch: Patch,
+        field_manager: String,
+    },
+    Delete {
+        target: Address,
+        /// Delete this very object, and no other that has its name by now.
+        uid: Option<String>,
+    },
+    /// Set the number of replicas through the scale subresource.
+    Scale {
+        target: Address,
+        replicas: i64,
+    },
+    /// Run a command in a container of a pod and wait for it.
+    Exec {
+        namespace: String,
+        pod: String,
+        /// Empty for the pod's only or default container.
+        container: String,
+        command: Vec<String>,
+        /// Milliseconds that it may take. After that the answer is [`Answer::Refused`] with the reason `Timeout`, and what the command
+        /// does in the pod is not known.
+        timeout: Option<i64>,
+    },
+    /// Read what a container has logged, from this byte on.
+    ReadLog {
+        namespace: String,
+        pod: String,
+        container: String,
+        offset: u64,
+    },
+    /// Run an image in a container of the plane's own ([`PodSupport::Containers`]), wait for it and remove it. A container that runs
+    /// under the name already is waited for, not started again.
+    RunContainer {
+        name: String,
+        image: String,
+        command: Vec<String>,
+        environment: Vec<(String, String)>,
+    },
+}
+
+impl Request {
+    /// Whether it only reads. Such requests need no durable checkpoint, and are performed again after a crash without harm.
+    pub fn is_read(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::List { .. } | Self::ReadLog { .. })
+    }
+}
+
+/// A change of an object, in one of the forms that API servers know.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Patch {
+    Strategic(Value),
+    Merge(Value),
+    Json(Value),
+    /// Server-side apply.
+    Apply {
+        object: Object,
+        is_forced: bool,
+    },
+}
+
+/// What came of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The object as it is now: read, created, patched, scaled, or marked as deleted and held by finalizers.
+    Object {
+        object: Object,
+        /// The plural name of its kind.
+        resource: String,
+    },
+    List(Vec<Object>),
+    /// There is no such object, or it was deleted at once.
+    Absent,
+    /// The API server, or a grant that is missing, refused the request.
+    Refused(Refused),
+    /// A command or a container ended.
+    Ended {
+        exit_code: i32,
+        stdout: String,
+        /// Its end, where it is long.
+        stderr: String,
+    },
+    /// What a container logged, and the byte after it.
+    Log {
+        text: String,
+        next_offset: u64,
+    },
+}
+
+/// A request that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The HTTP status.
+    pub code: u16,
+    /// As the API server has it, like `AlreadyExists`, `Conflict` or `Invalid`.
+    pub reason: String,
+    /// What was to be done, and why it was refused.
+    pub message: String,
+    /// For programs.
+    pub cause: Cause,
+}
+
+impl Refused {
+    pub fn is_conflict(&self) -> bool {
+        self.reason == "Conflict"
+    }
+
+    pub fn already_exists(&self) -> bool {
+        self.reason == "AlreadyExists"
+    }
+}

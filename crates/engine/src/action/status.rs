@@ -1,0 +1,356 @@
+//! An ActionSet from its first look to its last: what is to be done, and what its status says.
+//!
+//! # Invariants
+//! * An ActionSet that is complete or has failed is never run again, whatever becomes of its spec.
+//! * It fails or completes when all of its actions have ended, the phases at their ends included: a final state is final.
+//! * The first failure is the one that `error.message` tells, whatever fails after it.
+#![expect(clippy::assigning_clones, reason = "it reads better here as it is")]
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{
+    ActionSetSpec, ActionSetStatus, ActionSpec, ActionState, ActionStatus, Blueprint, BlueprintAction, Cause,
+    Condition, ExecutionMode, FailurePoint, Object, PhaseError, PhaseState, PhaseStatus, PhaseWarning,
+    Status, keys, meta, set_condition,
+};
+use serde_json::Value;
+
+use super::compile::{ActionFailure, Facilities, ResolvedPhase, action_hash, compile, find_action};
+use super::run::{has_begun, has_ended, timestamp};
+use crate::advice::{VersionWarning, versions_condition};
+use crate::outcome::{Event, EventKind};
+use crate::settle::{conditions_in, conditions_to_json};
+
+const SUCCEEDED: &str = "Succeeded";
+
+/// How long the phases at the end of actions may take after their ActionSet was deleted, in milliseconds.
+pub const DELETION_GRACE: i64 = 5 * 60 * 1000;
+
+/// What a reconcile of an ActionSet has to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BeginActionSet {
+    /// Nothing any more.
+    Ended,
+    /// Nothing, until the annotation is removed.
+    Paused,
+    /// Let go of it: it is done.
+    Release,
+    /// Join its actions with their Blueprints.
+    Start,
+    /// Go on with its actions.
+    Run,
+    /// Go on with its actions, to end them: somebody deleted or cancelled it.
+    Cancel,
+}
+
+/// What a reconcile of an ActionSet has to do.
+pub fn begin_action_set(action_set: &Object) -> BeginActionSet {
+    let has_finalizer = has_finalizer(action_set);
+    let status = status_of(action_set);
+    if status.state.is_final() {
+        return if has_finalizer { BeginActionSet::Release } else { BeginActionSet::Ended };
+    }
+    let is_deleted = meta::is_being_deleted(action_set);
+    let is_new = status.actions.is_empty() && status.state == ActionState::Pending;
+    match (is_deleted, is_new) {
+        // Others may hold it; it is no business of ours any more.
+        (true, _) if !has_finalizer => BeginActionSet::Ended,
+        (true, true) => BeginActionSet::Release,
+        (true, false) => BeginActionSet::Cancel,
+        (false, _) if meta::annotation(action_set, keys::CANCEL) == "true" && !is_new => {
+            BeginActionSet::Cancel
+        }
+        (false, _) if meta::annotation(action_set, keys::PAUSED) == "true" => BeginActionSet::Paused,
+        (false, true) => BeginActionSet::Start,
+        (false, false) => BeginActionSet::Run,
+    }
+}
+
+fn has_finalizer(action_set: &Object) -> bool {
+    let finalizers = action_set.get("metadata").and_then(|metadata| metadata.get("finalizers")?.as_array());
+    finalizers.is_some_and(|all| all.iter().any(|it| it == keys::ACTION_SET_FINALIZER))
+}
+
+/// The status of an ActionSet. What cannot be read counts as none.
+pub fn status_of(action_set: &Object) -> ActionSetStatus {
+    let status = action_set.get("status").cloned().unwrap_or_default();
+    serde_json::from_value(status).unwrap_or_default()
+}
+
+/// The spec of an ActionSet.
+pub fn spec_of(action_set: &Object) -> Result<ActionSetSpec, ActionFailure> {
+    let spec = action_set.get("spec").cloned().unwrap_or_else(|| Object::new().into());
+    serde_json::from_value(spec).map_err(|error| {
+        ActionFailure::new(
+            Cause::ActionInvalid,
+            "",
+            format!("cannot read the spec of the ActionSet: {error}"),
+        )
+    })
+}
+
+/// An ActionSet whose actions were joined with their Blueprints, or failed to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prepared {
+    pub status: ActionSetStatus,
+    pub events: Vec<Event>,
+    /// Whether it has to be kept until a phase at the end of an action has run.
+    pub has_defer_phase: bool,
+}
+
+/// Join the actions of an ActionSet with their Blueprints, which are given by name. Nothing has run if one cannot be joined.
+pub fn prepare(
+    spec: &Result<ActionSetSpec, ActionFailure>,
+    blueprints: &BTreeMap<String, Blueprint>,
+    facilities: &Facilities<'_>,
+    now: i64,
+) -> Prepared {
+    let mut status = ActionSetStatus::default();
+    let mut has_defer_phase = false;
+    let note = |status: &mut ActionSetStatus, index: usize, failure: &ActionFailure| {
+        status.errors.push(PhaseError {
+            action: to_i64(index),
+            phase: failure.phase.clone(),
+            code: failure.cause.code().to_owned(),
+            message: failure.message.clone(),
+            ..PhaseError::default()
+        });
+    };
+    match spec {
+        Err(failure) => note(&mut status, 0, failure),
+        Ok(spec) => {
+            for (index, action) in spec.actions.iter().enumerate() {
+                let found = find_action(action, blueprints.get(&action.blueprint));
+                let joined = found.and_then(|found| Ok((found, compile(action, found, facilities)?)));
+                match joined {
+                    Err(failure) => {
+                        status.actions.push(named(action));
+                        note(&mut status, index, &failure);
+                    }
+                    Ok((found, phases)) => {
+                        has_defer_phase |= found.defer_phase.is_some();
+                        let warnings = phases.iter().flat_map(|phase| phase.warnings.iter().cloned());
+                        status
+                            .warnings
+                            .extend(warnings.map(|it| PhaseWarning { action: to_i64(index), ..it }));
+                        status.actions.push(joined_status(action, found, phases));
+                    }
+                }
+            }
+        }
+    }
+    let mut events = warning_events(&status);
+    events.extend(failure_events(&status));
+    let mut prepared = Prepared { status, events, has_defer_phase };
+    if prepared.status.errors.is_empty() && !prepared.status.actions.is_empty() {
+        prepared.status.progress.percent_completed = "0".to_owned();
+        prepared.status.progress.last_transition_time = timestamp(now);
+    } else {
+        // Nothing has run, so that nothing has to be run at the end.
+        prepared.has_defer_phase = false;
+        settle_state(&mut prepared.status, now);
+    }
+    prepared
+}
+
+fn named(action: &ActionSpec) -> ActionStatus {
+    ActionStatus {
+        name: action.name.clone(),
+        object: action.object.clone(),
+        blueprint: action.blueprint.clone(),
+        ..ActionStatus::default()
+    }
+}
+
+fn joined_status(spec: &ActionSpec, action: &BlueprintAction, resolved: Vec<ResolvedPhase>) -> ActionStatus {
+    let mut phases: Vec<_> = resolved.into_iter().map(pending).collect();
+    let defer_phase = if action.defer_phase.is_some() { phases.pop() } else { None };
+    ActionStatus {
+        phases,
+        defer_phase: defer_phase.unwrap_or_default(),
+        blueprint_hash: action_hash(action),
+        ..named(spec)
+    }
+}
+
+fn pending(resolved: ResolvedPhase) -> PhaseStatus {
+    PhaseStatus {
+        name: resolved.phase,
+        state: PhaseState::Pending,
+        function: Some(resolved.callee),
+        ..PhaseStatus::default()
+    }
+}
+
+fn warning_events(status: &ActionSetStatus) -> Vec<Event> {
+    let warnings = status.warnings.iter();
+    warnings
+        .map(|it| {
+            let message = format!("phase `{}`: {}", it.phase, it.message);
+            Event::new(EventKind::Warning, &it.reason, message)
+        })
+        .collect()
+}
+
+fn failure_events(status: &ActionSetStatus) -> Vec<Event> {
+    let failures = status.errors.iter().map(|error| {
+        let cause = error.code.parse().unwrap_or(Cause::ActionInvalid);
+        let point = FailurePoint::new(cause).in_step(&error.phase);
+        Event::failure("ActionSetFailed", error.message.clone(), point)
+    });
+    failures.collect()
+}
+
+/// The actions that may run now: those that have not ended, and only the first of them if they run one after the other.
+pub fn runnable(spec: &ActionSetSpec, status: &ActionSetStatus) -> Vec<usize> {
+    let open = (0..status.actions.len()).filter(|index| !is_ended(status, *index));
+    match spec.execution_mode {
+        ExecutionMode::Parallel => open.collect(),
+        // After a failure the next one does not begin.
+        ExecutionMode::Sequential => {
+            let may_begin = |index: &usize| status.errors.is_empty() || has_begun(&status.actions[*index]);
+            open.take(1).filter(may_begin).collect()
+        }
+    }
+}
+
+fn is_ended(status: &ActionSetStatus, index: usize) -> bool {
+    has_ended(&status.actions[index], has_failed(status, index))
+}
+
+fn has_failed(status: &ActionSetStatus, index: usize) -> bool {
+    status.errors.iter().any(|error| error.action == to_i64(index))
+}
+
+/// Give an action up whose Blueprint is not there any more: nothing of it can be run, the phase at its end included.
+pub fn abandon(status: &mut ActionSetStatus, index: usize, failure: &ActionFailure, now: i64) -> Event {
+    let Some(action) = status.actions.get_mut(index) else {
+        return Event::new(EventKind::Warning, "ActionSetFailed", failure.message.clone());
+    };
+    let running = action.phases.iter_mut().filter(|phase| phase.state == PhaseState::Running);
+    let defer = Some(&mut action.defer_phase).filter(|phase| phase.state != PhaseState::None);
+    for phase in running.chain(defer) {
+        phase.state = PhaseState::Failed;
+        phase.checkpoint = Value::Null;
+        phase.ended_at = timestamp(now);
+    }
+    status.errors.push(PhaseError {
+        action: to_i64(index),
+        phase: failure.phase.clone(),
+        code: failure.cause.code().to_owned(),
+        message: failure.message.clone(),
+        ..PhaseError::default()
+    });
+    Event::failure("ActionSetFailed", failure.message.clone(), FailurePoint::new(failure.cause))
+}
+
+/// Bring what an ActionSet says of itself as a whole up to date with its actions. Returns what there is to tell.
+pub fn settle_action_set(
+    action_set: &Object,
+    spec: &ActionSetSpec,
+    status: &mut ActionSetStatus,
+    now: i64,
+) -> Vec<Event> {
+    let before = status.state;
+    status.state = ActionState::Running;
+    if runnable(spec, status).is_empty() {
+        settle_state(status, now);
+    }
+    tell_progress(status, now);
+    tell_conditions(action_set, status, now);
+    if before != ActionState::Complete && status.state == ActionState::Complete {
+        vec![Event::new(EventKind::Normal, "UpdateComplete", "all actions are complete")]
+    } else {
+        Vec::new()
+    }
+}
+
+/// How it ended.
+fn settle_state(status: &mut ActionSetStatus, now: i64) {
+    match status.errors.first() {
+        None => {
+            status.state = ActionState::Complete;
+            status.progress.percent_completed = "100".to_owned();
+        }
+        Some(first) => {
+            status.state = ActionState::Failed;
+            status.error.message.clone_from(&first.message);
+        }
+    }
+    status.progress.running_phase.clear();
+    status.progress.last_transition_time = timestamp(now);
+}
+
+fn tell_progress(status: &mut ActionSetStatus, now: i64) {
+    let all: Vec<_> =
+        status.actions.iter().flat_map(|action| action.phases.iter().chain([&action.defer_phase])).collect();
+    let running = all.iter().find(|phase| phase.state == PhaseState::Running).map(|phase| phase.name.clone());
+    let phases: Vec<_> = status.actions.iter().flat_map(|action| &action.phases).collect();
+    let percent = |phase: &&PhaseStatus| match phase.state {
+        PhaseState::Complete => 100,
+        _ => phase.progress.progress_percent.parse::<u64>().unwrap_or_default().min(100),
+    };
+    let done: u64 = phases.iter().map(percent).sum();
+    let percent = done.checked_div(phases.len() as u64).unwrap_or(100).to_string();
+    if let Some(first) = status.errors.first() {
+        status.error.message.clone_from(&first.message);
+    }
+    let progress = &mut status.progress;
+    let running = running.unwrap_or_default();
+    if progress.running_phase != running || progress.percent_completed != percent {
+        progress.last_transition_time = timestamp(now);
+    }
+    progress.running_phase = running;
+    progress.percent_completed = percent;
+}
+
+/// Set the conditions of an ActionSet.
+pub fn tell_conditions(action_set: &Object, status: &mut ActionSetStatus, now: i64) {
+    let mut conditions = conditions_in(&Value::Array(std::mem::take(&mut status.conditions)));
+    let succeeded = match (status.state, status.errors.first()) {
+        (ActionState::Complete, _) => Condition::new(SUCCEEDED, Status::True, "ActionsComplete"),
+        (ActionState::Failed, Some(first)) => {
+            let cause = first.code.parse().unwrap_or(Cause::PhaseFailed);
+            let point = FailurePoint::new(cause).in_step(&first.phase);
+            Condition::new(SUCCEEDED, Status::False, "ActionFailed")
+                .with_message(first.message.clone())
+                .with_failure(point)
+        }
+        (ActionState::Failed, None) => Condition::new(SUCCEEDED, Status::False, "ActionFailed"),
+        (ActionState::Running, _) => Condition::new(SUCCEEDED, Status::Unknown, "ActionsRunning"),
+        (ActionState::Pending, _) => Condition::new(SUCCEEDED, Status::Unknown, "ActionsPending"),
+    };
+    let warnings: Vec<_> = status.warnings.iter().map(warning).collect();
+    let current = versions_condition(&warnings, &conditions);
+    for mut condition in [Some(succeeded), current].into_iter().flatten() {
+        condition.last_transition_time = timestamp(now);
+        condition.observed_generation = meta::generation(action_set);
+        // Without a status subresource, every write of a status is a new generation: it says nothing of the spec.
+        if let Some(same) = conditions.iter().find(|it| it.kind == condition.kind) {
+            condition.observed_generation = same.observed_generation;
+        }
+        set_condition(&mut conditions, condition);
+    }
+    status.conditions = conditions_to_json(&conditions);
+}
+
+fn warning(warning: &PhaseWarning) -> VersionWarning {
+    let reason = if warning.reason == "FunctionVersionFallback" {
+        "FunctionVersionFallback"
+    } else {
+        "FunctionVersionDeprecated"
+    };
+    VersionWarning {
+        step: warning.phase.clone(),
+        function: warning.function.clone(),
+        version: warning.version.clone(),
+        reason,
+        message: warning.message.clone(),
+        removed_in: Some(warning.removed_in.clone()).filter(|it| !it.is_empty()),
+        replacement: Some(warning.replaced_by.clone()).filter(|it| !it.is_empty()),
+    }
+}
+
+fn to_i64(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,252 @@
+//! Decides which calls of functions a developer's process gets in place of the control plane's own revision. Performs no I/O.
+//!
+//! # Invariants
+//! * A composite resource that an intercept does not select is called for as if there were none.
+//! * What one calls for real has a name of its own, which says so wherever it is written down.
+
+use ferroplane_api::{
+    Condition, FunctionInterceptSpec, InterceptMode, InterceptedComposites, Object, Status, meta,
+};
+
+use crate::access::{DeniedIntercept, Grants, Reader};
+use crate::changes::{Change, arrange};
+use crate::pipeline::{Callee, Pipeline};
+use crate::plan::{Plan, Wanted};
+use crate::versions::LifecycleState;
+
+/// The condition that says whether calls are sent to the process.
+pub const ACTIVE: &str = "Active";
+/// In the name of what is called for a function: it is a developer's process.
+const MARK: &str = "@intercept/";
+
+/// The name of the intercept because of which something is called, if it is.
+pub fn name_in(revision: &str) -> Option<&str> {
+    revision.split_once(MARK).map(|(_, name)| name)
+}
+
+/// A `FunctionIntercept`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Intercept {
+    pub name: String,
+    pub uid: String,
+    /// Without the number of its renewals: to be renewed changes nothing.
+    pub spec: FunctionInterceptSpec,
+}
+
+impl Intercept {
+    /// What an object says. Nothing if it cannot be read, or is being deleted.
+    pub fn read(object: &Object) -> Option<Self> {
+        if meta::is_being_deleted(object) {
+            return None;
+        }
+        let spec: FunctionInterceptSpec = serde_json::from_value(object.get("spec")?.clone()).ok()?;
+        let (name, uid) = (meta::name(object).to_owned(), meta::uid(object).to_owned());
+        Some(Self { name, uid, spec: FunctionInterceptSpec { renewals: 0, ..spec } })
+    }
+
+    pub fn function(&self) -> &str {
+        &self.spec.function_ref.name
+    }
+
+    pub fn is_for_real(&self) -> bool {
+        self.spec.mode == InterceptMode::ForReal
+    }
+
+    /// What the process is called by.
+    pub fn revision(&self) -> String {
+        format!("{}{MARK}{}", self.function(), self.name)
+    }
+
+    /// The host of the process.
+    pub fn host(&self) -> &str {
+        let host = self.spec.to.rsplit_once(':').map_or(self.spec.to.as_str(), |(host, _)| host);
+        host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// Whether calls for a composite resource are sent to the process.
+    pub fn selects(&self, composite: &Object) -> bool {
+        let InterceptedComposites { api_group, kind, namespace, name, match_labels } = &self.spec.composites;
+        let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
+        let group = meta::group(meta::api_version(composite));
+        // One that names nobody selects nobody, whatever an API server has let through.
+        let is_specific = name.is_some() || !match_labels.is_empty();
+        is_specific
+            && kind == meta::kind(composite)
+            && is(api_group, group)
+            && is(namespace, meta::namespace(composite))
+            && is(name, meta::name(composite))
+            && match_labels.iter().all(|(key, value)| meta::label(composite, key) == value)
+    }
+
+    /// Whether an administrator lets the process have calls for a composite resource.
+    pub fn permit(&self, composite: &Object, grants: &Grants) -> Result<(), Box<DeniedIntercept>> {
+        Reader::new(composite, self.function()).intercept(grants, self.host(), self.spec.mode)
+    }
+
+    /// A pipeline in which the process is called in place of the function. Nothing if it does not call the function.
+    pub fn redirect(&self, pipeline: &Pipeline) -> Option<Pipeline> {
+        let mut steps = pipeline.steps.clone();
+        let called = steps.iter_mut().filter(|step| step.function == self.function());
+        let mut is_called = false;
+        for step in called {
+            is_called = true;
+            step.callee = Some(Callee {
+                revision: self.revision(),
+                version: None,
+                built_in: None,
+                state: LifecycleState::Available,
+                advisories: Vec::new(),
+            });
+        }
+        is_called.then_some(Pipeline { steps })
+    }
+}
+
+/// What is known about an intercept, besides what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct InterceptFacts<'a> {
+    /// Whether it was renewed in time.
+    pub is_renewed: bool,
+    /// Whether processes may be called in plain text, and without a grant.
+    pub allows_plain_text: bool,
+    /// Why the process cannot be called, if it cannot.
+    pub trouble: Option<&'a str>,
+    /// Why calls for composite resources are not sent, if an administrator has not granted it.
+    pub denied: Option<&'a str>,
+    /// How many composite resources had calls sent to the process.
+    pub composites: usize,
+}
+
+/// Whether calls are sent to the process, and why not.
+pub fn standing(intercept: &Intercept, facts: InterceptFacts<'_>) -> Condition {
+    let no =
+        |reason: &str, message: &str| Condition::new(ACTIVE, Status::False, reason).with_message(message);
+    if !facts.is_renewed {
+        return no("LeaseExpired", "it was not renewed in time: the command that made it has ended");
+    }
+    if !facts.allows_plain_text && intercept.spec.tls.is_none() {
+        return no(
+            "TlsRequired",
+            "this control plane calls processes of developers over mTLS only: set `spec.tls`",
+        );
+    }
+    if let Some(trouble) = facts.trouble {
+        return no("NotCallable", trouble);
+    }
+    if let (Some(denied), 0) = (facts.denied, facts.composites) {
+        return no("NotGranted", denied);
+    }
+    if facts.composites == 0 {
+        let message = "no composite resource that it selects calls the Function, so far";
+        return Condition::new(ACTIVE, Status::True, "NothingSelected").with_message(message);
+    }
+    Condition::new(ACTIVE, Status::True, "Intercepting")
+}
+
+/// What changes between two plans for a composite resource, which is given as each would leave it.
+pub fn plan_changes((before, old): (&Object, &Plan), (after, new): (&Object, &Plan)) -> Vec<Change> {
+    let find = |plan: &'_ Plan, resource: &str| -> Option<Object> {
+        plan.apply.iter().find(|wanted| wanted.resource == resource).map(|wanted| wanted.object.clone())
+    };
+    let mut names: Vec<&Wanted> = old.apply.iter().chain(&new.apply).collect();
+    names.sort_by(|one, other| one.resource.cmp(&other.resource));
+    names.dedup_by(|one, other| one.resource == other.resource);
+    let composed = names.into_iter().filter_map(|wanted| {
+        let (before, after) = (find(old, &wanted.resource), find(new, &wanted.resource));
+        let change = Change::between(before.as_ref(), after.as_ref())?;
+        Some(Change { resource: wanted.resource.clone(), ..change })
+    });
+    let own = Change::between(Some(before), Some(after));
+    arrange(composed.chain(own).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(json: Value) -> Object {
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn intercept(composites: &Value) -> Intercept {
+        Intercept::read(&object(json!({
+            "metadata": {"name": "debug", "uid": "1"},
+            "spec": {"functionRef": {"name": "own"}, "composites": composites, "to": "laptop:9443", "renewals": 7},
+        })))
+        .unwrap()
+    }
+
+    fn site(name: &str) -> Object {
+        object(json!({
+            "apiVersion": "example.org/v1", "kind": "Site",
+            "metadata": {"name": name, "namespace": "shop", "labels": {"tier": "gold"}},
+        }))
+    }
+
+    #[test]
+    fn composite_resources_are_selected_by_name_or_labels_and_never_all() {
+        for (composites, is_selected) in [
+            (json!({"kind": "Site", "name": "blog"}), true),
+            (json!({"kind": "Site", "name": "blog", "namespace": "shop", "apiGroup": "example.org"}), true),
+            (json!({"kind": "Site", "matchLabels": {"tier": "gold"}}), true),
+            (json!({"kind": "Site", "name": "other"}), false),
+            (json!({"kind": "Site", "name": "blog", "namespace": "bank"}), false),
+            (json!({"kind": "Site", "name": "blog", "apiGroup": "example.com"}), false),
+            (json!({"kind": "App", "name": "blog"}), false),
+            (json!({"kind": "Site", "matchLabels": {"tier": "silver"}}), false),
+            (json!({"kind": "Site"}), false),
+        ] {
+            assert_eq!(intercept(&composites).selects(&site("blog")), is_selected, "{composites}");
+        }
+    }
+
+    #[test]
+    fn only_steps_that_call_the_function_are_redirected() {
+        let steps = json!([
+            {"step": "a", "functionRef": {"name": "own"}}, {"step": "b", "functionRef": {"name": "other"}},
+        ]);
+        let pipeline = Pipeline::read(&steps, &Value::Null).unwrap();
+        let intercept = intercept(&json!({"kind": "Site", "name": "blog"}));
+        let redirected = intercept.redirect(&pipeline).unwrap();
+        let called: Vec<_> = redirected
+            .steps()
+            .iter()
+            .map(|step| step.callee.as_ref().map(|it| it.revision.as_str()))
+            .collect();
+        assert_eq!(called, [Some("own@intercept/debug"), None]);
+        assert_eq!(name_in("own@intercept/debug"), Some("debug"));
+        assert_eq!(name_in("own-1a2b3c"), None);
+        let other = Pipeline::read(&json!([{"step": "b", "functionRef": {"name": "other"}}]), &Value::Null);
+        assert!(intercept.redirect(&other.unwrap()).is_none());
+    }
+
+    #[test]
+    fn to_be_renewed_changes_nothing() {
+        assert_eq!(intercept(&json!({"kind": "Site", "name": "blog"})).spec.renewals, 0);
+    }
+
+    #[test]
+    fn process_is_called_only_with_a_grant_for_its_host_and_mode() {
+        let intercept = intercept(&json!({"kind": "Site", "name": "blog"}));
+        let denied = intercept.permit(&site("blog"), &Grants::default()).unwrap_err();
+        assert!(denied.to_string().contains("no AccessGrant allows that"), "{denied}");
+        let granted = |to: Value, hosts: Value, modes: Value| {
+            let mut grants = Grants::default();
+            let spec = json!({"to": to, "intercept": [{"hosts": hosts, "modes": modes}]});
+            grants.add(&object(json!({"metadata": {"name": "g"}, "spec": spec}))).unwrap();
+            intercept.permit(&site("blog"), &grants.about(&site("blog"))).is_ok()
+        };
+        let shop = || json!({"namespaces": ["shop"], "functions": ["own"]});
+        assert!(granted(shop(), json!(["laptop"]), json!(["Shadow"])));
+        assert!(!granted(shop(), json!(["other"]), json!(["Shadow"])));
+        assert!(!granted(shop(), json!(["laptop"]), json!(["ForReal"])));
+        assert!(!granted(json!({"namespaces": ["bank"]}), json!(["laptop"]), json!(["Shadow"])));
+        assert!(!granted(
+            json!({"namespaces": ["shop"], "functions": ["x"]}),
+            json!(["laptop"]),
+            json!(["Shadow"])
+        ));
+    }
+}

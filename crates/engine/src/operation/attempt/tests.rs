@@ -1,0 +1,146 @@
+//! Attempts: when an operation is tried, and what its status says afterwards.
+
+use super::*;
+
+const NOW: &str = "2026-01-01T00:01:00Z";
+
+fn operation(spec: &Value, status: &Value) -> Object {
+    let operation = json!({"metadata": {"name": "o", "generation": 2}, "spec": spec, "status": status});
+    operation.as_object().unwrap().clone()
+}
+
+fn failed() -> AttemptEnding {
+    AttemptEnding::Failed(AttemptFailure::not_applied("no", "s", "r"))
+}
+
+fn succeeded(status: &Object) -> (Status, String) {
+    let condition = conditions_in(&status["conditions"]).into_iter().find(|it| it.kind == SUCCEEDED).unwrap();
+    (condition.status, condition.reason)
+}
+
+#[test]
+fn operation_is_run_until_it_is_done_or_has_failed_often_enough() {
+    let done = |status: &str| json!({"conditions": [{"type": "Succeeded", "status": status, "reason": "x"}]});
+    let cases = [
+        (json!({}), json!({}), Begin::Run),
+        (json!({}), json!({"failures": 4}), Begin::Run),
+        (json!({}), json!({"failures": 5}), Begin::GiveUp),
+        (json!({"retryLimit": 0}), json!({}), Begin::GiveUp),
+        (json!({}), done("Unknown"), Begin::Run),
+        (json!({}), done("True"), Begin::Ended),
+        (json!({"retryLimit": 99}), done("False"), Begin::Ended),
+    ];
+    for (spec, status, expected) in cases {
+        assert_eq!(begin(&operation(&spec, &status), NOW), expected, "{spec} {status}");
+    }
+    let mut paused = operation(&json!({}), &json!({}));
+    meta::set_annotation(&mut paused, keys::PAUSED, "true");
+    assert_eq!(begin(&paused, NOW), Begin::Paused);
+}
+
+#[test]
+fn failures_add_up_until_the_limit_and_pauses_grow() {
+    let spec = json!({"retryLimit": 3});
+    let mut it = operation(&spec, &json!({}));
+    let mut pauses = Vec::new();
+    for attempt in 1..=3 {
+        assert_eq!(begin(&it, NOW), Begin::Run);
+        let concluded = conclude(&it, Attempt::new(failed()), NOW);
+        assert_eq!(concluded.status["failures"], attempt);
+        let reasons: Vec<_> = concluded.events.iter().map(|event| event.reason.as_str()).collect();
+        let gave_up =
+            if attempt == 3 { &["InvalidResource", "MaxFailures"][..] } else { &["InvalidResource"] };
+        assert_eq!(reasons, gave_up);
+        pauses.push(concluded.retry_in.map(|pause| pause.as_secs()));
+        it.insert("status".to_owned(), Value::Object(concluded.status));
+    }
+    assert_eq!(pauses, [Some(1), Some(2), None]);
+    assert_eq!(begin(&it, NOW), Begin::Ended);
+    let status = it["status"].as_object().unwrap();
+    assert_eq!(succeeded(status), (Status::False, "PipelineError".to_owned()));
+    let messages: Vec<_> = conditions_in(&status["conditions"]).into_iter().map(|it| it.message).collect();
+    assert!(messages.contains(&"failure limit of 3 reached: no".to_owned()), "{messages:?}");
+    assert_eq!(pause_after(40), LONGEST_PAUSE);
+}
+
+#[test]
+fn limit_of_zero_fails_without_an_attempt() {
+    let it = operation(&json!({"retryLimit": 0}), &json!({}));
+    let concluded = conclude(&it, Attempt::new(AttemptEnding::GaveUp), NOW);
+    assert_eq!(succeeded(&concluded.status), (Status::False, "PipelineError".to_owned()));
+    assert_eq!(concluded.status.get("failures"), None);
+}
+
+#[test]
+fn outputs_replace_those_of_earlier_attempts_and_references_are_listed_once() {
+    let output = |step: &str, count: i64| StepOutput {
+        step: step.to_owned(),
+        output: json!({"count": count}).as_object().unwrap().clone().try_into().unwrap(),
+    };
+    let reference = |kind: &str| Reference {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        name: "a".to_owned(),
+        namespace: None,
+    };
+    let it = operation(&json!({}), &json!({"pipeline": [{"step": "b", "output": {"count": 1}}]}));
+    let attempt = Attempt {
+        outputs: vec![output("a", 3), output("b", 2)],
+        applied: vec![reference("Secret"), reference("ConfigMap"), reference("Secret")],
+        ..Attempt::new(AttemptEnding::Succeeded)
+    };
+    let concluded = conclude(&it, attempt, NOW);
+    let expected = json!([{"step": "b", "output": {"count": 2}}, {"step": "a", "output": {"count": 3}}]);
+    assert_eq!(concluded.status["pipeline"], expected);
+    let kinds: Vec<_> =
+        concluded.status["appliedResourceRefs"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["ConfigMap", "Secret"]);
+    assert_eq!(succeeded(&concluded.status), (Status::True, "PipelineSuccess".to_owned()));
+    assert_eq!(concluded.retry_in, None);
+}
+
+#[test]
+fn operation_that_was_tried_for_too_long_is_given_up_however_often_it_may_fail() {
+    let spec = json!({"activeDeadlineSeconds": 60, "retryLimit": 99});
+    let mut it = operation(&spec, &json!({}));
+    // Waiting to be tried for the first time takes none of its time.
+    assert_eq!(begin(&it, NOW), Begin::Run);
+    let status = started(&it, NOW);
+    assert_eq!(status["startTime"], NOW);
+    it.insert("status".to_owned(), status.into());
+    let concluded = conclude(&it, Attempt::new(failed()), "2026-01-01T00:01:59.5Z");
+    assert_eq!(concluded.retry_in, Some(Duration::from_secs(1)));
+    it.insert("status".to_owned(), concluded.status.into());
+    assert_eq!(started(&it, "2026-01-01T00:01:59Z")["startTime"], NOW);
+    assert_eq!(begin(&it, "2026-01-01T00:01:59Z"), Begin::Run);
+    let late = "2026-01-01T00:02:00Z";
+    assert_eq!(begin(&it, late), Begin::GiveUp);
+    for (attempt, message) in [
+        (AttemptEnding::GaveUp, "active deadline of 60s exceeded"),
+        (failed(), "active deadline of 60s exceeded: no"),
+    ] {
+        let concluded = conclude(&it, Attempt::new(attempt), late);
+        assert_eq!(succeeded(&concluded.status), (Status::False, "PipelineError".to_owned()));
+        let conditions = conditions_in(&concluded.status["conditions"]);
+        assert!(conditions.iter().any(|it| it.message == message), "{conditions:?}");
+        assert_eq!(concluded.events.last().unwrap().reason, "DeadlineExceeded");
+        assert_eq!(concluded.retry_in, None);
+    }
+}
+
+#[test]
+fn when_it_began_is_not_written_where_nobody_asks() {
+    assert_eq!(started(&operation(&json!({}), &json!({})), NOW).get("startTime"), None);
+}
+
+#[test]
+fn event_tells_whether_the_step_or_its_function_required_something() {
+    let step = json!({"step": "s", "requirements": {"requiredResources": [{"requirementName": "r"}]}});
+    let it = operation(&json!({"pipeline": [step]}), &json!({}));
+    let reason = |requirement: &str| {
+        let (step, reason) = ("s".to_owned(), "no".to_owned());
+        let failure = Failure::Requirement { step, requirement: requirement.to_owned(), reason };
+        AttemptFailure::of_pipeline(&failure, &it).reason
+    };
+    assert_eq!((reason("r"), reason("other")), ("BootstrapRequirements", "FunctionInvocation"));
+}

@@ -1,0 +1,85 @@
+//! How often an operation may be tried, and for how long.
+
+use std::time::Duration;
+
+use ferroplane_api::Object;
+use ferroplane_golang::time::rfc3339;
+use serde_json::Value;
+
+/// How often an operation that does not say so is tried.
+const RETRY_LIMIT: u64 = 5;
+/// How many seconds an attempt may take if the operation does not say so.
+const ATTEMPT: u64 = 120;
+
+/// How often an attempt has failed.
+pub(super) fn failures(operation: &Object) -> u64 {
+    operation.get("status").and_then(|status| status.get("failures")?.as_u64()).unwrap_or_default()
+}
+
+/// How many attempts may fail.
+pub(super) fn retry_limit(operation: &Object) -> u64 {
+    let limit = operation.get("spec").and_then(|spec| spec.get("retryLimit")?.as_i64());
+    limit.map_or(RETRY_LIMIT, |limit| u64::try_from(limit).unwrap_or_default())
+}
+
+/// How many seconds all attempts may take together, pauses included.
+pub(super) fn active_deadline_of(operation: &Object) -> Option<u64> {
+    seconds(operation, "activeDeadlineSeconds")
+}
+
+/// When the first attempt began, in seconds since 1970. Noted only where there is a deadline.
+pub(super) fn started_at(operation: &Object) -> Option<i64> {
+    let started = operation.get("status").and_then(|status| status.get("startTime")?.as_str());
+    started.and_then(rfc3339::moment).map(|moment| moment.seconds)
+}
+
+/// How much time is left for all attempts together. None if there is no end to it.
+pub(super) fn time_left(operation: &Object, now: &str) -> Option<Duration> {
+    let deadline = active_deadline_of(operation)?;
+    let (Some(started), Some(now)) = (started_at(operation), rfc3339::moment(now)) else {
+        return Some(Duration::from_secs(deadline));
+    };
+    // Whoever sets the clock back does not give it more time than it has.
+    let passed = u64::try_from(now.seconds.saturating_sub(started)).unwrap_or_default();
+    Some(Duration::from_secs(deadline.saturating_sub(passed)))
+}
+
+/// How long the attempt that begins now may take.
+pub fn attempt_limit(operation: &Object, now: &str) -> Duration {
+    let limit = Duration::from_secs(seconds(operation, "attemptDeadlineSeconds").unwrap_or(ATTEMPT));
+    time_left(operation, now).map_or(limit, |left| left.min(limit))
+}
+
+fn seconds(operation: &Object, field: &str) -> Option<u64> {
+    operation.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn operation(spec: &Value, status: &Value) -> Object {
+        json!({"spec": spec, "status": status}).as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn attempt_takes_no_longer_than_it_may_and_than_all_may_together() {
+        let started = json!({"startTime": "2026-01-01T00:00:00Z"});
+        let cases = [
+            (json!({}), json!({}), 120),
+            (json!({"attemptDeadlineSeconds": 600}), json!({}), 600),
+            (json!({"attemptDeadlineSeconds": 5, "activeDeadlineSeconds": 60}), started.clone(), 5),
+            (json!({"activeDeadlineSeconds": 60}), json!({}), 60),
+            (json!({"activeDeadlineSeconds": 60}), started.clone(), 20),
+            (json!({"activeDeadlineSeconds": 30}), started, 0),
+            // The clock was set back.
+            (json!({"activeDeadlineSeconds": 60}), json!({"startTime": "2026-01-02T00:00:00Z"}), 60),
+        ];
+        for (spec, status, expected) in cases {
+            let limit = attempt_limit(&operation(&spec, &status), "2026-01-01T00:00:40Z");
+            assert_eq!(limit.as_secs(), expected, "{spec} {status}");
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Which revision is stable, and which one is rolled out.
+
+use std::collections::BTreeMap;
+
+use ferroplane_api::{FunctionRolloutStatus, RolloutCalls, RolloutState};
+
+use super::{RevisionFact, Rollout, time};
+use crate::outcome::EventKind;
+
+impl<'a> Rollout<'a> {
+    fn revision(&self, name: &str) -> Option<&'a RevisionFact> {
+        self.it.revisions.iter().find(|revision| revision.name == name && revision.is_active)
+    }
+
+    /// The revision that everybody would call if there were no rollout.
+    fn newest(&self) -> Option<&'a RevisionFact> {
+        let serving = self.it.revisions.iter().filter(|revision| revision.is_active && revision.is_serving);
+        serving.max_by_key(|revision| revision.number)
+    }
+
+    /// Whether there is a revision that those call who are not moved. Without one, everybody calls the newest.
+    pub(super) fn keep_stable(&mut self) -> bool {
+        if self.status.stable.as_deref().is_some_and(|stable| self.revision(stable).is_some()) {
+            return true;
+        }
+        if let Some(gone) = self.status.stable.take() {
+            let message =
+                format!("revision `{gone}` is no longer active: the newest revision in service is called");
+            self.tell(EventKind::Warning, "StableRevisionGone", &message);
+            let history = std::mem::take(&mut self.status.history);
+            self.status = FunctionRolloutStatus { message, history, ..FunctionRolloutStatus::default() };
+        }
+        let Some(newest) = self.newest() else {
+            "no revision of the Function is in service yet".clone_into(&mut self.status.message);
+            return false;
+        };
+        self.status.stable = Some(newest.name.clone());
+        self.status.message = format!("`{}` is called by all: there is no newer revision", newest.name);
+        true
+    }
+
+    /// Go back from a revision that was promoted, if a user wants that.
+    pub(super) fn undo_stable(&mut self) {
+        let (Some(stable), None) = (self.status.stable.clone(), &self.status.candidate) else { return };
+        let previous = self.status.previous.clone().filter(|previous| self.revision(previous).is_some());
+        let (true, Some(previous)) = (self.it.commands.undo == Some(&*stable), previous) else { return };
+        (self.status.candidate, self.status.stable, self.status.previous) =
+            (Some(stable), Some(previous), None);
+        self.roll_back("a user undid it after it was promoted", "");
+    }
+
+    /// Give up a candidate that cannot or must not be called any more.
+    pub(super) fn end_candidate(&mut self) {
+        let Some(candidate) = self.status.candidate.clone() else { return };
+        let stable = self.status.stable.as_deref().and_then(|stable| self.revision(stable));
+        let is_newer = |revision: &RevisionFact| stable.is_none_or(|stable| revision.number > stable.number);
+        match self.revision(&candidate) {
+            _ if self.it.commands.undo == Some(&*candidate) => self.roll_back("a user undid it", ""),
+            None => self.roll_back("it is no longer active", ""),
+            Some(revision) if !is_newer(revision) => {
+                self.roll_back("the stable revision is installed again", "");
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Begin with a newer revision, unless one is being rolled out.
+    pub(super) fn start_candidate(&mut self) {
+        let stable = self.status.stable.as_deref().and_then(|stable| self.revision(stable));
+        let (None, Some(stable), Some(newest)) = (&self.status.candidate, stable, self.newest()) else {
+            return;
+        };
+        let is_rejected = self.status.rejected.as_ref() == Some(&newest.name)
+            && self.it.commands.promote != Some(&*newest.name);
+        if newest.number <= stable.number || is_rejected {
+            return;
+        }
+        let status = &mut self.status;
+        status.rejected = None;
+        status.candidate = Some(newest.name.clone());
+        status.started_at = Some(time(self.it.now));
+        status.wave = i64::from(!self.it.spec.preview);
+        (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
+        (status.differences, status.examples) = (BTreeMap::new(), Vec::new());
+        (status.recordings, status.calls) = (Vec::new(), RolloutCalls::default());
+        status.state =
+            if self.it.spec.preview { RolloutState::Previewing } else { RolloutState::Progressing };
+        let message = format!("rolls out `{}` in place of `{}`", newest.name, stable.name);
+        self.tell(EventKind::Normal, "RolloutStarted", &message);
+    }
+}

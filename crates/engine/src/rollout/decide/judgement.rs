@@ -1,0 +1,177 @@
+//! How those are doing that were moved, and whether the rollout fails.
+
+use ferroplane_api::{RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState};
+
+use super::{Rollout, gates, key, limit, seconds, time};
+use crate::outcome::EventKind;
+use crate::rollout::overlay::{Member, Overlay, place};
+use crate::rollout::subject::{Health, Subject};
+
+/// A composite resource that may be moved.
+pub(super) struct Ranked<'a> {
+    pub(super) subject: &'a Subject,
+    pub(super) place: u64,
+    pub(super) has_moved: bool,
+    pub(super) standing: Standing,
+}
+
+/// How a composite resource that may be moved is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has been moved, and is as ready as before.
+    Ready,
+    /// It is not known yet.
+    Unready,
+    /// It has been moved, and fails; or it is known before that it would.
+    Failed,
+}
+
+/// Why a rollout fails.
+pub(super) struct Failure {
+    message: String,
+    /// The reconcile that shows it.
+    recording: String,
+}
+
+impl<'a> Rollout<'a> {
+    /// All composite resources that may be moved, in their order.
+    pub(super) fn ranked(&self, candidate: &str) -> Vec<Ranked<'a>> {
+        let Some(overlay) = Overlay::of(self.it.spec, &self.status) else { return Vec::new() };
+        let movable = self.it.subjects.iter().filter(|subject| !subject.is_manual);
+        let mut ranked: Vec<_> = movable
+            .map(|subject| {
+                let Subject { uid, created, is_first, .. } = subject;
+                let has_moved = overlay.has_moved(Member { uid, created, is_first: *is_first });
+                let standing = match subject.trial {
+                    _ if has_moved => self.standing(candidate, subject),
+                    Some(trial) if overlay.is_preview && trial.refused(&overlay.refuse).is_some() => {
+                        Standing::Failed
+                    }
+                    _ => Standing::Unready,
+                };
+                Ranked { subject, place: place(candidate, uid, *is_first), has_moved, standing }
+            })
+            .collect();
+        ranked.sort_by(|one, other| (one.place, &one.subject.uid).cmp(&(other.place, &other.subject.uid)));
+        ranked
+    }
+
+    /// How one is doing that has been moved, compared with how it was doing before.
+    fn standing(&self, candidate: &str, subject: &Subject) -> Standing {
+        if subject.trial.is_some_and(|trial| trial.refused(&self.it.spec.refuse).is_some()) {
+            return Standing::Failed;
+        }
+        // Whoever does the same as the old revision is not to blame for what is wrong.
+        let does_the_same = subject.trial.is_some_and(|trial| trial.gravest() < RolloutDifference::Changed);
+        let is_blameless = does_the_same && subject.health == Health::Failed;
+        if subject.is_paused || is_blameless || self.status.unready_before.contains(&key(candidate, subject))
+        {
+            return Standing::Ready;
+        }
+        let has_run = subject.ran.iter().any(|revision| revision == candidate);
+        if subject.health == Health::Ready && has_run {
+            return Standing::Ready;
+        }
+        let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
+        if subject.health == Health::Failed && subject.since >= started {
+            return Standing::Failed;
+        }
+        let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
+        let since = if has_run { subject.since.max(started) } else { moved };
+        let is_late = self.it.now - since > self.it.spec.progress_deadline_seconds;
+        if is_late { Standing::Failed } else { Standing::Unready }
+    }
+
+    pub(super) fn count(&mut self, all: &[Ranked<'_>]) {
+        let count = |is_so: &dyn Fn(&Ranked<'_>) -> bool| {
+            i64::try_from(all.iter().filter(|it| is_so(it)).count()).unwrap_or(i64::MAX)
+        };
+        let manual = self.it.subjects.iter().filter(|subject| subject.is_manual).count();
+        self.status.composites = RolloutCounts {
+            total: count(&|_| true),
+            moved: count(&|it| it.has_moved),
+            ready: count(&|it| it.has_moved && it.standing == Standing::Ready),
+            failed: count(&|it| it.standing == Standing::Failed),
+            manual: i64::try_from(manual).unwrap_or(i64::MAX),
+        };
+    }
+
+    /// Note how the candidate differed. What was noted before a restart is not forgotten.
+    pub(super) fn note_trials(&mut self) {
+        for (difference, count) in &self.it.tried.differences {
+            let noted = self.status.differences.entry(difference.clone()).or_default();
+            *noted = (*noted).max(*count);
+        }
+        if !self.it.tried.examples.is_empty() {
+            let examples = &self.it.tried.examples;
+            self.status.examples = examples.iter().map(|example| example.message.clone()).collect();
+            self.status.recordings = examples.iter().map(|example| example.recording.clone()).collect();
+        }
+    }
+
+    /// Whether the candidate has been tried for all. One that could not be tried in time is tried when it is moved.
+    pub(super) fn has_previewed(&mut self, all: &[Ranked<'_>]) -> bool {
+        let untried = all.iter().filter(|it| it.subject.trial.is_none() && !it.subject.is_paused).count();
+        let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
+        let left = started + self.it.spec.progress_deadline_seconds - self.it.now;
+        if untried == 0 || left < 0 {
+            self.status.wave = 1;
+            return true;
+        }
+        self.status.state = RolloutState::Previewing;
+        self.status.message =
+            format!("it has been tried for {} of {} composite resources", all.len() - untried, all.len());
+        self.look_again_in(left + 1);
+        false
+    }
+
+    /// Why the rollout fails, if it does.
+    pub(super) fn failure(&self, all: &[Ranked<'_>]) -> Option<Failure> {
+        let failed: Vec<_> = all.iter().filter(|it| it.standing == Standing::Failed).collect();
+        if failed.len() > limit(self.it.spec.max_failures) {
+            return Some(self.failure_of(&failed));
+        }
+        let message = gates::broken(&self.it.spec.gates, &self.it.calls)?;
+        Some(Failure { message, recording: self.status.recordings.first().cloned().unwrap_or_default() })
+    }
+
+    fn failure_of(&self, failed: &[&Ranked<'_>]) -> Failure {
+        let refused = |subject: &Subject| subject.trial.and_then(|it| it.refused(&self.it.spec.refuse));
+        let why = |subject: &Subject| match (refused(subject), subject.health) {
+            (Some(difference), _) => format!("refused: {}", difference.as_str()),
+            (None, Health::Failed) => "not synced".to_owned(),
+            (None, _) => "not ready in time".to_owned(),
+        };
+        let first = failed.iter().min_by_key(|it| &it.subject.name);
+        let named = first.map(|it| format!("{} ({})", it.subject.name, why(it.subject))).unwrap_or_default();
+        let mut message = match failed.len() {
+            1 => format!("{named} fails with it"),
+            count => format!("{count} composite resources fail with it, among them {named}"),
+        };
+        let is_told = failed.iter().any(|it| refused(it.subject).is_some());
+        let example = self.status.examples.first().zip(self.status.recordings.first()).filter(|_| is_told);
+        if let Some((example, recording)) = example {
+            message = format!("{message}: {example}");
+            return Failure { message, recording: recording.clone() };
+        }
+        // Its last reconcile by now: what came of it is what is wrong.
+        let by_now = time(self.it.now + 1);
+        let recorded = first.map(|it| format!("{} --at {by_now}", it.subject.recorded_as));
+        Failure { message, recording: recorded.unwrap_or_default() }
+    }
+
+    pub(super) fn fail(&mut self, candidate: &str, failure: &Failure) {
+        let Failure { message, recording } = failure;
+        if self.it.spec.on_failure == RolloutFailurePolicy::RollBack {
+            return self.roll_back(message, recording);
+        }
+        let is_new = self.status.rejected.as_deref() != Some(candidate);
+        self.status.state = RolloutState::Paused;
+        self.status.rejected = Some(candidate.to_owned());
+        self.status.message = format!("paused, because {message}; promote or undo `{candidate}`");
+        if is_new {
+            let message = self.status.message.clone();
+            self.tell(EventKind::Warning, "RolloutPaused", &message);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Tests of KubeExec and KubeExecAll.
+#![expect(
+    clippy::needless_pass_by_value,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "it reads better here as it is"
+)]
+
+use serde_json::json;
+
+use super::*;
+use crate::phases::testing::{Crash, End, Plane, World, refused};
+use ferroplane_api::Cause;
+
+fn ended(exit_code: i32, stdout: &str, stderr: &str) -> Answer {
+    Answer::Ended { exit_code, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
+}
+
+fn world(commands: &[Answer]) -> World {
+    World { commands: commands.to_vec(), ..World::default() }
+}
+
+/// The blueprint of the design: `tail` in a container.
+fn tail(version: &'static KubeExec, more: Value) -> Plane<'static> {
+    let mut arguments = json!({"namespace": "default", "pod": "timer", "container": "timer", "command": ["sh", "-c", "/bin/tail.sh"]});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    Plane::of(version, arguments)
+}
+
+const ALL: [&KubeExec; 3] = [&KubeExec::V0_0, &KubeExec::V0_1, &KubeExec::V0_2];
+
+#[test]
+fn output_of_a_command_becomes_output_of_the_phase() {
+    let printed = "working\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
+    for version in ALL {
+        let mut world = world(&[ended(0, printed, "noise")]);
+        let output = tail(version, json!({})).run(&mut world).output();
+        assert_eq!(output["path"], "/a");
+        assert_eq!(world.effects, ["exec timer/timer: sh -c /bin/tail.sh"]);
+        assert_eq!(output.get("exitCode").is_some(), *version == KubeExec::V0_2);
+    }
+}
+
+#[test]
+fn versions_tell_failures_differently() {
+    let failed = || world(&[ended(3, "half way", "no such file")]);
+    let place = "the command in container `timer` of pod `timer` in namespace `default` exited with code 3";
+    assert_eq!(
+        tail(&KubeExec::V0_0, json!({})).run(&mut failed()).failure(),
+        format!("{place}: half way; no such file")
+    );
+    assert_eq!(
+        tail(&KubeExec::V0_1, json!({})).run(&mut failed()).failure(),
+        format!("{place}: no such file")
+    );
+    let accepted = json!({"acceptedExitCodes": [0, 3]});
+    assert_eq!(tail(&KubeExec::V0_2, accepted.clone()).run(&mut failed()).output(), json!({"exitCode": "3"}));
+    let mistakes = KubeExec::V0_1.argument_mistakes(&tail(&KubeExec::V0_1, accepted).arguments);
+    assert_eq!(mistakes[0].argument, "acceptedExitCodes");
+}
+
+#[test]
+fn command_is_never_run_twice_unless_that_is_allowed() {
+    for crash in [Crash::Before(1), Crash::After(1)] {
+        for version in ALL {
+            let mut world = world(&[ended(0, "", ""), ended(0, "", "")]);
+            let end = Plane { crash, ..tail(version, json!({})) }.run(&mut world);
+            assert!(matches!(end, End::Failed(Cause::PhaseInterrupted, _)), "{end:?}");
+            assert!(world.effects.len() <= 1);
+        }
+        let mut world = world(&[ended(0, "", ""), ended(0, "", "")]);
+        let end =
+            Plane { crash, ..tail(&KubeExec::V0_2, json!({"onInterruption": "Rerun"})) }.run(&mut world);
+        assert_eq!(end, End::Done(json!({"exitCode": "0"})));
+    }
+}
+
+#[test]
+fn command_that_takes_too_long_is_told_as_that() {
+    let timeout = || World { refusals: vec![refused(504, "Timeout", "late")], ..World::default() };
+    let end = tail(&KubeExec::V0_1, json!({"timeout": "5s"})).run(&mut timeout());
+    assert!(matches!(end, End::Failed(Cause::PhaseTimeout, _)), "{end:?}");
+    let Move::Perform { requests, .. } =
+        tail(&KubeExec::V0_1, json!({"timeout": "5s"})).advance(&Value::Null, &[])
+    else {
+        panic!("no request")
+    };
+    assert!(matches!(requests[..], [Request::Exec { timeout: Some(5000), .. }]));
+}
+
+#[test]
+fn without_pods_nothing_is_done() {
+    for pods in [PodSupport::None, PodSupport::Containers] {
+        for function in [&KubeExec::V0_0 as &dyn PhaseFunction, &KubeExec::V0_2] {
+            let arguments = tail(&KubeExec::V0_0, json!({})).arguments;
+            let mut world = World::default();
+            let end = Plane { pods, ..Plane::of(function, arguments.into()) }.run(&mut world);
+            let End::Failed(Cause::PhaseNeedsUnmet, message) = end else { panic!("{end:?}") };
+            assert!(message.contains("has no pods") && world.effects.is_empty(), "{message}");
+        }
+    }
+    assert_eq!(KubeExec::V0_0.contract().needs, [Need::Exec]);
+}
+
+fn everywhere() -> Plane<'static> {
+    Plane::of(
+        &KubeExecAll,
+        json!({"namespace": "team", "pods": "a b", "containers": " x  y ", "command": ["id"]}),
+    )
+}
+
+#[test]
+fn command_runs_in_all_containers_of_all_pods_and_no_output_is_lost() {
+    let print =
+        |key: &str| ended(0, &format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"{key}\"}}"), "");
+    let mut world = world(&["ax", "ay", "bx", "by"].map(print));
+    let output = everywhere().run(&mut world).output();
+    assert_eq!(output, json!({"ax": "ax", "ay": "ay", "bx": "bx", "by": "by"}));
+    assert_eq!(world.effects, ["exec a/x: id", "exec a/y: id", "exec b/x: id", "exec b/y: id"]);
+}
+
+#[test]
+fn all_containers_in_which_a_command_fails_are_told() {
+    let mut world = world(&[ended(0, "", ""), ended(1, "", "bad"), ended(0, "", ""), ended(2, "", "worse")]);
+    let failure = everywhere().run(&mut world).failure();
+    assert!(failure.contains("`y` of pod `a`") && failure.contains("`y` of pod `b`"), "{failure}");
+}
+
+#[test]
+fn hostile_arguments_fail_before_anything_is_done() {
+    for (more, expected) in [
+        (json!({"command": []}), "argument `command`: it is required, and empty"),
+        (json!({"command": "ls"}), "should be a list of texts"),
+        (json!({"command": [{"a": 1}]}), "argument `command[0]`: it is a map"),
+        (json!({"pod": ""}), "argument `pod`: it is required"),
+        (json!({"timeout": "x"}), "invalid duration"),
+        (json!({"namespace": null}), "argument `namespace`: it is required"),
+    ] {
+        let mut world = World::default();
+        let failure = tail(&KubeExec::V0_2, more).run(&mut world).failure();
+        assert!(failure.contains(expected) && world.effects.is_empty(), "{failure}");
+    }
+    let codes = |codes: Value| {
+        tail(&KubeExec::V0_2, json!({"acceptedExitCodes": codes}))
+            .run(&mut world(&[ended(0, "", "")]))
+            .failure()
+    };
+    assert!(codes(json!(["a"])).contains("`a` is no exit code"));
+    assert!(codes(json!([256])).contains("`256` is no exit code"));
+    let choice = tail(&KubeExec::V0_2, json!({"onInterruption": "Maybe"})).arguments;
+    assert_eq!(KubeExec::V0_2.argument_mistakes(&choice)[0].argument, "onInterruption");
+    let none =
+        Plane::of(&KubeExecAll, json!({"namespace": "a", "pods": " ", "containers": "x", "command": ["id"]}));
+    assert!({ none }.run(&mut World::default()).failure().contains("no pod"));
+}

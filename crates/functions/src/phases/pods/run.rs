@@ -1,0 +1,330 @@
+//! Runs a pod to its end: creates it, waits, reads its log, and deletes it.
+//!
+//! ```text
+//! Create ─▶ Look ⇄ (wait) ─▶ Read ─▶ Delete ─▶ done, or the failure of the pod in its own words
+//! ```
+//!
+//! # Invariants
+//! * The pod is deleted only when its output is in the checkpoint, or together with the last reading of its log.
+//! * Output that was read stays read: after a crash the log is read from the first line that was not used.
+#![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
+
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::action::{Address, Answer, Move, Phase, Request};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::QUOTED;
+use crate::phases::moves::{
+    Failure, NextMove, address_of, checkpoint, describe, is_own, perform, taken, text_at, value_at, wait,
+};
+use crate::phases::output::{last_words, outputs, scan};
+
+const MANAGER: &str = "ferroplane-phase";
+/// How long a pod may take to start, as in Kanister.
+const START: i64 = 15 * 60_000;
+/// How often the log of a pod that runs is read, so that what kubelets throw away of long logs was read before.
+const READ_EVERY: i64 = 10 * 60_000;
+/// How much output a checkpoint may have, in bytes of JSON. Its limit leaves room for the rest.
+const KEPT_OUTPUT: usize = 2000;
+/// How many bytes of a log come at once. A shorter answer is all that there is.
+const LOG_CHUNK: usize = 4 << 20;
+
+/// A pod that is run for a phase.
+#[derive(Debug)]
+pub(super) struct PodRun {
+    pub(super) pod: Object,
+    /// The container whose log has output.
+    pub(super) container: &'static str,
+    /// Whether the phase fails if the pod does.
+    pub(super) fails: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "camelCase")]
+enum Running {
+    Create,
+    /// The pod is looked at.
+    #[serde(rename_all = "camelCase")]
+    Look {
+        log: LogPosition,
+        since: i64,
+        next_read: i64,
+    },
+    /// Its log is read. If the pod has ended, this is how.
+    #[serde(rename_all = "camelCase")]
+    Read {
+        log: LogPosition,
+        since: i64,
+        ended: Option<Ending>,
+    },
+    /// It is deleted, and its output is here.
+    Delete {
+        outputs: Object,
+        ended: Ending,
+    },
+    /// Its log is read for the last time and the pod deleted at once, because its output is too large for a checkpoint.
+    #[serde(rename_all = "camelCase")]
+    ReadAndDelete {
+        log: LogPosition,
+        ended: Ending,
+    },
+}
+
+/// How far a log was read, and the output up to there.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct LogPosition {
+    offset: u64,
+    #[serde(default, skip_serializing_if = "Object::is_empty")]
+    outputs: Object,
+}
+
+/// How a pod ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Ending {
+    /// What is wrong, if it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+/// What to do next about the pod.
+pub(super) fn run(phase: &Phase<'_>, run: &PodRun) -> NextMove {
+    let state = checkpoint(phase)?.unwrap_or(Running::Create);
+    match (state, phase.answers) {
+        (Running::Create, []) => Ok(perform(&Running::Create, vec![run.create()])),
+        (Running::Create, [Answer::Object { .. }]) => {
+            Ok(run.look(LogPosition::default(), phase.now, phase.now + READ_EVERY))
+        }
+        // Whose pod it is, is looked at with the pod.
+        (Running::Create, [Answer::Refused(refused)]) if refused.already_exists() => {
+            Ok(run.look(LogPosition::default(), phase.now, phase.now + READ_EVERY))
+        }
+        (Running::Look { log, since, next_read }, []) => Ok(run.look(log, since, next_read)),
+        (Running::Look { log, since, next_read }, [Answer::Object { object, .. }]) => {
+            run.judge(phase, object, log, since, next_read)
+        }
+        (Running::Look { .. }, [Answer::Absent]) => Err(run.vanished()),
+        (Running::Read { log, since, ended }, []) => Ok(run.read(log, since, ended)),
+        (Running::Read { log, since, ended }, [Answer::Log { text, .. }]) => {
+            run.take(phase, text, log, since, ended)
+        }
+        (Running::Read { ended: None, .. }, [Answer::Absent]) => Err(run.vanished()),
+        // Of a pod that ended without having begun there is no log.
+        (Running::Read { log, ended: Some(ended), .. }, [Answer::Refused(_) | Answer::Absent]) => {
+            Ok(run.delete_with(log.outputs, ended))
+        }
+        (Running::Read { log, since, ended: None }, [Answer::Refused(_)]) => {
+            Ok(run.wait(log, since, phase.now + READ_EVERY))
+        }
+        (Running::Delete { outputs, ended }, []) => Ok(run.delete_with(outputs, ended)),
+        // A pod that cannot be deleted does not undo what it did.
+        (Running::Delete { outputs, ended }, [_]) => run.finish(outputs, ended),
+        (Running::ReadAndDelete { log, ended }, []) => Ok(run.read_and_delete(log, ended)),
+        (Running::ReadAndDelete { log, ended }, [Answer::Log { text, .. }, _]) => {
+            let mut found = log.outputs;
+            found.extend(outputs(text)?);
+            run.finish(found, ended)
+        }
+        (Running::ReadAndDelete { .. }, [_, _]) => Err(Failure::interrupted(format!(
+            "the control plane stopped when {} had been deleted and its output was not saved yet",
+            describe(&run.address())
+        ))),
+        (_, answers) => Err(Failure::unexpected(answers)),
+    }
+}
+
+impl PodRun {
+    fn address(&self) -> Address {
+        address_of(&self.pod)
+    }
+
+    fn create(&self) -> Request {
+        Request::Create { object: self.pod.clone(), field_manager: MANAGER.to_owned() }
+    }
+
+    pub(super) fn delete(&self) -> Request {
+        Request::Delete { target: self.address(), uid: None }
+    }
+
+    fn log(&self, offset: u64) -> Request {
+        Request::ReadLog {
+            namespace: meta::namespace(&self.pod).to_owned(),
+            pod: meta::name(&self.pod).to_owned(),
+            container: self.container.to_owned(),
+            offset,
+        }
+    }
+
+    fn look(&self, log: LogPosition, since: i64, next_read: i64) -> Move {
+        perform(&Running::Look { log, since, next_read }, vec![Request::Get(self.address())])
+    }
+
+    fn read(&self, log: LogPosition, since: i64, ended: Option<Ending>) -> Move {
+        let request = self.log(log.offset);
+        perform(&Running::Read { log, since, ended }, vec![request])
+    }
+
+    fn wait(&self, log: LogPosition, since: i64, next_read: i64) -> Move {
+        wait(&Running::Look { log, since, next_read }, Some(next_read), vec![self.address()])
+    }
+
+    fn delete_with(&self, outputs: Object, ended: Ending) -> Move {
+        perform(&Running::Delete { outputs, ended }, vec![self.delete()])
+    }
+
+    fn read_and_delete(&self, log: LogPosition, ended: Ending) -> Move {
+        let requests = vec![self.log(log.offset), self.delete()];
+        perform(&Running::ReadAndDelete { log, ended }, requests)
+    }
+
+    /// What to do about the pod as it is now.
+    fn judge(
+        &self,
+        phase: &Phase<'_>,
+        pod: &Object,
+        log: LogPosition,
+        since: i64,
+        next_read: i64,
+    ) -> NextMove {
+        if !is_own(phase, pod) {
+            return Err(taken(&self.address()));
+        }
+        match text_at(pod, &["status", "phase"]) {
+            "Succeeded" => Ok(self.read(log, since, Some(Ending::default()))),
+            "Failed" => Ok(self.read(log, since, Some(Ending { failure: Some(failure_of(pod)) }))),
+            "Running" if phase.now >= next_read => Ok(self.read(log, since, None)),
+            "Running" => Ok(self.wait(log, since, next_read)),
+            _ if phase.now >= since + START => {
+                let failure = format!("it did not start within 15m0s{}", waiting_for(pod));
+                Ok(self.delete_with(log.outputs, Ending { failure: Some(failure) }))
+            }
+            _ => {
+                let state = Running::Look { log, since, next_read };
+                Ok(wait(&state, Some(since + START), vec![self.address()]))
+            }
+        }
+    }
+
+    /// What to do with a part of the log.
+    fn take(
+        &self,
+        phase: &Phase<'_>,
+        text: &str,
+        log: LogPosition,
+        since: i64,
+        ended: Option<Ending>,
+    ) -> NextMove {
+        let mut ended = match ended {
+            Some(ended) if text.len() < LOG_CHUNK => ended,
+            ended => return self.take_part(phase, text, log, since, ended),
+        };
+        let mut found = log.outputs.clone();
+        found.extend(outputs(text)?);
+        if let Some(failure) = &mut ended.failure {
+            let words = last_words(text, QUOTED / 2);
+            if !words.is_empty() {
+                failure.push_str(": ");
+                failure.push_str(&words);
+            }
+        }
+        Ok(if fits(&found) { self.delete_with(found, ended) } else { self.read_and_delete(log, ended) })
+    }
+
+    /// Keeps the output of complete lines, and goes on behind them.
+    fn take_part(
+        &self,
+        phase: &Phase<'_>,
+        text: &str,
+        mut log: LogPosition,
+        since: i64,
+        ended: Option<Ending>,
+    ) -> NextMove {
+        let scanned = scan(text)?;
+        let mut found = log.outputs.clone();
+        found.extend(scanned.outputs);
+        if fits(&found) {
+            log.offset += scanned.complete as u64;
+            log.outputs = found;
+        }
+        let is_stuck = text.len() >= LOG_CHUNK && (scanned.complete == 0 || !fits(&log.outputs));
+        match (is_stuck, text.len() >= LOG_CHUNK) {
+            (true, _) => Err(Failure::new("the pod prints more output than can be kept before it ends")),
+            // There is more to read at once.
+            (false, true) => Ok(self.read(log, since, ended)),
+            (false, false) => Ok(self.wait(log, since, phase.now + READ_EVERY)),
+        }
+    }
+
+    fn finish(&self, outputs: Object, ended: Ending) -> NextMove {
+        match ended.failure {
+            Some(failure) if self.fails => {
+                Err(Failure::new(format!("{} failed: {failure}", describe(&self.address()))))
+            }
+            _ => Ok(Move::Done { output: outputs }),
+        }
+    }
+
+    fn vanished(&self) -> Failure {
+        Failure::new(format!("{} was deleted before it ended", describe(&self.address())))
+    }
+}
+
+fn fits(outputs: &Object) -> bool {
+    serde_json::to_string(outputs).is_ok_and(|text| text.len() <= KEPT_OUTPUT)
+}
+
+/// What the pod and its containers say about their end.
+fn failure_of(pod: &Object) -> String {
+    let mut words = Vec::new();
+    for field in ["reason", "message"] {
+        let text = text_at(pod, &["status", field]);
+        if !text.is_empty() {
+            words.push(text.to_owned());
+        }
+    }
+    for container in containers(pod) {
+        let Some(end) = value_at(container, &["state", "terminated"]).and_then(Value::as_object) else {
+            continue;
+        };
+        let code = end.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
+        if code != 0 {
+            let details = ["reason", "message"].map(|field| text_at(end, &[field]).trim());
+            let details: Vec<_> = details.into_iter().filter(|text| !text.is_empty()).collect();
+            let separator = if details.is_empty() { "" } else { ": " };
+            let name = text_at(container, &["name"]);
+            words
+                .push(format!("container `{name}` exited with code {code}{separator}{}", details.join(": ")));
+        }
+    }
+    shortened(words.join("; "))
+}
+
+/// Why a pod has not started.
+fn waiting_for(pod: &Object) -> String {
+    let waiting = containers(pod).find_map(|container| {
+        let waiting = value_at(container, &["state", "waiting"])?.as_object()?;
+        let texts = ["reason", "message"].map(|field| text_at(waiting, &[field]));
+        Some(texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": "))
+    });
+    let conditions = value_at(pod, &["status", "conditions"]).and_then(Value::as_array);
+    let unscheduled = conditions.into_iter().flatten().filter_map(Value::as_object).find_map(|condition| {
+        let is_it =
+            text_at(condition, &["type"]) == "PodScheduled" && text_at(condition, &["status"]) == "False";
+        is_it.then(|| text_at(condition, &["message"]).to_owned())
+    });
+    let words = waiting.filter(|words| !words.is_empty()).or(unscheduled).filter(|words| !words.is_empty());
+    words.map(|words| format!(": {}", shortened(words))).unwrap_or_default()
+}
+
+fn containers(pod: &Object) -> impl Iterator<Item = &Object> {
+    let lists = ["initContainerStatuses", "containerStatuses"].map(|list| value_at(pod, &["status", list]));
+    lists.into_iter().flatten().filter_map(Value::as_array).flatten().filter_map(Value::as_object)
+}
+
+fn shortened(text: String) -> String {
+    if text.len() <= QUOTED / 2 {
+        return text;
+    }
+    let end = (0..=QUOTED / 2).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}…", &text[..end])
+}

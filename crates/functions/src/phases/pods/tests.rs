@@ -1,0 +1,289 @@
+//! Tests of functions that run images.
+#![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
+
+use ferroplane_api::meta;
+use ferroplane_engine::action::Scope;
+use serde_json::json;
+
+use super::*;
+use crate::phases::testing::{Crash, End, Plane, World, object, survives_crashes};
+
+const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
+
+fn task() -> Plane<'static> {
+    Plane::of(&KubeTask, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
+}
+
+/// Whoever runs pods ends all of them so.
+fn ends(status: Value) -> impl Fn(&mut World) -> bool {
+    move |world| {
+        for name in world.names("Pod") {
+            world.change("Pod", "team", &name, &json!({"status": status}));
+        }
+        true
+    }
+}
+
+fn succeeds() -> impl Fn(&mut World) -> bool {
+    ends(json!({"phase": "Succeeded"}))
+}
+
+fn logging(log: &str) -> World {
+    World { log: log.to_owned(), ..World::default() }
+}
+
+#[test]
+fn pod_is_run_its_output_kept_and_the_pod_deleted() {
+    let mut world = logging(PRINTED);
+    let output = task().run_while(&mut world, &succeeds()).output();
+    assert_eq!(output, json!({"path": "/a"}));
+    assert!(world.names("Pod").is_empty());
+    let [created, deleted] = &world.effects[..] else { panic!("{:?}", world.effects) };
+    assert!(created.starts_with("create Pod kanister-job-") && deleted.starts_with("delete kanister-job-"));
+}
+
+#[test]
+fn pod_is_run_once_wherever_the_plane_stops() {
+    survives_crashes(task, &logging(PRINTED), &succeeds());
+    for place in 1..8 {
+        for crash in [Crash::Before(place), Crash::After(place)] {
+            let mut world = logging(PRINTED);
+            Plane { crash, ..task() }.run_while(&mut world, &succeeds());
+            assert!(world.names("Pod").is_empty(), "{crash:?}");
+        }
+    }
+}
+
+#[test]
+fn output_that_no_checkpoint_can_hold_is_not_lost() {
+    let large = "x".repeat(100_000);
+    let log = format!("{PRINTED}###Phase-output###:{{\"key\":\"all\",\"value\":\"{large}\"}}");
+    let mut world = logging(&log);
+    let output = task().run_while(&mut world, &succeeds()).output();
+    assert_eq!((output["all"].as_str().unwrap().len(), &output["path"]), (100_000, &json!("/a")));
+    assert!(world.names("Pod").is_empty());
+    survives_crashes(task, &logging(&log), &succeeds());
+}
+
+#[test]
+fn failure_of_a_pod_is_told_in_its_own_words() {
+    let status = json!({"phase": "Failed", "containerStatuses": [{"name": "container", "state": {"terminated":
+        {"exitCode": 2, "reason": "Error", "message": "disk full"}}}]});
+    let mut world = logging("dumping\ncannot write /a\n");
+    let failure = task().run_while(&mut world, &ends(status)).failure();
+    assert!(
+        failure
+            .contains("container `container` exited with code 2: Error: disk full: dumping; cannot write /a"),
+        "{failure}"
+    );
+    assert!(world.names("Pod").is_empty());
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"});
+    let failure = task().run_while(&mut logging(""), &ends(evicted)).failure();
+    assert!(failure.ends_with("failed: Evicted; the node was low on memory"), "{failure}");
+}
+
+#[test]
+fn pod_that_never_starts_is_given_up_and_deleted() {
+    let status = json!({"phase": "Pending", "containerStatuses": [{"name": "container", "state": {"waiting":
+        {"reason": "ImagePullBackOff", "message": "no such image"}}}]});
+    let set = ends(status);
+    let done = std::cell::Cell::new(false);
+    let once = |world: &mut World| !done.replace(true) && set(world);
+    let mut world = World::default();
+    let mut plane = task();
+    let begun = plane.now;
+    let failure = plane.run_while(&mut world, &once).failure();
+    assert!(failure.ends_with("it did not start within 15m0s: ImagePullBackOff: no such image"), "{failure}");
+    assert_eq!(plane.now - begun, 15 * 60_000);
+    assert!(world.names("Pod").is_empty());
+}
+
+#[test]
+fn log_of_a_long_pod_is_read_while_it_runs() {
+    // The kubelet throws the first line away before the pod ends.
+    let turns = std::cell::Cell::new(0);
+    let meanwhile = |world: &mut World| {
+        turns.set(turns.get() + 1);
+        match turns.get() {
+            1 => ends(json!({"phase": "Running"}))(world),
+            2 => false,
+            3 => {
+                // Positions stay; what was there is not there any more.
+                world.log = format!(
+                    "{}\n###Phase-output###:{{\"key\":\"b\",\"value\":\"2\"}}\n",
+                    " ".repeat(PRINTED.len() - 1)
+                );
+                succeeds()(world)
+            }
+            _ => false,
+        }
+    };
+    let output = task().run_while(&mut logging(PRINTED), &meanwhile).output();
+    assert_eq!(output, json!({"path": "/a", "b": "2"}));
+}
+
+#[test]
+fn pod_that_somebody_deletes_fails_the_phase() {
+    let vanish = |world: &mut World| {
+        for name in world.names("Pod") {
+            world.remove("Pod", "team", &name);
+        }
+        true
+    };
+    let failure = task().run_while(&mut World::default(), &vanish).failure();
+    assert!(failure.ends_with("was deleted before it ended"), "{failure}");
+}
+
+#[test]
+fn pod_of_somebody_else_with_the_name_is_left_alone() {
+    let mut other = pod_of(&task());
+    meta::set_annotation(&mut other, "somebody", "else");
+    let name = other["metadata"]["name"].as_str().unwrap().to_owned();
+    let mut world = World::with([Value::Object(other)]);
+    assert!(task().run(&mut world).failure().contains("exists already"));
+    assert_eq!(world.names("Pod"), [name]);
+}
+
+fn pod_of(plane: &Plane<'_>) -> Object {
+    match plane.advance(&Value::Null, &[]) {
+        Move::Perform { requests, .. } => match requests.into_iter().next() {
+            Some(Request::Create { object, .. }) => object,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn pods_are_changed_by_the_phase_and_then_by_the_action_set() {
+    let mut plane = task();
+    plane.arguments.extend(object(json!({
+        "podOverride": {"containers": [{"name": "container", "env": [{"name": "A", "value": "1"}]}], "priorityClassName": "low"},
+        "podLabels": {"team": "a", "from": "phase"}, "namespace": "jobs",
+    })));
+    plane.pod_override = object(
+        json!({"priorityClassName": "high", "containers": [{"name": "container", "env": [{"name": "B", "value": "2"}]}]}),
+    );
+    plane.pod_labels = object(json!({"from": "actionset"}));
+    let pod = pod_of(&plane);
+    assert_eq!(pod["metadata"]["namespace"], "jobs");
+    assert_eq!(pod["metadata"]["labels"], json!({"createdBy": "kanister", "team": "a", "from": "actionset"}));
+    let spec = &pod["spec"];
+    assert_eq!((&spec["priorityClassName"], &spec["restartPolicy"]), (&json!("high"), &json!("Never")));
+    let container = &spec["containers"][0];
+    assert_eq!(container["image"], "tools:1");
+    let mut names: Vec<_> =
+        container["env"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    names.sort_by_key(ToString::to_string);
+    assert_eq!(names, ["A", "B"]);
+}
+
+#[test]
+fn override_that_makes_no_sense_fails_before_anything_is_done() {
+    let mut plane = task();
+    plane.arguments.insert("podOverride".to_owned(), json!({"$patch": "explode"}));
+    let mut world = World::default();
+    let failure = plane.run(&mut world).failure();
+    assert!(failure.starts_with("argument `podOverride`") && world.effects.is_empty(), "{failure}");
+}
+
+#[test]
+fn two_containers_share_a_directory() {
+    let arguments = json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
+        "initImage": "i", "initCommand": ["mkfifo"], "sharedVolumeMedium": "Memory", "sharedVolumeSizeLimit": "1Gi",
+        "sharedVolumeDir": "/shared"});
+    let plane = || Plane::of(&MultiContainerRun, arguments.clone());
+    let spec = pod_of(&plane())["spec"].clone();
+    assert_eq!(
+        spec["volumes"],
+        json!([{"name": "shared", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}])
+    );
+    let all = [&spec["initContainers"][0], &spec["containers"][0], &spec["containers"][1]];
+    assert_eq!(all.map(|it| it["name"].as_str().unwrap()), ["init", "background", "output"]);
+    for container in all {
+        assert_eq!(container["volumeMounts"], json!([{"name": "shared", "mountPath": "/shared"}]));
+    }
+    survives_crashes(plane, &logging(PRINTED), &succeeds());
+    let mut no_image = plane();
+    no_image.arguments.remove("initImage");
+    assert!(no_image.run(&mut World::default()).failure().contains("`initImage`: it is required"));
+}
+
+#[test]
+fn volumes_are_those_that_are_named_or_those_of_the_workload() {
+    let mut plane = Plane::of(
+        &PrepareData,
+        json!({"namespace": "team", "image": "i", "command": ["c"],
+        "volumes": {"data": "/data"}, "serviceaccount": "me"}),
+    );
+    let spec = pod_of(&plane)["spec"].clone();
+    assert_eq!(
+        spec["volumes"],
+        json!([{"name": "volume-0", "persistentVolumeClaim": {"claimName": "data"}}])
+    );
+    assert_eq!(spec["containers"][0]["volumeMounts"], json!([{"name": "volume-0", "mountPath": "/data"}]));
+    assert_eq!(spec["serviceAccountName"], "me");
+    plane.arguments.remove("volumes");
+    let workload = json!({"StatefulSet": {"PersistentVolumeClaims": {"db-0": {"data-0": "/var"}, "db-1": {"data-1": "/var"}}}});
+    plane.scope = Scope::new(object(workload), 0, [0; 32]);
+    let mounts = pod_of(&plane)["spec"]["containers"][0]["volumeMounts"].clone();
+    assert_eq!(mounts[1], json!({"name": "volume-1", "mountPath": "/mnt/prepare_data/data-1"}));
+    plane.scope = Scope::default();
+    assert!(plane.run(&mut World::default()).failure().contains("about no workload with volumes"));
+}
+
+#[test]
+fn failing_preparation_fails_the_phase_if_that_is_wanted() {
+    let failed = || ends(json!({"phase": "Failed"}));
+    let prepare = |fails: bool| {
+        Plane::of(
+            &PrepareData,
+            json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"},
+            "failOnError": fails}),
+        )
+    };
+    assert_eq!(prepare(false).run_while(&mut logging(PRINTED), &failed()).output(), json!({"path": "/a"}));
+    assert!(matches!(prepare(true).run_while(&mut logging(PRINTED), &failed()), End::Failed(..)));
+}
+
+#[test]
+fn without_pods_nothing_is_done_and_containers_run_tasks_alone() {
+    let functions: [(&dyn PhaseFunction, Value); 3] = [
+        (&KubeTask, json!({"image": "i", "command": ["c"]})),
+        (&MultiContainerRun, json!({})),
+        (&PrepareData, json!({})),
+    ];
+    for (function, arguments) in &functions {
+        let mut world = World::default();
+        let end = Plane { pods: PodSupport::None, ..Plane::of(*function, arguments.clone()) }.run(&mut world);
+        assert!(matches!(end, End::Failed(Cause::PhaseNeedsUnmet, _)), "{end:?}");
+    }
+    let contained = |crash| {
+        let commands =
+            vec![Answer::Ended { exit_code: 0, stdout: PRINTED.to_owned(), stderr: String::new() }];
+        let mut world = World { commands, ..World::default() };
+        (Plane { pods: PodSupport::Containers, crash, ..task() }.run(&mut world), world.effects)
+    };
+    let (end, effects) = contained(Crash::Never);
+    assert_eq!(
+        (end, effects),
+        (End::Done(json!({"path": "/a"})), vec!["run tools:1: sh -c dump".to_owned()])
+    );
+    assert!(matches!(contained(Crash::Before(1)).0, End::Failed(Cause::PhaseInterrupted, _)));
+}
+
+#[test]
+fn pod_of_a_phase_that_is_given_up_is_deleted() {
+    let plane = task();
+    let name = pod_of(&plane)["metadata"]["name"].clone();
+    let checkpoint = json!({"step": "create"});
+    let requests = KubeTask.clean_up(&plane.phase(&checkpoint, &[]));
+    assert!(matches!(&requests[..], [Request::Delete { target, .. }] if target.name == name));
+}
+
+#[test]
+fn pods_of_two_phases_have_two_names() {
+    let other = Plane { identity: "another".to_owned(), ..task() };
+    assert_ne!(pod_of(&task())["metadata"]["name"], pod_of(&other)["metadata"]["name"]);
+    assert_eq!(pod_of(&task()), pod_of(&task()));
+}

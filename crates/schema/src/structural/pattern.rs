@@ -1,0 +1,86 @@
+//! The pattern of a schema: its text, and the expression that it is, which is read once however many look at it.
+//!
+//! A definition that is written is checked for its syntax and its weight, compiled to check its defaults, and compiled again to be
+//! served. Reading an expression is most of what these cost.
+//!
+//! Our own design: a schema of Kubernetes has the text alone.
+
+use std::sync::{Arc, OnceLock};
+
+use ferroplane_cancellation::milestone;
+use ferroplane_golang::regexp::Expression;
+
+/// A pattern. Copies share what was read. The default is none, which matches everything.
+#[derive(Debug, Clone, Default)]
+pub struct Pattern(Option<Arc<Written>>);
+
+#[derive(Debug)]
+struct Written {
+    text: Box<str>,
+    expression: OnceLock<Result<Expression, String>>,
+}
+
+impl Pattern {
+    /// The text as it is written; empty if there is no pattern.
+    pub fn as_str(&self) -> &str {
+        self.0.as_ref().map_or("", |written| &written.text)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The expression, or what is wrong with it in Go's words. Nothing if there is no pattern.
+    pub fn expression(&self) -> Option<Result<&Expression, &str>> {
+        let written = self.0.as_ref()?;
+        let read = || {
+            // Work that is cut off here leaves nothing behind: the next one who looks reads it again.
+            milestone();
+            Expression::new(&written.text).map_err(|error| error.to_string())
+        };
+        Some(written.expression.get_or_init(read).as_ref().map_err(String::as_str))
+    }
+}
+
+impl From<String> for Pattern {
+    fn from(text: String) -> Self {
+        let written = |text: String| Arc::new(Written { text: text.into(), expression: OnceLock::new() });
+        Self((!text.is_empty()).then(|| written(text)))
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::structural::Props;
+    use crate::structural::compile::{Purpose, SchemaNode};
+
+    #[test]
+    fn expression_is_read_once_for_all_copies_and_everything_compiled_from_them() {
+        let props = Props::decode(&json!({"type": "string", "pattern": "^a+$"})).unwrap();
+        let read = props.pattern.expression().unwrap().unwrap();
+        assert!(std::ptr::eq(read, props.clone().pattern.expression().unwrap().unwrap()));
+        for purpose in [Purpose::Objects, Purpose::Defaults] {
+            let node = SchemaNode::compile(&props, purpose, false);
+            let checks = node.checks.as_ref().unwrap();
+            assert!(std::ptr::eq(read, checks.pattern.expression().unwrap().unwrap()));
+        }
+    }
+
+    #[test]
+    fn mistake_is_told_to_everybody_who_looks() {
+        let pattern = Pattern::from("(".to_owned());
+        for _ in 0..2 {
+            assert!(pattern.expression().unwrap().unwrap_err().contains("missing closing )"));
+        }
+        assert!(Pattern::from(String::new()).expression().is_none());
+    }
+}

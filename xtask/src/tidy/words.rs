@@ -1,0 +1,203 @@
+//! Whether documents keep the rules of docs/contributing/words.md, as far as a program can see that.
+//!
+//! The tables of that page are the rules: what is forbidden, and what to write instead, is written down there and nowhere else.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::markdown::{Form, Piece, pieces};
+use crate::shell::git;
+
+const RULES: &str = "docs/contributing/words.md";
+
+/// Decisions are a record and stay as they were made. The rest is generated from code, whose own texts are checked where they are.
+const EXEMPT: [&str; 5] = [
+    "docs/adr/",
+    "docs/reference/",
+    "docs/compatibility.md",
+    // Notes of the tests, beside their data.
+    "crates/",
+    "tests/",
+];
+
+/// A heading is the subject of its section. One that begins so is a riddle, unless it asks.
+const RIDDLES: [&str; 7] = ["What", "Who", "Whom", "Where", "When", "Which", "Whether"];
+
+/// A sentence with more words is read twice.
+const LONGEST_SENTENCE: usize = 35;
+
+/// A phrase that documents do not use, and what to write instead.
+#[derive(Debug)]
+struct Rule {
+    phrase: String,
+    instead: String,
+}
+
+/// Complain about every document that breaks a rule.
+pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
+    let rules = fs::read_to_string(root.join(RULES)).with_context(|| format!("cannot read {RULES}"))?;
+    let rules = rules_of(&rules);
+    ensure!(!rules.is_empty(), "{RULES} has no table of phrases");
+    let listed = git(root, &["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]).output()?;
+    let documents = listed.lines().filter(|name| !EXEMPT.iter().any(|exempt| name.starts_with(exempt)));
+    for document in documents.filter(|document| root.join(document).exists()) {
+        let text =
+            fs::read_to_string(root.join(document)).with_context(|| format!("cannot read {document}"))?;
+        complaints.extend(fault_of_opening(document, &text).map(|fault| format!("{document}:1: {fault}")));
+        complaints.extend(
+            faults(&text, &rules).into_iter().map(|(line, fault)| format!("{document}:{line}: {fault}")),
+        );
+    }
+    Ok(())
+}
+
+/// The rows `| forbidden | instead |` of the tables whose first column is called "Avoid".
+fn rules_of(page: &str) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    let mut is_table = false;
+    for line in page.lines() {
+        let mut cells = line.trim_matches(['|', ' ']).split(" | ").map(str::trim);
+        let (Some(first), second) = (cells.next(), cells.next()) else { continue };
+        match first {
+            "Avoid" => is_table = true,
+            _ if !line.starts_with('|') => is_table = false,
+            _ if is_table && !first.starts_with("--") => {
+                let phrases = first.split(", ").map(|phrase| phrase.trim_matches('`').to_lowercase());
+                let instead = second.unwrap_or_default().to_owned();
+                rules.extend(phrases.map(|phrase| Rule { phrase, instead: instead.clone() }));
+            }
+            _ => {}
+        }
+    }
+    rules
+}
+
+/// What is wrong with a document, with the lines.
+fn faults(text: &str, rules: &[Rule]) -> Vec<(usize, String)> {
+    let mut faults = Vec::new();
+    for piece in pieces(text) {
+        let words = words_of(&piece.text);
+        for rule in rules.iter().filter(|rule| contains(&words, &rule.phrase)) {
+            faults.push((piece.line, format!("`{}` is not our English: {}", rule.phrase, rule.instead)));
+        }
+        faults.extend(fault_of_form(&piece).map(|fault| (piece.line, fault)));
+    }
+    faults
+}
+
+/// A page of docs/ opens with what it is about and for whom.
+fn fault_of_opening(document: &str, text: &str) -> Option<String> {
+    let opening = text.split("\n## ").next().unwrap_or_default();
+    let is_page = document.starts_with("docs/") && !document.ends_with("/README.md");
+    (is_page && !opening.contains("This page ")).then(|| {
+        "the page does not open with what it is about and for whom (`This page is for …`)".to_owned()
+    })
+}
+
+fn fault_of_form(piece: &Piece) -> Option<String> {
+    match piece.form {
+        Form::Heading => {
+            let first = piece.text.split(' ').next().unwrap_or_default();
+            let is_riddle = RIDDLES.contains(&first) && !piece.text.ends_with('?');
+            (is_riddle || piece.text.ends_with(['.', ':'])).then(|| {
+                format!("heading `{}` does not name its subject; write a noun or an imperative", piece.text)
+            })
+        }
+        Form::Prose => {
+            let longest =
+                sentences(&piece.text).max_by_key(|sentence| sentence.split_whitespace().count())?;
+            let length = longest.split_whitespace().count();
+            let beginning: Vec<_> = longest.split_whitespace().take(6).collect();
+            (length > LONGEST_SENTENCE)
+                .then(|| format!("a sentence has {length} words: `{} …`", beginning.join(" ")))
+        }
+        Form::Row => None,
+    }
+}
+
+/// A colon ends a sentence, too: what follows can be read by itself.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(". ")
+        .flat_map(|part| part.split_inclusive(": "))
+        .flat_map(|part| part.split_inclusive("? "))
+}
+
+/// The words in lower case, each after a space, with a space at the end.
+fn words_of(text: &str) -> String {
+    let letters = |letter: char| !letter.is_alphanumeric() && !matches!(letter, '\'' | '-' | '/');
+    let mut out = String::from(" ");
+    for word in text.to_lowercase().split(letters).filter(|word| !word.is_empty()) {
+        out.push_str(word);
+        out.push(' ');
+    }
+    out
+}
+
+fn contains(words: &str, phrase: &str) -> bool {
+    words.contains(&format!(" {phrase} "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "# Rules\n\n| Avoid | Write |\n|---|---|\n| `nobody`, `somebody` | the subject |\n\nText.\n\n| Term | Meaning |\n|---|---|\n| XR | a resource |\n";
+
+    #[track_caller]
+    fn check(text: &str, expected: &[(usize, &str)]) {
+        let found = faults(text, &rules_of(PAGE));
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for ((line, fault), (expected_line, expected)) in found.iter().zip(expected) {
+            assert_eq!(line, expected_line, "{fault}");
+            assert!(fault.contains(expected), "{fault}");
+        }
+    }
+
+    #[test]
+    fn rules_are_the_tables_that_say_what_to_avoid() {
+        let phrases: Vec<_> = rules_of(PAGE).into_iter().map(|rule| (rule.phrase, rule.instead)).collect();
+        let rule = |phrase: &str| (phrase.to_owned(), "the subject".to_owned());
+        assert_eq!(phrases, [rule("nobody"), rule("somebody")]);
+    }
+
+    #[test]
+    fn forbidden_phrase_is_found_in_headings_paragraphs_and_tables() {
+        check("# Nobody", &[(1, "`nobody`")]);
+        check("Text.\n\nThis waits until\nsomebody comes.", &[(3, "`somebody`")]);
+        check("| a | Nobody, ever |", &[(1, "`nobody`")]);
+    }
+
+    #[test]
+    fn forbidden_phrase_in_code_or_inside_a_word_is_fine() {
+        check("`nobody` and\n\n```\nnobody\n```\n\nnobodyness", &[]);
+    }
+
+    #[test]
+    fn heading_that_does_not_name_its_subject_is_found() {
+        check("## What it does", &[(1, "What it does")]);
+        check("## Limits.", &[(1, "Limits.")]);
+        check("## Where do I start?", &[]);
+        check("## Limits", &[]);
+    }
+
+    #[test]
+    fn page_that_does_not_say_what_it_is_about_is_found() {
+        assert!(
+            fault_of_opening("docs/up.md", "# Up\n\nIt starts.\n\n## More\n\nThis page is late.\n").is_some()
+        );
+        assert!(fault_of_opening("docs/up.md", "# Up\n\nThis page is for users.\n").is_none());
+        assert!(fault_of_opening("docs/README.md", "# Pages\n").is_none());
+        assert!(fault_of_opening("examples/hello/README.md", "# hello\n").is_none());
+    }
+
+    #[test]
+    fn sentence_that_is_too_long_is_found() {
+        let long = vec!["word"; LONGEST_SENTENCE + 1].join(" ");
+        check(&format!("{long}."), &[(1, "36 words")]);
+        let short = vec!["word"; LONGEST_SENTENCE].join(" ");
+        check(&format!("{short}. {short}: {short}."), &[]);
+        check(&format!("| {long} |"), &[]);
+    }
+}
