@@ -3,18 +3,17 @@
 pub(crate) mod spec;
 pub(crate) mod targets;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{ApiClient, ObjectPath, Query, Resource, Subresource};
+use ferroplane_client::{ApiClient, ObjectPath, Resource, Subresource};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::operations::OperationEvent;
+use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
 use crate::terminal::Terminal;
 
 /// The API of Blueprints and ActionSets.
@@ -74,22 +73,9 @@ impl ActionSets {
         changed.map(drop).with_context(|| format!("cannot cancel ActionSet `{name}`"))
     }
 
-    /// What was said about an ActionSet, oldest first.
-    pub(crate) async fn events(&self, action_set: &Object) -> anyhow::Result<Vec<OperationEvent>> {
-        let events = Resource {
-            api_version: "v1".to_owned(),
-            kind: "Event".to_owned(),
-            plural: "events".to_owned(),
-            is_namespaced: true,
-        };
-        let list = self.client.list_objects(&events, &self.namespace, &Query::default()).await;
-        let list = list.context("cannot list events")?;
-        let is_about = |event: &&Object| {
-            event.get("involvedObject").is_some_and(|it| it["uid"] == meta::uid(action_set))
-        };
-        let mut said: Vec<_> = list.iter().filter(is_about).map(OperationEvent::of).collect();
-        said.sort_by(|one, other| one.time.cmp(&other.time));
-        Ok(said)
+    /// The events about an ActionSet, oldest first.
+    pub(crate) async fn events(&self, action_set: &Object) -> anyhow::Result<Vec<ObjectEvent>> {
+        events_about(action_set, &self.namespace, &self.client).await
     }
 
     /// Wait until an ActionSet has ended, and say meanwhile what is said about it.
@@ -100,15 +86,11 @@ impl ActionSets {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let deadline = Instant::now() + timeout;
-        let mut said = HashSet::new();
+        let mut printed = PrintedEvents::default();
         loop {
             let action_set = self.get("ActionSet", name).await?;
-            for event in self.events(&action_set).await? {
-                let line = event.line();
-                if said.insert(line.clone()) {
-                    terminal.line(&line);
-                }
-            }
+            // After the object: what is reported of its last phase is written before its end is.
+            printed.print_new(self.events(&action_set).await?, terminal);
             match state(&action_set) {
                 "complete" | "failed" => return conclude(&action_set, terminal),
                 _ if Instant::now() >= deadline => {

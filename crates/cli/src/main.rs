@@ -13,6 +13,7 @@ mod external;
 mod functions;
 mod intercepts;
 mod interrupt;
+mod object_events;
 mod operations;
 mod package_source;
 mod plans;

@@ -1,6 +1,5 @@
 //! Operations on a control plane: reads them, makes them, and waits until they are done.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -12,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::client::Access;
+use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
 use crate::terminal::Terminal;
 
 /// How often an operation is looked at while it runs.
@@ -69,21 +69,9 @@ impl Operations {
         deleted.map(drop).with_context(|| format!("cannot delete Operation `{name}`"))
     }
 
-    /// What was said about an operation, oldest first: when, and what.
-    pub(crate) async fn events(&self, operation: &Object) -> anyhow::Result<Vec<OperationEvent>> {
-        let events = Resource {
-            api_version: "v1".to_owned(),
-            kind: "Event".to_owned(),
-            plural: "events".to_owned(),
-            is_namespaced: true,
-        };
-        let list =
-            self.client.list_objects(&events, "", &Query::default()).await.context("cannot list events")?;
-        let is_about =
-            |event: &&Object| event.get("involvedObject").is_some_and(|it| it["uid"] == meta::uid(operation));
-        let mut said: Vec<_> = list.iter().filter(is_about).map(OperationEvent::of).collect();
-        said.sort_by(|one, other| one.time.cmp(&other.time));
-        Ok(said)
+    /// The events about an operation, oldest first.
+    pub(crate) async fn events(&self, operation: &Object) -> anyhow::Result<Vec<ObjectEvent>> {
+        events_about(operation, "", &self.client).await
     }
 
     /// Wait until an operation is done, and say meanwhile what is said about it.
@@ -94,16 +82,12 @@ impl Operations {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let deadline = Instant::now() + timeout;
-        let mut said = HashSet::new();
+        let mut printed = PrintedEvents::default();
         loop {
             let operation = self.get("Operation", name).await?;
             // Read before the events: what is said of the last attempt is written before its end is.
             let standing = standing(&operation);
-            for event in self.events(&operation).await? {
-                if said.insert((event.reason.clone(), event.message.clone())) {
-                    terminal.line(&event.line());
-                }
-            }
+            printed.print_new(self.events(&operation).await?, terminal);
             match standing {
                 Standing::Succeeded | Standing::Failed => return conclude(&operation, standing, terminal),
                 Standing::Running if Instant::now() >= deadline => {
@@ -169,31 +153,6 @@ pub(crate) fn parent(operation: &Object) -> String {
 pub(crate) fn created(object: &Object) -> &str {
     let created = object.get("metadata").and_then(|metadata| metadata.get("creationTimestamp")?.as_str());
     created.unwrap_or_default()
-}
-
-/// Something that was said about an operation.
-#[derive(Debug)]
-pub(crate) struct OperationEvent {
-    pub(crate) time: String,
-    kind: String,
-    reason: String,
-    message: String,
-}
-
-impl OperationEvent {
-    pub(crate) fn of(event: &Object) -> Self {
-        let text = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let time =
-            ["lastTimestamp", "eventTime", "firstTimestamp"].map(text).into_iter().find(|it| !it.is_empty());
-        let time = time.unwrap_or_else(|| created(event).to_owned());
-        Self { time, kind: text("type"), reason: text("reason"), message: text("message") }
-    }
-
-    pub(crate) fn line(&self) -> String {
-        let Self { time, kind, reason, message } = self;
-        let warning = if kind == "Warning" { "warning: " } else { "" };
-        format!("{time} {warning}{reason}: {message}")
-    }
 }
 
 fn resource(kind: &str) -> Resource {

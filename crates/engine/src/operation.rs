@@ -7,7 +7,10 @@ mod cron;
 mod history;
 mod limits;
 mod plan;
+#[cfg(test)]
+mod random;
 mod readiness;
+mod removals;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -18,13 +21,15 @@ pub use attempt::{
     succeeded_at,
 };
 pub use cron::{
-    ConcurrencyPolicy, CronDecision, CronSpec, cron_may_forget, cron_operation_name, decide_cron, last_time,
+    ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, check_cron, cron_may_forget, cron_operation_name,
+    decide_cron, last_time,
 };
 pub use ferroplane_golang::cron::InvalidSchedule;
 pub use history::{HistoryLimits, too_many};
 pub use limits::attempt_limit;
 pub(crate) use plan::plan;
 pub(crate) use readiness::is_ready;
+pub use removals::{due_removals, take_removals};
 pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watch};
 pub use watch::{
     DELETED, FieldPath, InvalidFieldPath, LOOP_LIMIT, MARK_BOUND, Mark, Selection, Sighting, Trigger,

@@ -381,6 +381,22 @@ mod tests {
     }
 
     #[test]
+    fn every_float_is_read_as_it_was_written() {
+        // Spread over all exponents and signs, the same in every run.
+        let mut bits = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..10_000 {
+            bits = bits.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            let float = f64::from_bits(bits);
+            if !float.is_finite() {
+                continue;
+            }
+            let text = serde_json::to_string(&float).unwrap();
+            let read: Value = serde_json::from_str(&text).unwrap();
+            assert_eq!(read.as_f64().map(f64::to_bits), Some(bits), "{text}");
+        }
+    }
+
+    #[test]
     fn every_field_of_a_response_survives() {
         let message: RunFunctionResponse = from_json(&full_response()).unwrap();
         assert_eq!(to_json(&message).unwrap(), full_response());

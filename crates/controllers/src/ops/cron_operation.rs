@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, meta};
-use ferroplane_client::Informer;
+use ferroplane_client::{Error, Informer, ObjectPath};
+use ferroplane_engine::chain;
 use ferroplane_engine::operation::{
-    CRON_LABEL, CronDecision, CronSpec, InvalidSchedule, cron_may_forget, decide_cron, last_time,
-    operation_of_cron, too_many,
+    CRON_LABEL, CronCheck, CronDecision, CronSpec, InvalidSchedule, check_cron, cron_may_forget, decide_cron,
+    last_time, operation_of_cron, too_many,
 };
 use jiff::Timestamp;
+use tracing::warn;
 
 use super::children::{Children, tell_operations};
 use super::follow;
@@ -85,7 +87,7 @@ impl Controller {
             Ok(decision) => decision,
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
-        match self.carry_out(&cron, &decision).await {
+        match self.carry_out(&cron, &spec, &operations, &decision).await {
             Ok(made) => {
                 let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
                 let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
@@ -109,8 +111,15 @@ impl Controller {
     }
 
     /// Make the operation that is due. Returns it, if one is.
-    async fn carry_out(&self, cron: &Object, decision: &CronDecision) -> Result<Option<Object>, Next> {
+    async fn carry_out(
+        &self,
+        cron: &Object,
+        spec: &CronSpec,
+        operations: &[Object],
+        decision: &CronDecision,
+    ) -> Result<Option<Object>, Next> {
         let Some(due) = decision.due else { return Ok(None) };
+        self.check(cron, spec, operations, due).await?;
         for name in &decision.replaced {
             self.children.delete(cron, name, None, "ReplaceRunningOperation").await?;
         }
@@ -124,6 +133,33 @@ impl Controller {
                 Err(Next::Retry)
             }
         }
+    }
+
+    /// Check a decision with the API server: our caches may be behind, most of all just after another replica has led.
+    async fn check(
+        &self,
+        cron: &Object,
+        spec: &CronSpec,
+        operations: &[Object],
+        due: i64,
+    ) -> Result<(), Next> {
+        let path = ObjectPath { resource: self.crons.resource(), namespace: "", name: meta::name(cron) };
+        let live = self.context.cluster.get_object(path).await.map_err(|error| unreadable(cron, &error))?;
+        let Some(live) = live.filter(|live| meta::uid(live) == meta::uid(cron)) else {
+            return Err(Next::Rest);
+        };
+        let names = match check_cron(&live, spec.policy, operations, due) {
+            CronCheck::Current => return Ok(()),
+            CronCheck::AlreadyMade => return Err(Next::Conflict),
+            CronCheck::UnlessThereIs(names) => names,
+        };
+        for name in names {
+            let found = self.children.get(&name).await.map_err(|error| unreadable(cron, &error))?;
+            if found.is_some() {
+                return Err(Next::Conflict);
+            }
+        }
+        Ok(())
     }
 
     /// Write down how it stands.
@@ -150,6 +186,11 @@ impl Controller {
         }
         status
     }
+}
+
+fn unreadable(cron: &Object, error: &Error) -> Next {
+    warn!(name = meta::name(cron), error = chain(error), "cannot read what a schedule has made");
+    Next::Retry
 }
 
 /// How long it is until a second since 1970.

@@ -87,6 +87,62 @@ async fn operation_applies_what_its_functions_want_once_and_says_so() {
     assert_eq!(plane.get(&format!("{MAPS}/b")).await["data"], json!({"k": "v"}));
 }
 
+/// A kind whose fields cannot be null.
+async fn define_brokers(plane: &Plane) {
+    let storage = json!({"type": "object", "properties": {"class": {"type": "string"}, "gigabytes": {"type": "integer"}}});
+    let spec = json!({"type": "object", "properties": {"size": {"type": "integer"}, "storage": storage}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "brokers.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Cluster",
+            "names": {"kind": "Broker", "listKind": "BrokerList", "plural": "brokers", "singular": "broker"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/brokers.example.org";
+    plane.apply(path, &definition).await;
+    let is_established =
+        |it: &Value| condition(it, "Established").is_some_and(|established| established.starts_with("True"));
+    plane.until(path, is_established).await;
+}
+
+#[tokio::test]
+async fn field_that_a_function_sets_to_null_is_removed() {
+    let plane = plane_that_answers(move |_| {
+        let mut wanted = map("settings", &json!({"gone": null, "set": "new"}));
+        wanted["resource"]["metadata"]["labels"] = json!({"old": null});
+        wanted["resource"]["binaryData"] = json!({"never": null});
+        let broker = json!({"resource": {
+            "apiVersion": "example.org/v1", "kind": "Broker", "metadata": {"name": "b"},
+            "spec": {"size": null, "storage": {"class": null}},
+        }});
+        json!({"desired": {"resources": {"settings": wanted, "broker": broker}}})
+    })
+    .await;
+    define_brokers(&plane).await;
+    let settings = format!("{MAPS}/settings");
+    let before = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "labels": {"old": "yes", "kept": "yes"}},
+        "data": {"gone": "a", "kept": "b"},
+    });
+    plane.apply(&settings, &before).await;
+    let broker = "/apis/example.org/v1/brokers/b";
+    let before = json!({
+        "apiVersion": "example.org/v1", "kind": "Broker", "metadata": {"name": "b"},
+        "spec": {"size": 3, "storage": {"class": "fast", "gigabytes": 5}},
+    });
+    plane.apply(broker, &before).await;
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+    let settings = plane.get(&settings).await;
+    assert_eq!(settings["data"], json!({"kept": "b", "set": "new"}));
+    assert_eq!(settings["metadata"]["labels"], json!({"kept": "yes"}));
+    assert_eq!(settings.get("binaryData"), None);
+    assert_eq!(plane.get(broker).await["spec"], json!({"storage": {"gigabytes": 5}}));
+}
+
 #[tokio::test]
 async fn operation_that_keeps_failing_is_given_up_after_its_limit() {
     let calls = Arc::new(AtomicUsize::new(0));

@@ -4,6 +4,11 @@
 //! * One operation for each time at which the schedule holds, however often it is looked at: its name is made of that time.
 //! * Times that were missed are made up for once, by the latest of them, and only within the deadline. A deadline that was missed
 //!   never holds up the times after it.
+//! * A cache that is behind leads to no operation that the API server knows to be made already, or to be kept waiting: whoever is about to
+//!   make one reads the `CronOperation` and asks [`check_cron`].
+
+#[cfg(test)]
+mod model;
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_golang::cron::{InvalidSchedule, Schedule};
@@ -102,6 +107,32 @@ pub fn decide_cron(
             Ok(CronDecision { due: Some(due), look_again_at, ..CronDecision::default() })
         }
     }
+}
+
+/// What the API server says of a decision that was made by a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CronCheck {
+    /// It holds.
+    Current,
+    /// The operation was made already. It may be gone by now.
+    AlreadyMade,
+    /// It holds unless one of these operations, which the cache does not have, still exists.
+    UnlessThereIs(Vec<String>),
+}
+
+/// Compare a decision with the `CronOperation` as the API server has it now. `known` are the operations that the decision was made with.
+pub fn check_cron(live: &Object, policy: ConcurrencyPolicy, known: &[Object], due: i64) -> CronCheck {
+    if written_time(live).is_some_and(|written| due <= written) {
+        return CronCheck::AlreadyMade;
+    }
+    if policy == ConcurrencyPolicy::Allow {
+        return CronCheck::Current;
+    }
+    let running = live.get("status").and_then(|status| status.get("runningOperationRefs")?.as_array());
+    let running = running.into_iter().flatten().filter_map(|reference| reference["name"].as_str());
+    let is_unknown = |name: &&str| !known.iter().any(|operation| meta::name(operation) == *name);
+    let unknown: Vec<_> = running.filter(is_unknown).map(str::to_owned).collect();
+    if unknown.is_empty() { CronCheck::Current } else { CronCheck::UnlessThereIs(unknown) }
 }
 
 /// The name of the operation that is due at a time.

@@ -2,7 +2,7 @@
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ObjectPath, Subresource};
-use ferroplane_engine::operation::AttemptFailure;
+use ferroplane_engine::operation::{AttemptFailure, due_removals, take_removals};
 use ferroplane_engine::{Plan, Reference, Wanted, chain};
 
 use super::Controller;
@@ -42,7 +42,14 @@ impl Controller {
         };
         let namespace = if found.is_namespaced { meta::namespace(object) } else { "" };
         let path = ObjectPath { resource: &found, namespace, name: meta::name(object) };
-        let written = cluster.apply(path, Subresource::None, manager, object).await;
-        written.map(drop).map_err(|error| refused(chain(&error)))
+        let mut applied = object.clone();
+        let removals = take_removals(&mut applied);
+        let written = cluster.apply(path, Subresource::None, manager, &applied).await;
+        let written = written.map_err(|error| refused(chain(&error)))?;
+        let Some(removals) = removals else { return Ok(()) };
+        let live: Object = serde_json::from_slice(&written).map_err(|error| refused(chain(&error)))?;
+        let Some(due) = due_removals(&removals, &live) else { return Ok(()) };
+        let removed = cluster.merge(path, Subresource::None, &due.into()).await;
+        removed.map(drop).map_err(|error| refused(chain(&error)))
     }
 }

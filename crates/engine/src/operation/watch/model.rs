@@ -11,6 +11,7 @@ use super::{
 };
 use crate::operation::attempt::{Standing, standing};
 use crate::operation::history::too_many;
+use crate::operation::random::Random;
 
 const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 const NAMES: u64 = 4;
@@ -19,23 +20,6 @@ const STEPS: u64 = 120;
 
 /// The end of the process.
 struct Crash;
-
-/// Numbers that are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        // Xorshift, by Marsaglia.
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-
-    fn is_one_of(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-}
 
 /// What an API server has, and one process that works on it.
 struct World {
@@ -64,7 +48,7 @@ impl World {
             "concurrencyPolicy": policy, "successfulHistoryLimit": seed % 3, "failedHistoryLimit": 1,
         }});
         Self {
-            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            random: Random::new(seed),
             spec: WatchSpec::of(watch.as_object().unwrap()).unwrap(),
             bound,
             now: 0,
