@@ -15,7 +15,9 @@ mod roles;
 use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
-pub use kinds::{Defined, NotOurs, adopt, defined_claim, defined_composite, referenceable_version};
+pub use kinds::{
+    Defined, NotOurs, adopt, defined_claim, defined_composite, is_reserved_group, referenceable_version,
+};
 pub(crate) use kinds::{keep_certificates, refuse_another_owner};
 use machinery::{
     claim_columns, claim_spec, claim_status, composite_columns, composite_spec, composite_status,

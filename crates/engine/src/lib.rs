@@ -62,7 +62,8 @@ pub use claim::{
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
 pub use definition::{
     Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
-    defined_claim, defined_composite, definition_of_role, referenceable_version, scope, standing_roles,
+    defined_claim, defined_composite, definition_of_role, is_reserved_group, referenceable_version, scope,
+    standing_roles,
 };
 pub use external::{
     EXTERNAL_IS_OFF, ExternalCallee, ExternalFunction, ExternalImage, InvalidExternal, Isolation, Permits,

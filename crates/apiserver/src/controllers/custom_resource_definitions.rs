@@ -277,6 +277,12 @@ fn is_true(definition: &Value, kind: &str) -> bool {
 /// Deletes all objects of a definition that is to go, and lets it go when none is left.
 async fn clean_up(server: &ServerState, entry: &Entry, definition: &Value) -> Result<(), Status> {
     let names = Names::of(definition);
+    let catalogue = server.registry.catalogue();
+    let holder = catalogue.find(names.group, names.plural);
+    if holder.is_some_and(|resource| !matches!(resource.origin, Origin::Custom { .. })) {
+        // Its names are those of a built-in kind: it was never served, and the objects are not its own.
+        return release(server, entry).await;
+    }
     if is_true(definition, "Established") {
         // One that cannot be read any more can still go.
         let _ = serve(server, &names, definition);

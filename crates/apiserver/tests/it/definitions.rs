@@ -209,3 +209,27 @@ async fn watch_goes_on_when_only_metadata_or_status_of_its_definition_change() {
     cluster.merge(&format!("{WIDGETS}/w"), &json!({"spec": {"size": 2}})).await.is(200);
     assert_eq!(lines.next().await.unwrap().0, "MODIFIED");
 }
+
+/// Its names are taken by a kind of Kubernetes, so that it is never served.
+#[tokio::test]
+async fn objects_of_a_built_in_kind_stay_when_a_definition_with_its_names_goes() {
+    let cluster = Cluster::new().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}});
+    cluster.post(leases, &lease).await.is(201);
+    let mut taken = definition();
+    taken["metadata"] = json!({
+        "name": "leases.coordination.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+    });
+    taken["spec"]["group"] = json!("coordination.k8s.io");
+    taken["spec"]["names"] = json!({"plural": "leases", "kind": "Lease"});
+    cluster.post(DEFINITIONS, &taken).await.is(201);
+    let path = format!("{DEFINITIONS}/leases.coordination.k8s.io");
+    let is_judged = |answer: &Answer| !answer.body["status"]["conditions"].is_null();
+    let judged = cluster.until(&path, is_judged).await;
+    assert!(!is_established(&judged), "{}", judged.body);
+    cluster.delete(&path).await.is(200);
+    cluster.until(&path, |answer| answer.code == 404).await;
+    cluster.get(&format!("{leases}/l")).await.is(200);
+}

@@ -2,9 +2,11 @@
 //!
 //! # Guarantees
 //! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
+//! * Nobody keeps kubelets and Prometheus from being answered by holding connections: a new one takes the place of the oldest.
 //! * Recordings, plans and versions of functions are served to this machine only, under its own names, and to those whom the API server lets
 //!   `get` the path (`post` for plans).
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
@@ -20,6 +22,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tracing::{info, warn};
 
 use super::callers::Callers;
@@ -114,8 +117,8 @@ impl Pages {
         };
         tokio::select! {
             biased;
-            never = serve(&self.health, health) => never,
-            never = serve(&self.metrics, metrics) => never,
+            never = serve(&self.health, health, WhenFull::DropOldest) => never,
+            never = serve(&self.metrics, metrics, WhenFull::DropOldest) => never,
             never = serve_if_any(self.recordings.as_ref(), recordings) => never,
         }
     }
@@ -172,15 +175,29 @@ fn is_loopback(host: &str) -> bool {
 
 async fn serve_if_any(listener: Option<&TcpListener>, served: Served) -> Unending {
     match listener {
-        Some(listener) => serve(listener, served).await,
+        // Plans and recordings may take long, and those who ask are known.
+        Some(listener) => serve(listener, served, WhenFull::Wait).await,
         None => std::future::pending().await,
     }
 }
 
-async fn serve(listener: &TcpListener, served: Served) -> Unending {
+/// What becomes of a new connection while there are as many as there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhenFull {
+    /// It waits until another one ends.
+    Wait,
+    /// The oldest one ends. Whoever asks at once is answered long before they are the oldest.
+    DropOldest,
+}
+
+async fn serve(listener: &TcpListener, served: Served, when_full: WhenFull) -> Unending {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        let place = places.clone().acquire_owned().await.context("cannot serve any longer")?;
+        let place = match when_full {
+            WhenFull::Wait => Some(places.clone().acquire_owned().await.context("cannot serve any longer")?),
+            WhenFull::DropOldest => None,
+        };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -189,8 +206,15 @@ async fn serve(listener: &TcpListener, served: Served) -> Unending {
                 continue;
             }
         };
+        open.retain(|connection| !connection.is_finished());
+        if when_full == WhenFull::DropOldest
+            && open.len() >= CONNECTIONS
+            && let Some(oldest) = open.pop_front()
+        {
+            oldest.abort();
+        }
         let served = served.clone();
-        tokio::spawn(async move {
+        let connection = tokio::spawn(async move {
             let _place = place;
             let answer = service_fn(move |request: Request<Incoming>| {
                 let served = served.clone();
@@ -199,9 +223,11 @@ async fn serve(listener: &TcpListener, served: Served) -> Unending {
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER)
+                .keep_alive(when_full == WhenFull::Wait)
                 .serve_connection(TokioIo::new(stream), answer);
             let _ = tokio::time::timeout(WHOLE, connection).await;
         });
+        open.push_back(connection.abort_handle());
     }
 }
 
@@ -296,7 +322,29 @@ async fn page(served: &Served, request: &Request<Incoming>) -> (StatusCode, Byte
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
     use super::*;
+
+    #[tokio::test]
+    async fn connections_that_ask_nothing_do_not_keep_health_from_being_answered() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let healthy = Served::to_everybody(Arc::new(|_| (StatusCode::OK, "ok".into())));
+        tokio::spawn(async move { serve(&listener, healthy, WhenFull::DropOldest).await.is_ok() });
+        let mut silent = Vec::new();
+        for _ in 0..3 * CONNECTIONS {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut asking = TcpStream::connect(address).await.unwrap();
+        asking.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        // The server closes the connection behind its answer.
+        let read = asking.read_to_string(&mut answer);
+        tokio::time::timeout(HEADER / 2, read).await.expect("it answers at once").unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+    }
 
     #[test]
     fn recordings_are_served_under_names_of_this_machine_only() {

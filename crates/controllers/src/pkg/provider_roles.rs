@@ -13,14 +13,13 @@ use ferroplane_engine::packages::{
     DefinedResource, defined_resources, provider_binding, provider_roles, revision_of_role,
     share_organization,
 };
-use ferroplane_engine::{adopt_role, chain};
+use ferroplane_engine::{adopt_role, chain, is_reserved_group};
 
 use super::{Manager, cluster_scoped, status};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
-use crate::setup::rights::reserved_groups;
 
 const CONTROLLER: &str = "rbac/providerrevision.pkg.crossplane.io";
 const CONCURRENCY: usize = 2;
@@ -150,12 +149,11 @@ impl ProviderRoles {
     }
 
     fn own_resources(&self, revision: &Object) -> Vec<DefinedResource> {
-        let reserved = reserved_groups();
         let mut found = defined_resources(revision, |definition| {
             let definition = self.manager.context.kinds.object("", definition);
             definition.is_some_and(|definition| is_owned(&definition, revision))
         });
-        found.retain(|it| !reserved.contains(&it.group) && !it.group.ends_with(".k8s.io"));
+        found.retain(|it| !is_reserved_group(&it.group));
         found
     }
 

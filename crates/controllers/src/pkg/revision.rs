@@ -19,11 +19,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::{Cause, ImageConfig, LockPackage, NameReference, Object, PackageKind, keys, meta};
 use ferroplane_client::{Change, ObjectPath, Subresource};
-use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
     Establishing, Party, WebhookAddress, converts_by_webhook, copied_labels, examine_dependencies,
     is_webhook_configuration, managed_definition, with_webhook_address,
 };
+use ferroplane_engine::{chain, is_reserved_group};
 use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
 use serde::Deserialize;
 use serde_json::Value;
@@ -42,7 +42,6 @@ use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
-use crate::setup::rights::reserved_groups;
 use memory::{Known, Memory};
 use report::{Report, Trouble};
 use runtime::RuntimeStanding;
@@ -591,9 +590,7 @@ fn refused(object: &Object, why: &str) -> Trouble {
 /// Whether an object defines a kind in a group that no package may touch: it could change what everybody else relies on.
 pub(super) fn is_reserved(object: &Object) -> bool {
     let group = object.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
-    let is_ours = || reserved_groups().iter().any(|reserved| reserved == group);
-    meta::kind(object).ends_with("ResourceDefinition")
-        && (group.is_empty() || group.ends_with(".k8s.io") || is_ours())
+    meta::kind(object).ends_with("ResourceDefinition") && is_reserved_group(group)
 }
 
 /// What a revision says that it brought.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Object, meta};
-use ferroplane_client::{Error, Informer, InformerScope, ObjectPath, Resource, Subresource};
-use ferroplane_engine::{adopt_role, chain, cluster_roles, definition_of_role, standing_roles};
+use ferroplane_client::{Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource};
+use ferroplane_engine::{
+    adopt_role, chain, cluster_roles, definition_of_role, is_reserved_group, standing_roles,
+};
 use tracing::warn;
 
 use crate::context::Context;
@@ -17,6 +19,7 @@ use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
+use crate::setup::install::is_established;
 
 const CONTROLLER: &str = "rbac/compositeresourcedefinition.apiextensions.crossplane.io";
 const REASON: &str = "ApplyClusterRoles";
@@ -129,9 +132,14 @@ impl Roles {
     }
 
     async fn keep(&self, xrd: &Object) -> Next {
+        let group = xrd.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
+        if is_reserved_group(group) {
+            return self.withdraw(xrd).await;
+        }
+        // A kind whose names are taken is never established: the rights would be on the kind that has them.
         let controls = |crd: &str| {
             let crd = self.context.kinds.object("", crd);
-            crd.is_some_and(|crd| meta::controller_uid(&crd) == Some(meta::uid(xrd)))
+            crd.is_some_and(|crd| meta::controller_uid(&crd) == Some(meta::uid(xrd)) && is_established(&crd))
         };
         for role in cluster_roles(xrd, controls) {
             let Some(present) = self.informer.object("", meta::name(&role)) else {
@@ -151,6 +159,22 @@ impl Roles {
             if wanted != present
                 && let Err(error) = self.replace(&wanted).await
             {
+                return self.complain(xrd, &error);
+            }
+        }
+        Next::Rest
+    }
+
+    /// Delete the roles of a definition that may have none. It may be older than that rule.
+    async fn withdraw(&self, xrd: &Object) -> Next {
+        for role in cluster_roles(xrd, |_| true) {
+            let name = meta::name(&role);
+            let present = self.informer.object("", name);
+            let is_its_own = |role: &Object| meta::controller_uid(role) == Some(meta::uid(xrd));
+            let Some(present) = present.filter(is_its_own) else { continue };
+            let path = ObjectPath { resource: self.informer.resource(), namespace: "", name };
+            let uid = Some(meta::uid(&present));
+            if let Err(error) = self.context.cluster.delete(path, uid, Propagation::Background).await {
                 return self.complain(xrd, &error);
             }
         }

@@ -367,6 +367,57 @@ async fn plural_that_means_everything_gives_no_rights() {
     assert_eq!(plane.get(ROLE).await, Value::Null);
 }
 
+/// With the annotation that lets a definition into a protected group of Kubernetes.
+#[tokio::test]
+async fn kinds_of_kubernetes_and_of_the_plane_are_not_for_definitions() {
+    let plane = Plane::with_roles().await;
+    for (plural, kind, group) in [
+        ("clusterroles", "ClusterRole", "rbac.authorization.k8s.io"),
+        ("sites", "Site", "example.kubernetes.io"),
+        ("sites", "Site", "rollout.ferroplane.io"),
+        ("actionsets", "ActionSet", "cr.kanister.io"),
+    ] {
+        let name = format!("{plural}.{group}");
+        let mut xrd = definition(
+            "v2",
+            &json!({
+                "group": group, "names": {"kind": kind, "plural": plural},
+                "metadata": {"annotations": {"api-approved.kubernetes.io": "unapproved, a test"}},
+            }),
+        );
+        xrd["metadata"]["name"] = json!(name);
+        let path = format!("{XRDS}/{name}");
+        plane.apply(&path, &xrd).await;
+        plane.until(&path, |xrd| established(xrd).as_deref() == Some("False/ReconcileError")).await;
+        let role = format!(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:{name}:aggregate-to-edit"
+        );
+        assert_eq!(plane.get(&role).await, Value::Null, "{name}");
+        plane.delete(&path).await;
+        plane.until(&path, Value::is_null).await;
+    }
+    assert_ne!(
+        plane.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane-edit").await,
+        Value::Null
+    );
+}
+
+#[tokio::test]
+async fn definition_whose_kind_is_not_established_gives_no_rights() {
+    let plane = Plane::with_roles().await;
+    let mut taken = orphan(&json!([]));
+    taken["metadata"]["name"] = json!("others.example.org");
+    taken["spec"]["names"] =
+        json!({"kind": "Site", "plural": "others", "listKind": "OtherList", "singular": "other"});
+    plane.apply("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/others.example.org", &taken).await;
+    plane.apply(&xrd(), &definition("v2", &json!({}))).await;
+    plane
+        .until(CRD, |crd| condition(crd, "NamesAccepted").is_some_and(|text| text.starts_with("False")))
+        .await;
+    plane.quiet().await;
+    assert_eq!(plane.get(ROLE).await, Value::Null);
+}
+
 #[tokio::test]
 async fn kind_that_was_orphaned_is_adopted() {
     let plane = Plane::new().await;

@@ -1,6 +1,6 @@
 //! Which kinds a `CompositeResourceDefinition` brings, and what becomes of a definition that is there already.
 
-use ferroplane_api::{Object, Scope, keys, meta};
+use ferroplane_api::{Object, Scope, crds, keys, meta};
 use serde_json::Value;
 
 use super::{CATEGORIES, Underivable, claim_definition, composite_definition, scope, spec, text};
@@ -31,9 +31,16 @@ pub enum NotOurs {
     Foreign { name: String },
 }
 
-/// The groups of the control plane itself. A definition in one of them could replace a kind that decides what the plane does.
-const RESERVED: &[&str] =
-    &[keys::APIEXTENSIONS, keys::PKG, "meta.pkg.crossplane.io", keys::OPS, keys::PROTECTION, "ferroplane.io"];
+/// Whether a group belongs to Kubernetes or to the control plane. A definition in one of them could replace a kind that decides what
+/// the plane does, or gain rights on it.
+pub fn is_reserved_group(group: &str) -> bool {
+    // Kubernetes protects the same domains, but lets an annotation open them, which the author of a definition can write.
+    let is_within =
+        |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    ["k8s.io", "kubernetes.io"].into_iter().any(is_within)
+        || ["", keys::FERROPLANE, "meta.pkg.crossplane.io"].contains(&group)
+        || crds::ALL.iter().any(|crd| crd.group == group)
+}
 
 /// The kind of the composite resources.
 pub fn defined_composite(xrd: &Object) -> Result<Defined, Underivable> {
@@ -145,10 +152,11 @@ fn defined(
 
 fn check_group(xrd: &Object) -> Result<(), Underivable> {
     let group = text(xrd, "group").unwrap_or_default();
-    if !RESERVED.contains(&group) {
+    if !is_reserved_group(group) {
         return Ok(());
     }
-    let problem = format!("the group `{group}` belongs to the control plane, choose another one");
+    let problem =
+        format!("the group `{group}` belongs to Kubernetes or to the control plane, choose another one");
     Err(Underivable { field: "spec.group".to_owned(), problem })
 }
 
@@ -306,8 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_the_control_plane_are_not_for_definitions() {
-        for group in RESERVED {
+    fn groups_of_kubernetes_and_of_the_control_plane_are_not_for_definitions() {
+        let of_kubernetes = ["rbac.authorization.k8s.io", "k8s.io", "node.kubernetes.io"];
+        let of_others = ["not-k8s.io", "k8s.io.example.org", "demo.ferroplane.io", "example.org"];
+        assert!(!of_others.into_iter().any(is_reserved_group));
+        for group in crds::ALL.iter().map(|crd| crd.group).chain(of_kubernetes) {
             let mut definition = xrd(&json!([version("v1", true, true)]));
             definition["spec"]["group"] = json!(group);
             definition["metadata"]["name"] = json!(format!("xs.{group}"));

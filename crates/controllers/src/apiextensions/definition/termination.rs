@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Informer, InformerScope, ObjectHeader, ObjectPath, Query, Resource};
+use ferroplane_engine::is_reserved_group;
 use serde_json::Value;
 
 use super::definer::Definer;
@@ -28,7 +29,9 @@ impl<S: Side> Definer<S> {
             self.say_waiting(xrd, others);
             return Ok(DefinitionState::Terminating);
         }
-        if !self.clear(xrd, resource(&crd)).await? {
+        let group = crd.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
+        // In a reserved group the objects are not of this definition, even if an earlier release let it be written.
+        if !is_reserved_group(group) && !self.clear(xrd, resource(&crd)).await? {
             self.say_waiting(xrd, S::WORDS.objects);
             return Ok(DefinitionState::Terminating);
         }
