@@ -13,15 +13,16 @@ use serde_json::Value;
 use crate::generate::marks::set;
 use crate::{Artifact, KanisterReference, Object};
 
-/// Which actions to run.
+/// Specification of the actions to run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ActionSetSpec {
-    /// The actions.
+    /// Actions to run.
     #[serde(default)]
     pub actions: Vec<ActionSpec>,
-    /// Whether actions run at the same time, or one after the other as long as they succeed.
+    /// Execution mode: Parallel (the default) runs all actions at the same time. Sequential runs each action after the one before has
+    /// succeeded.
     #[serde(default, skip_serializing_if = "is_default")]
     pub execution_mode: ExecutionMode,
 }
@@ -44,13 +45,13 @@ pub enum ExecutionMode {
 pub struct ActionSpec {
     /// The name of the action in its Blueprint.
     pub name: String,
-    /// The object that the action is about.
+    /// Object on which the action runs.
     #[serde(default)]
     pub object: KanisterReference,
     /// The Blueprint, in the namespace of the ActionSet.
     #[serde(default)]
     pub blueprint: String,
-    /// What earlier actions left, by the names that templates use.
+    /// Input artifacts, usually the output of an earlier action, by the names that templates use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, Artifact>,
     /// ConfigMaps, by the names that templates use.
@@ -59,16 +60,17 @@ pub struct ActionSpec {
     /// Secrets, by the names that templates use.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub secrets: BTreeMap<String, KanisterReference>,
-    /// A Profile, which says where data is kept.
+    /// Reference to the Profile with the location of the data and its credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<KanisterReference>,
     /// A patch of the spec of pods that functions create.
     #[serde(default, skip_serializing_if = "Object::is_empty")]
     pub pod_override: Object,
-    /// Text for templates, by key.
+    /// Options for templates, as text by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
-    /// The version of functions for phases that name none. A function without it runs in its stable version or in v0.0.0.
+    /// Version of the functions for phases that set no funcVersion. A function that does not have it runs in its stable version or in
+    /// v0.0.0.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub preferred_version: String,
     /// Labels of pods that functions create.
@@ -100,20 +102,20 @@ pub enum ActionState {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionSetStatus {
-    /// How far it is.
+    /// State of the ActionSet: pending, running, failed or complete.
     pub state: ActionState,
     /// The actions, in the order of the spec.
     pub actions: Vec<ActionStatus>,
-    /// Why it failed: the first failure, for people.
+    /// First failure of the ActionSet.
     #[serde(skip_serializing_if = "is_default")]
     pub error: ActionSetError,
-    /// All failures, the first one first.
+    /// All failures, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<PhaseError>,
-    /// What users should know about versions of functions.
+    /// Warnings about versions of functions, for example deprecated ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<PhaseWarning>,
-    /// How much is done.
+    /// Progress of the ActionSet.
     pub progress: ActionProgress,
     /// What is true of it right now. Its schema is that of all conditions.
     #[cfg_attr(feature = "generate", schemars(skip))]
@@ -126,7 +128,7 @@ pub struct ActionSetStatus {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionSetError {
-    /// The reason, for people.
+    /// Human-readable text of the failure.
     pub message: String,
 }
 
@@ -135,7 +137,7 @@ pub struct ActionSetError {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhaseError {
-    /// The action, from 0.
+    /// Index of the action, from 0.
     pub action: i64,
     /// The phase. Empty if none had begun.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -146,9 +148,9 @@ pub struct PhaseError {
     /// The version of the function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// What failed, for programs.
+    /// Stable code of the failure, for programs.
     pub code: String,
-    /// What failed, for people.
+    /// Human-readable text of the failure.
     pub message: String,
 }
 
@@ -157,22 +159,22 @@ pub struct PhaseError {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhaseWarning {
-    /// The action, from 0.
+    /// Index of the action, from 0.
     pub action: i64,
-    /// The phase.
+    /// Name of the phase.
     pub phase: String,
-    /// The function.
+    /// Name of the function.
     pub function: String,
-    /// The version that runs.
+    /// Version of the function that the phase calls.
     pub version: String,
-    /// Why this is told, for programs.
+    /// Reason for the warning, as one word for programs.
     pub reason: String,
-    /// The same for people.
+    /// Human-readable text of the warning.
     pub message: String,
-    /// The release without the version.
+    /// Ferroplane release that removes the version of the function.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub removed_in: String,
-    /// The version to use instead.
+    /// Version of the function to call instead.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub replaced_by: String,
 }
@@ -184,24 +186,24 @@ pub struct PhaseWarning {
 pub struct ActionStatus {
     /// The name of the action in its Blueprint.
     pub name: String,
-    /// The object that the action is about.
+    /// Object on which the action runs.
     pub object: KanisterReference,
-    /// The Blueprint.
+    /// Name of the Blueprint.
     pub blueprint: String,
     /// The phases, in the order in which they run.
     pub phases: Vec<PhaseStatus>,
-    /// What the action left. Empty until it is complete.
+    /// Output artifacts of the action. Empty until the action is complete.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, Artifact>,
-    /// The phase that runs at the end.
+    /// Status of the deferred phase, which runs last.
     pub defer_phase: PhaseStatus,
-    /// When the action began, which is what templates see as .Time.
+    /// Time at which the action began. Templates read it as .Time.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub time: String,
-    /// The Blueprint as it was when the action began: a hash. An action whose Blueprint changes meanwhile fails.
+    /// Hash of the Blueprint at the time the action began. The action fails if the Blueprint changes while it runs.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub blueprint_hash: String,
-    /// The pods, containers and volumes of the object when the action began, which is what templates see.
+    /// Pods, containers and volumes of the object at the time the action began, for templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<Workload>,
 }
@@ -211,11 +213,11 @@ pub struct ActionStatus {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Workload {
-    /// The names of the pods that run.
+    /// Names of the running Pods.
     pub pods: Vec<String>,
     /// The names of their containers, in the order of the pods.
     pub containers: Vec<Vec<String>>,
-    /// Where claims are mounted, by pod and claim.
+    /// Mount paths of PersistentVolumeClaims, by Pod and claim.
     pub persistent_volume_claims: BTreeMap<String, BTreeMap<String, String>>,
 }
 
@@ -226,25 +228,25 @@ pub struct Workload {
 pub struct PhaseStatus {
     /// The name of the phase. Empty if there is none.
     pub name: String,
-    /// How far it is. Empty if there is no phase.
+    /// State of the phase: pending, running, failed or complete. Empty if there is no phase.
     pub state: PhaseState,
-    /// What the function put out.
+    /// Output of the function, for templates of later phases.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub output: Object,
-    /// How much of it is done.
+    /// Progress of the phase.
     #[serde(skip_serializing_if = "is_default")]
     pub progress: PhaseProgress,
-    /// What runs.
+    /// Version of the function that the phase calls. It is chosen before the first phase runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub function: Option<PhaseCallee>,
-    /// Where the function goes on after a wait or a restart. At most 4096 bytes.
+    /// State from which the function resumes after a wait or a restart, at most 4096 bytes.
     #[serde(skip_serializing_if = "Value::is_null")]
     #[cfg_attr(feature = "generate", schemars(transform = set("x-kubernetes-preserve-unknown-fields", true.into())))]
     pub checkpoint: Value,
-    /// When it began.
+    /// Time at which the phase began.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub started_at: String,
-    /// When it ended.
+    /// Time at which the phase ended.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub ended_at: String,
 }
@@ -276,13 +278,13 @@ pub enum PhaseState {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhaseCallee {
-    /// The function.
+    /// Name of the function.
     pub name: String,
-    /// Its version.
+    /// Version of the function.
     pub version: String,
-    /// The name of its revision.
+    /// Name of the revision of the function.
     pub revision: String,
-    /// What the version was in the release that chose it: available, stable or deprecated.
+    /// Support state of the version in the release that chose it: available, stable or deprecated.
     pub state: String,
 }
 
@@ -291,25 +293,25 @@ pub struct PhaseCallee {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct PhaseProgress {
-    /// In percent.
+    /// Progress in percent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub progress_percent: String,
-    /// How many bytes were downloaded.
+    /// Number of bytes that were downloaded.
     #[serde(skip_serializing_if = "is_default")]
     pub size_downloaded_b: i64,
-    /// How many bytes were uploaded.
+    /// Number of bytes that were uploaded.
     #[serde(skip_serializing_if = "is_default")]
     pub size_uploaded_b: i64,
-    /// How many bytes will be downloaded.
+    /// Estimated number of bytes to download in total.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_download_size_b: i64,
-    /// How many bytes will be uploaded.
+    /// Estimated number of bytes to upload in total.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_upload_size_b: i64,
-    /// How many seconds it will take.
+    /// Estimated duration in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_time_seconds: i64,
-    /// When it last changed.
+    /// Time at which the progress last changed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_transition_time: String,
 }
@@ -319,25 +321,25 @@ pub struct PhaseProgress {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionProgress {
-    /// A phase that runs. Empty if none does.
+    /// Name of a phase that is running. Empty if none is running.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub running_phase: String,
-    /// In percent.
+    /// Progress in percent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub percent_completed: String,
-    /// How many bytes were downloaded.
+    /// Number of bytes that were downloaded.
     #[serde(skip_serializing_if = "is_default")]
     pub size_downloaded_b: i64,
-    /// How many bytes were uploaded.
+    /// Number of bytes that were uploaded.
     #[serde(skip_serializing_if = "is_default")]
     pub size_uploaded_b: i64,
-    /// How many bytes will be downloaded.
+    /// Estimated number of bytes to download in total.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_download_size_b: i64,
-    /// How many bytes will be uploaded.
+    /// Estimated number of bytes to upload in total.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_upload_size_b: i64,
-    /// When it last changed.
+    /// Time at which the progress last changed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_transition_time: String,
 }

@@ -17,7 +17,7 @@ use crate::generate::marks::set;
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Blueprint {
-    /// The actions, by name.
+    /// Actions of the Blueprint, by name.
     #[serde(default)]
     pub actions: BTreeMap<String, BlueprintAction>,
 }
@@ -27,10 +27,11 @@ pub struct Blueprint {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BlueprintAction {
-    /// A label for people. Actions are found by their key.
+    /// Human-readable label of the action. An ActionSet refers to an action by its key, not by this label.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// The kind of object that the action is for. An ActionSet with another one fails before its first phase.
+    /// Kind of object on which the action runs. An ActionSet with an object of another kind fails before its first phase. If empty, any
+    /// kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// ConfigMaps that an ActionSet has to supply, by the names that templates use.
@@ -42,7 +43,7 @@ pub struct BlueprintAction {
     /// Artifacts that an ActionSet has to supply, by the names that templates use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub input_artifact_names: Vec<String>,
-    /// What is left of the action for later ones: templates that are rendered after all phases succeeded.
+    /// Artifacts that the action returns for later actions. Their templates are rendered after all phases have succeeded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub output_artifacts: BTreeMap<String, Artifact>,
     /// The phases, in the order in which they run.
@@ -58,13 +59,14 @@ pub struct BlueprintAction {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct BlueprintPhase {
-    /// The function, for example KubeOps.
+    /// Name of the function that the phase calls, for example KubeOps.
     #[cfg_attr(feature = "generate", schemars(transform = set("minLength", 1.into())))]
     pub func: String,
-    /// The version of the function, for example v0.1.0. Without it: the preferredVersion of the ActionSet, else the stable version.
+    /// Version of the function, for example v0.1.0. Defaults to preferredVersion of the action in the ActionSet, otherwise to the stable
+    /// version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub func_version: String,
-    /// The name of the phase. No other phase of the Blueprint has it.
+    /// Name of the phase. It must be unique in the Blueprint.
     #[cfg_attr(feature = "generate", schemars(transform = set("minLength", 1.into())))]
     pub name: String,
     /// Secrets and ConfigMaps for templates of the phase, by the names that templates use. Their fields are rendered when the action
@@ -81,10 +83,10 @@ pub struct BlueprintPhase {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
-    /// Text by key.
+    /// Values of the artifact, as text by key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub key_value: BTreeMap<String, String>,
-    /// A snapshot, as Kopia describes it in JSON.
+    /// Description of a Kopia snapshot, as JSON.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kopia_snapshot: String,
 }
@@ -103,13 +105,13 @@ pub struct KanisterReference {
     /// The plural name of its kind, for example deployments.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// Its kind, for example Deployment.
+    /// Kind of the object, for example Deployment.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its namespace. Empty for the namespace of the ActionSet.
+    /// Namespace of the object. Defaults to the namespace of the ActionSet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }

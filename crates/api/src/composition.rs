@@ -32,18 +32,19 @@ impl Composition {
     }
 }
 
-/// What becomes of a composite resource.
+/// Specification of how composite resources of a kind are composed.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CompositionSpec {
-    /// The kind of composite resource that this is for.
+    /// Kind of composite resources that this Composition composes. It cannot be changed.
     #[cfg_attr(feature = "generate", schemars(transform = fixed))]
     pub composite_type_ref: TypeRef,
-    /// Whether this is written as steps or as resources with patches. Without it, whoever lists resources means those.
+    /// Form of the Composition: Pipeline has steps that call functions, Resources has templates with patches. Defaults to Resources if
+    /// resources are listed, otherwise to Pipeline.
     #[serde(default)]
     pub mode: Option<Mode>,
-    /// The steps, in the order in which their functions are called.
+    /// Steps of the pipeline, in the order in which the control plane calls their functions.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = keyed_by("step")))]
     pub pipeline: Vec<Step>,
@@ -53,17 +54,17 @@ pub struct CompositionSpec {
     /// Patches that several resources share. Only with mode Resources.
     #[serde(default)]
     pub patch_sets: Vec<Object>,
-    /// Data that patches can take from and give to. Only with mode Resources.
+    /// Environment whose data patches can read and write. Only with mode Resources.
     #[serde(default)]
     pub environment: Option<Object>,
-    /// Images to run and webhooks to call, in this order, after the resources if there are any. An alpha feature.
+    /// Images that the control plane runs and webhooks that it calls, in this order and after the resources. An alpha feature.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = keyed_by("name")))]
     pub functions: Vec<CompositionFunction>,
-    /// Where connection secrets go. Only for legacy composite resources.
+    /// Namespace of the connection Secrets. Only for legacy composite resources.
     #[serde(default)]
     pub write_connection_secrets_to_namespace: Option<String>,
-    /// Has no effect. Crossplane 1 gave every Composition this field, so those that come from there have it.
+    /// Has no effect. It is accepted because Crossplane 1 set this field in every Composition.
     #[serde(default)]
     pub publish_connection_details_with_store_config_ref: Option<Object>,
 }
@@ -82,9 +83,9 @@ impl CompositionSpec {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TypeRef {
-    /// Group and version.
+    /// API group and version of the kind.
     pub api_version: String,
-    /// The kind.
+    /// Name of the kind.
     pub kind: String,
 }
 
@@ -121,24 +122,24 @@ pub struct Step {
     pub step: String,
     /// The function to call.
     pub function_ref: FunctionRef,
-    /// Call this revision of the function.
+    /// Revision of the function that the step calls. The step fails if it is not active. Excludes functionRevisionSelector.
     #[serde(default)]
     pub function_revision_ref: Option<FunctionRevisionRef>,
-    /// Call the newest active revision of the function that has these labels.
+    /// Selects the revision of the function by labels. The step calls the newest active match. Excludes functionRevisionRef.
     #[serde(default)]
     pub function_revision_selector: Option<FunctionRevisionSelector>,
-    /// What the function is given. Its kind is up to the function.
+    /// Input for the function. The function defines its kind and schema. Excludes inputRef.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = embedded))]
     pub input: Option<Object>,
-    /// Take the input of the function from this object.
+    /// Object that the function gets as its input, so that several steps can share it. Excludes input.
     #[serde(default)]
     pub input_ref: Option<InputRef>,
-    /// Secrets that the function may see.
+    /// Credentials that the control plane passes to the function.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = keyed_by("name")))]
     pub credentials: Vec<Credential>,
-    /// What the function is given before it asks.
+    /// Resources and schemas that the function gets with its first call.
     #[serde(default)]
     pub requirements: Option<Requirements>,
 }
@@ -147,9 +148,10 @@ pub struct Step {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub struct FunctionRef {
-    /// Its name.
+    /// Name of the Function, or of a built-in function.
     pub name: String,
-    /// Call this version of it.
+    /// Version of the function to call, for example v0.7.0. The step fails if it is not available. If unset, the stable version of a
+    /// built-in function, or the newest active revision of a package.
     #[serde(default)]
     pub version: Option<String>,
 }
@@ -158,7 +160,7 @@ pub struct FunctionRef {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub struct FunctionRevisionRef {
-    /// Its name.
+    /// Name of the revision.
     pub name: String,
 }
 
@@ -167,7 +169,7 @@ pub struct FunctionRevisionRef {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionRevisionSelector {
-    /// The labels.
+    /// Labels that the revision must have.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
 }
@@ -177,13 +179,13 @@ pub struct FunctionRevisionSelector {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InputRef {
-    /// Group and version of its kind.
+    /// API group and version of the object.
     pub api_version: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Its namespace, if it has one.
+    /// Namespace of the object. Unset for cluster-scoped kinds.
     #[serde(default)]
     pub namespace: Option<String>,
 }
@@ -200,11 +202,11 @@ pub struct InputRef {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Credential {
-    /// What the function calls them.
+    /// Name under which the function finds the credentials.
     pub name: String,
-    /// Where they come from.
+    /// Source of the credentials.
     pub source: CredentialSource,
-    /// The Secret that holds them.
+    /// Secret with the credentials. Required with the source Secret.
     #[serde(default)]
     pub secret_ref: Option<SecretRef>,
 }
@@ -221,9 +223,9 @@ pub enum CredentialSource {
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub struct SecretRef {
-    /// Its namespace.
+    /// Namespace of the Secret.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Secret.
     pub name: String,
 }
 
@@ -232,11 +234,11 @@ pub struct SecretRef {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Requirements {
-    /// Objects to give to it.
+    /// Objects that the function gets.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = keyed_by("requirementName")))]
     pub required_resources: Vec<RequiredResource>,
-    /// OpenAPI schemas to give to it.
+    /// Kinds whose OpenAPI schemas the function gets.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = keyed_by("requirementName")))]
     pub required_schemas: Vec<RequiredSchema>,
@@ -254,19 +256,19 @@ pub struct Requirements {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct RequiredResource {
-    /// What the function calls them.
+    /// Name under which the function finds the objects.
     pub requirement_name: String,
-    /// Their group and version.
+    /// API group and version of the objects.
     pub api_version: String,
-    /// Their kind.
+    /// Kind of the objects.
     pub kind: String,
-    /// The namespace they are in.
+    /// Namespace of the objects. If unset, objects selected by labels can be in any namespace.
     #[serde(default)]
     pub namespace: Option<String>,
-    /// The name of the one object.
+    /// Name of the object. Excludes matchLabels.
     #[serde(default)]
     pub name: Option<String>,
-    /// The labels of the objects. Without name and labels, all objects of the kind are meant.
+    /// Labels that the objects must have. Without name and matchLabels, the function gets all objects of the kind.
     #[serde(default)]
     pub match_labels: BTreeMap<String, String>,
 }
@@ -276,10 +278,10 @@ pub struct RequiredResource {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RequiredSchema {
-    /// What the function calls it.
+    /// Name under which the function finds the schema.
     pub requirement_name: String,
     /// Group and version of the kind.
     pub api_version: String,
-    /// The kind.
+    /// Name of the kind.
     pub kind: String,
 }

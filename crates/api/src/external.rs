@@ -26,9 +26,9 @@ use crate::generate::marks::{quantity, rule};
 pub struct CompositionFunction {
     /// The name of the function. No other function of the Composition has it.
     pub name: String,
-    /// How the function is called.
+    /// How the control plane calls the function: Container and Chroot run an image, Webhook calls a server.
     pub r#type: FunctionType,
-    /// An object that the function is given as it is here.
+    /// Configuration that the function gets unchanged with every call.
     #[serde(default)]
     pub config: Option<Object>,
     /// The image to run. Only with type Container.
@@ -61,22 +61,22 @@ pub enum FunctionType {
 pub struct ContainerFunction {
     /// The image. Its entrypoint reads the request on standard input and writes the answer to standard output.
     pub image: String,
-    /// When the image is pulled. Without it, Always for the tag latest, and IfNotPresent for others.
+    /// When the control plane pulls the image. Defaults to Always for the tag latest, otherwise to IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets with the credentials of the registry.
+    /// Secrets with the registry credentials for pulling the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<ImagePullSecret>,
-    /// How long a call may take, for example 20s, which is what holds if nothing is said.
+    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
-    /// What the function may reach.
+    /// Network access of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<FunctionNetwork>,
-    /// What the function may use.
+    /// Compute resources of the function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<FunctionResources>,
-    /// What the function reads and writes. Without it, ResourceList.
+    /// Protocol of the function: RunFunction, ResourceList (the default) or KRM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<FunctionProtocol>,
 }
@@ -88,16 +88,16 @@ pub struct ContainerFunction {
 pub struct ChrootFunction {
     /// The image. Its entrypoint reads the request on standard input and writes the answer to standard output.
     pub image: String,
-    /// When the image is pulled. Without it, Always for the tag latest, and IfNotPresent for others.
+    /// When the control plane pulls the image. Defaults to Always for the tag latest, otherwise to IfNotPresent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_pull_policy: Option<ImagePullPolicy>,
-    /// Secrets with the credentials of the registry.
+    /// Secrets with the registry credentials for pulling the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<ImagePullSecret>,
-    /// How long a call may take, for example 20s, which is what holds if nothing is said.
+    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
-    /// What the function reads and writes. Without it, ResourceList.
+    /// Protocol of the function: RunFunction, ResourceList (the default) or KRM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<FunctionProtocol>,
 }
@@ -107,15 +107,15 @@ pub struct ChrootFunction {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookFunction {
-    /// Where the request is sent with POST. It begins with https.
+    /// URL to which the control plane sends requests with POST. It must begin with https.
     pub url: String,
-    /// The certificate authorities to trust, as PEM in base64. Without them, those of the machine.
+    /// CA certificates to trust, as PEM in base64. Defaults to those of the machine on which the control plane runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
-    /// How long a call may take, for example 20s, which is what holds if nothing is said.
+    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
-    /// What the function reads and writes. Without it, ResourceList.
+    /// Protocol of the function: RunFunction, ResourceList (the default) or KRM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<FunctionProtocol>,
 }
@@ -139,7 +139,7 @@ pub enum ImagePullPolicy {
 pub struct ImagePullSecret {
     /// The name of the Secret.
     pub name: String,
-    /// The namespace of the Secret. Without it, crossplane-system.
+    /// Namespace of the Secret. Defaults to crossplane-system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -149,7 +149,8 @@ pub struct ImagePullSecret {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionNetwork {
-    /// Whether the function has a network. Runner takes an AccessGrant.
+    /// Network policy: Isolated (the default) gives the function no network, Runner that of the control plane. Runner requires an
+    /// AccessGrant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<NetworkPolicy>,
 }
@@ -169,7 +170,7 @@ pub enum NetworkPolicy {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionResources {
-    /// The most that it may use.
+    /// Upper limits of the compute resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<FunctionLimits>,
 }
@@ -183,7 +184,7 @@ pub struct FunctionLimits {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = quantity))]
     pub memory: Option<serde_json::Value>,
-    /// Processors, for example 500m for half of one.
+    /// CPU limit, for example 500m for half a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = quantity))]
     pub cpu: Option<serde_json::Value>,

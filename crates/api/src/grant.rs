@@ -9,26 +9,26 @@ use crate::InterceptMode;
 /// In a list of a grant: whatever it is called.
 pub const ANY: &str = "*";
 
-/// What composite resources and actions of Blueprints are allowed to do outside of their namespace, and which ones.
+/// Specification of the access that is granted, and of the composite resources and actions that have it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AccessGrantSpec {
-    /// Who is allowed something.
+    /// Composite resources and actions that get the access.
     pub to: GrantSubjects,
-    /// What functions are given to read.
+    /// Objects that functions and actions can read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<ReadGrant>,
-    /// What actions of Blueprints may change. They may read it, too.
+    /// Objects that actions of Blueprints can read and write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<ReadGrant>,
-    /// What images may do that are run for steps.
+    /// Privileges of images that steps run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run: Vec<RunGrant>,
-    /// Which servers on this machine and on its links webhooks may call.
+    /// Hosts that webhooks can call though they have loopback, link-local or cloud metadata addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub call: Vec<CallGrant>,
-    /// Which processes of developers may be called in place of functions.
+    /// Processes of developers that the control plane can call in place of functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intercept: Vec<InterceptGrant>,
 }
@@ -38,12 +38,12 @@ pub struct AccessGrantSpec {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GrantSubjects {
-    /// Composite resources and ActionSets in these namespaces. `*` means all namespaces.
+    /// Namespaces of the composite resources and ActionSets. `*` means all namespaces, and cluster-scoped composite resources.
     pub namespaces: Vec<String>,
-    /// Only composite resources of these kinds; for actions, ActionSet in cr.kanister.io. Without it, all kinds.
+    /// Kinds of the composite resources; for actions, ActionSet in cr.kanister.io. If unset, all kinds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kinds: Vec<GrantedKind>,
-    /// Only for steps and phases that call these functions, by the names of the functions. Without it, for all of them.
+    /// Names of the functions. The grant holds only for steps and phases that call them. If unset, it holds for all functions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<String>,
 }
@@ -53,9 +53,9 @@ pub struct GrantSubjects {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GrantedKind {
-    /// Its API group.
+    /// API group of the kind.
     pub api_group: String,
-    /// The kind.
+    /// Name of the kind.
     pub kind: String,
 }
 
@@ -64,13 +64,13 @@ pub struct GrantedKind {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReadGrant {
-    /// Their API groups. The group of Kubernetes' core kinds is empty. `*` means all groups.
+    /// API groups of the objects. The empty text is the core group, `*` means all groups.
     pub api_groups: Vec<String>,
-    /// Their kinds. `*` means all kinds but Secret, which has to be named.
+    /// Kinds of the objects. `*` means all kinds except Secret, which has to be listed.
     pub kinds: Vec<String>,
-    /// Their namespaces. `*` means all namespaces, and is needed to select objects by labels in all of them.
+    /// Namespaces of the objects. `*` means all namespaces. Selecting objects by labels in all namespaces requires it.
     pub namespaces: Vec<String>,
-    /// Only objects with these names. Without it, all objects, also those that are selected by labels.
+    /// Names of the objects. If unset, all objects, including those that are selected by labels.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
 }
@@ -80,9 +80,9 @@ pub struct ReadGrant {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RunGrant {
-    /// What they may do.
+    /// Privileges of the images: `Network` is the network of the control plane, `Chroot` is running without a container.
     pub privileges: Vec<Privilege>,
-    /// The images, as steps name them. `*` means all images.
+    /// Images that get the privileges. An image without tag and digest covers all of its tags, `*` covers all images.
     pub images: Vec<String>,
 }
 
@@ -101,9 +101,9 @@ pub enum Privilege {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InterceptGrant {
-    /// The hosts on which they run, as those who intercept name them.
+    /// Hosts of the processes, as spec.to of a FunctionIntercept has them.
     pub hosts: Vec<String>,
-    /// What may become of their answers.
+    /// Modes that a FunctionIntercept can have: `Shadow`, `ForReal` or both.
     pub modes: Vec<InterceptMode>,
 }
 
@@ -112,6 +112,6 @@ pub struct InterceptGrant {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CallGrant {
-    /// The hosts, as the URLs of the webhooks have them.
+    /// Host names or IP addresses, as the URLs of the webhooks have them.
     pub hosts: Vec<String>,
 }

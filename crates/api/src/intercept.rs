@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::RolloutFunction;
 
-/// Which calls a developer's process gets, and what becomes of its answers.
+/// Specification of the calls that are sent to the process of a developer, and of how its responses are used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -19,24 +19,26 @@ pub struct FunctionInterceptSpec {
     /// The composite resources whose calls are sent to the process.
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub composites: InterceptedComposites,
-    /// Where the process listens, as HOST:PORT.
+    /// Address of the process, as HOST:PORT. It cannot be changed.
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub to: String,
-    /// What becomes of the answers of the process.
+    /// Use of the responses: `Shadow` (the default) compares them with the function's own, `ForReal` applies them in place of those. It
+    /// cannot be changed.
     #[serde(default)]
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub mode: InterceptMode,
-    /// Whom the control plane trusts at that address. Without it, the process is called in plain text, where that is allowed.
+    /// TLS settings of the connection to the process. If unset, the control plane calls it in plain text, which only `ferroplane up`
+    /// allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub tls: Option<InterceptTls>,
-    /// For how long it holds after it was renewed.
+    /// Lease duration in seconds. The control plane calls the function itself again if no renewal comes within this time. Defaults to 15.
     #[serde(default = "default_lease_seconds")]
     pub lease_seconds: i64,
-    /// How often it has been renewed. It holds as long as this number changes.
+    /// Counter of renewals. The client increments it to renew the lease.
     #[serde(default)]
     pub renewals: i64,
-    /// Composite resources are asked about again when this number changes.
+    /// Counter of comparisons. The client increments it to reconcile and compare the composite resources again.
     #[serde(default)]
     pub round: i64,
 }
@@ -46,18 +48,18 @@ pub struct FunctionInterceptSpec {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InterceptedComposites {
-    /// Their API group. Without it, any.
+    /// API group of the composite resources. If unset, any group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_group: Option<String>,
-    /// Their kind.
+    /// Kind of the composite resources.
     pub kind: String,
-    /// Their namespace. Without it, any.
+    /// Namespace of the composite resources. If unset, any namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// The name of the composite resource.
+    /// Name of the composite resource. Required if matchLabels is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The labels that they have.
+    /// Labels that the composite resources must have. Required if name is unset.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
 }
@@ -88,7 +90,7 @@ impl InterceptMode {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct InterceptTls {
-    /// The certificates, in PEM, that sign the certificate of the process.
+    /// CA certificates, as PEM, that the control plane trusts for the certificate of the process.
     pub ca_bundle: String,
 }
 
@@ -97,15 +99,15 @@ pub struct InterceptTls {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct FunctionInterceptStatus {
-    /// How many composite resources had calls sent to the process.
+    /// Number of composite resources whose calls were sent to the process.
     pub composites: i64,
-    /// How the process differed, by how often composite resources were compared.
+    /// Number of comparisons by their result, for example Equal or Changed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub differences: BTreeMap<String, i64>,
     /// The last comparisons. At most 8.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub comparisons: Vec<InterceptComparison>,
-    /// The certificates, in PEM, that sign the certificate with which the control plane comes to the process.
+    /// CA certificates, as PEM, that signed the client certificate of the control plane. The process verifies the client with them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_ca: Option<String>,
 }
@@ -115,22 +117,22 @@ pub struct FunctionInterceptStatus {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct InterceptComparison {
-    /// Later comparisons have higher numbers.
+    /// Number of the comparison. Later comparisons have higher numbers.
     pub number: i64,
-    /// The composite resource, for people.
+    /// Kind, name and namespace of the composite resource.
     pub composite: String,
-    /// How it differs.
+    /// Result of the comparison, for example Equal or Changed.
     pub difference: String,
-    /// What is different, for people.
+    /// Human-readable summary of the difference.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// What the process would do otherwise, field by field. At most 20 objects, with 20 fields each.
+    /// Differences in composed resources, field by field. At most 20 objects with 20 fields each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Value>,
-    /// How many changes are left out.
+    /// Number of changes that are left out of the list.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: i64,
-    /// The reconcile in which it was found: what to tell `ferroplane replay show`.
+    /// Recording of the reconcile that made the comparison, as arguments for `ferroplane replay show`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub recording: String,
 }

@@ -12,11 +12,11 @@ use crate::{KanisterReference, Object};
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profile {
-    /// Where.
+    /// Location of the data.
     pub location: ProfileLocation,
-    /// As whom.
+    /// Credentials for the location.
     pub credential: ProfileCredential,
-    /// Whether certificates are not verified.
+    /// Skip the verification of TLS certificates. Defaults to false.
     #[serde(rename = "skipSSLVerify")]
     pub skip_ssl_verify: bool,
 }
@@ -26,18 +26,18 @@ pub struct Profile {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProfileLocation {
-    /// What kind of storage it is.
+    /// Type of the storage: s3Compliant (the default), gcs, azure or kopia.
     pub r#type: LocationType,
-    /// The bucket.
+    /// Name of the bucket or container.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub bucket: String,
-    /// The address, where it does not follow from the type.
+    /// Address of the storage service. It can be left out if the type determines it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub endpoint: String,
-    /// What the names of all objects begin with.
+    /// Prefix of the names of all stored objects.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// The region.
+    /// Region of the bucket.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub region: String,
 }
@@ -63,15 +63,15 @@ pub enum LocationType {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProfileCredential {
-    /// Where the credential is.
+    /// Type of the credentials: keyPair (the default), secret or kopia. The field for the type has the details.
     pub r#type: CredentialType,
-    /// Two keys of a Secret.
+    /// Secret with an ID and a secret key. Only with type keyPair.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_pair: Option<KeyPair>,
-    /// A Secret with a type of its own.
+    /// Secret whose own type determines its keys. Only with type secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<KanisterReference>,
-    /// What a Kopia server wants.
+    /// Credentials for a Kopia server. Only with type kopia.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kopia_server_secret: Option<KopiaServerSecret>,
 }
@@ -95,11 +95,11 @@ pub enum CredentialType {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyPair {
-    /// The key of the identity.
+    /// Key of the Secret that has the ID.
     pub id_field: String,
-    /// The key of the secret.
+    /// Key of the Secret that has the secret key.
     pub secret_field: String,
-    /// The Secret.
+    /// Reference to the Secret.
     pub secret: KanisterReference,
 }
 
@@ -108,15 +108,15 @@ pub struct KeyPair {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct KopiaServerSecret {
-    /// The user.
+    /// User name on the Kopia server.
     pub username: String,
-    /// The host.
+    /// Host name of the user on the Kopia server, as in username@hostname.
     pub hostname: String,
-    /// The passphrase.
+    /// Key of a Secret with the passphrase of the user.
     pub user_passphrase: SecretKey,
-    /// The certificate of the server.
+    /// Key of a Secret with the TLS certificate of the server.
     pub tls_cert: SecretKey,
-    /// Further options.
+    /// Further connection options, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub connect_options: BTreeMap<String, i64>,
 }
@@ -126,9 +126,9 @@ pub struct KopiaServerSecret {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct SecretKey {
-    /// The key.
+    /// Key in the Secret.
     pub key: String,
-    /// The Secret.
+    /// Reference to the Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<KanisterReference>,
 }

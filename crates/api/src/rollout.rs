@@ -11,50 +11,53 @@ pub const PROMOTE_ANNOTATION: &str = "rollout.ferroplane.io/promote";
 /// On a `FunctionRollout`: the revision that is to be called by nobody any more.
 pub const UNDO_ANNOTATION: &str = "rollout.ferroplane.io/undo";
 
-/// How new revisions of a Function reach composite resources.
+/// Specification of how composite resources move to new revisions of a Function or a Composition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FunctionRolloutSpec {
-    /// The Function whose revisions are rolled out. It needs an activeRevisionLimit of 2 or more.
+    /// Function whose revisions are rolled out. Its activeRevisionLimit must be at least 2. Excludes compositionRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub function_ref: Option<RolloutFunction>,
-    /// The Composition whose revisions are rolled out, in place of a Function.
+    /// Composition whose revisions are rolled out. Excludes functionRef.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "generate", schemars(transform = crate::generate::marks::fixed))]
     pub composition_ref: Option<RolloutFunction>,
-    /// How many composite resources call the new revision after each wave: a number such as 1, or a percentage such as 10%. The last wave is 100%.
+    /// Number or percentage of composite resources that use the new revision after each wave, for example 1 or 10%. The last wave must be
+    /// 100%. Defaults to 1, 10%, 50% and 100%.
     #[serde(default = "default_waves")]
     pub waves: Vec<String>,
-    /// Composite resources that come before all others.
+    /// Selects composite resources that move before all others. If unset, none have priority.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<RolloutFirst>,
-    /// How many composite resources may have been moved without being ready again: a number or a percentage. At least 1.
+    /// Number or percentage of composite resources that can be moved but not yet ready at the same time. At least 1. Defaults to 1%.
     #[serde(default = "default_max_unavailable")]
     pub max_unavailable: String,
-    /// How long all composite resources of a wave have to be ready before the next wave begins.
+    /// Seconds for which all composite resources of a wave must be ready before the next wave begins. Defaults to 60.
     #[serde(default = "default_min_ready_seconds")]
     pub min_ready_seconds: i64,
-    /// How long a composite resource that was moved may take until it is ready.
+    /// Seconds within which a moved composite resource must become ready. After that it counts as failed. Defaults to 600.
     #[serde(default = "default_progress_deadline_seconds")]
     pub progress_deadline_seconds: i64,
-    /// How many composite resources may fail before the rollout does.
+    /// Number of composite resources that can fail before the rollout fails. Defaults to 0.
     #[serde(default)]
     pub max_failures: i64,
-    /// What happens when the rollout fails.
+    /// Action on failure of the rollout: `RollBack` (the default) returns to the old revision. `Pause` moves no more composite resources
+    /// until a user promotes or undoes the revision.
     #[serde(default)]
     pub on_failure: RolloutFailurePolicy,
-    /// Which differences between the old and the new revision make the rollout fail. They are found before anything is applied.
+    /// Differences between the results of both revisions that make the rollout fail. They are found before anything is applied. Defaults to
+    /// Deleted and Renamed.
     #[serde(default = "default_refuse")]
     pub refuse: Vec<RolloutDifference>,
-    /// Tries the new revision for all composite resources before the first of them is moved, without applying what it answers.
+    /// Call the new revision for all composite resources before the first one moves, without applying the results. Defaults to false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preview: bool,
-    /// From when on the new revision is too slow, too large or fails too often.
+    /// Limits for errors, latency and size of the new revision, compared with the old one.
     #[serde(default)]
     pub gates: RolloutGates,
-    /// Moves no further composite resources while it is true. Failures are still acted on.
+    /// Pause the rollout: no more composite resources move. Failures are still handled. Defaults to false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -64,15 +67,16 @@ pub struct FunctionRolloutSpec {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutGates {
-    /// So many calls of each revision are waited for before their errors and times are compared.
+    /// Number of calls of each revision before their errors and latency are compared. Defaults to 20.
     pub min_calls: i64,
-    /// So many percent of the calls of the new revision may fail beyond those that fail with the old one. With 100, all may.
+    /// Percentage points by which the error rate of the new revision can exceed that of the old one. Defaults to 5; 100 disables the check.
     pub max_error_percent: i64,
-    /// So many times as long as with the old revision may the slowest calls take (the 99th percentile), and single trials. With 0, any time.
+    /// Factor by which calls of the new revision can be slower, at the 99th percentile and in each comparison. Defaults to 5; 0 disables
+    /// the check.
     pub max_latency_factor: i64,
-    /// Calls and trials that take no longer than this are not slow.
+    /// Calls that take at most this many milliseconds never count as slow. Defaults to 100.
     pub slow_milliseconds: i64,
-    /// So many times as large as with the old revision may be what is composed. With 0, any size.
+    /// Factor by which composed resources can grow before the difference counts as Larger. Defaults to 2; 0 disables the check.
     pub max_size_factor: i64,
 }
 
@@ -124,7 +128,7 @@ impl FunctionRolloutSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub struct RolloutFunction {
-    /// Its name.
+    /// Name of the Function or Composition.
     pub name: String,
 }
 
@@ -133,7 +137,7 @@ pub struct RolloutFunction {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutFirst {
-    /// The labels that they have.
+    /// Labels that the composite resources must have.
     pub match_labels: BTreeMap<String, String>,
 }
 
@@ -198,12 +202,12 @@ pub enum RolloutState {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct FunctionRolloutStatus {
-    /// Where it is.
+    /// State of the rollout.
     pub state: RolloutState,
-    /// Why, for people.
+    /// Human-readable reason for the state.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The revision that composite resources call that were not moved.
+    /// Revision that composite resources use if they have not moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stable: Option<String>,
     /// The revision that is being rolled out.
@@ -215,30 +219,30 @@ pub struct FunctionRolloutStatus {
     /// The revision that was rolled back. It is not tried again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
-    /// When the candidate was first seen.
+    /// Time at which the controller first observed the candidate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// The wave, from 1. 0 if there is none yet.
+    /// Number of the current wave, from 1. It is 0 before the first wave.
     pub wave: i64,
-    /// Who has been moved.
+    /// Composite resources that have moved, as ranges of creation times and hashes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cohort: Vec<RolloutCohort>,
-    /// Composite resources that were not ready before they were moved, by the hash of their uid. At most 128.
+    /// Hashes of the UIDs of composite resources that were not ready before they moved, at most 128.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unready_before: Vec<String>,
-    /// Composite resources whose steps name no revision of the Function, in numbers.
+    /// Number of composite resources in each state of the rollout. Those whose steps name a revision are not counted.
     #[serde(skip_serializing_if = "is_default")]
     pub composites: RolloutCounts,
-    /// How the candidate differs, by composite resources it was tried for.
+    /// Number of composite resources by the difference that the candidate makes for them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub differences: BTreeMap<String, i64>,
-    /// Some of the differences, for people. At most 5.
+    /// Human-readable examples of the differences, at most 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// The reconciles in which these differences were found, in the same order: what to tell `ferroplane replay show`.
+    /// Recordings of the reconciles with these examples, in the same order, as arguments for `ferroplane replay show`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recordings: Vec<String>,
-    /// Calls of the stable revision and of the candidate since the candidate is known, or since the control plane was started.
+    /// Calls of the stable revision and of the candidate, since the candidate was observed or the control plane started.
     #[serde(skip_serializing_if = "is_default")]
     pub calls: RolloutCalls,
     /// How earlier rollouts ended, newest first. At most 10.
@@ -251,11 +255,11 @@ pub struct FunctionRolloutStatus {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutCohort {
-    /// Those that were created until then.
+    /// The range has composite resources that were created before this time.
     pub until: String,
-    /// Those whose hash is not higher.
+    /// The range has composite resources with a hash up to this one.
     pub bound: String,
-    /// When the last of them was moved.
+    /// Time at which the last composite resource of the range moved.
     pub moved_at: String,
 }
 
@@ -264,15 +268,15 @@ pub struct RolloutCohort {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutCounts {
-    /// All that a rollout moves.
+    /// Number of composite resources that the rollout moves.
     pub total: i64,
-    /// Those that have been moved.
+    /// Number of composite resources that have moved.
     pub moved: i64,
-    /// Those that have been moved and are as ready as before.
+    /// Number of composite resources that have moved and are as ready as before.
     pub ready: i64,
-    /// Those that have been moved and fail.
+    /// Number of composite resources that have moved and fail.
     pub failed: i64,
-    /// Those with the update policy Manual, which no rollout moves.
+    /// Number of composite resources with the update policy Manual. A rollout does not move them.
     pub manual: i64,
 }
 
@@ -281,9 +285,9 @@ pub struct RolloutCounts {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RolloutCalls {
-    /// Of the stable revision.
+    /// Calls of the stable revision.
     pub stable: RevisionCalls,
-    /// Of the candidate.
+    /// Calls of the candidate.
     pub candidate: RevisionCalls,
 }
 
@@ -292,11 +296,11 @@ pub struct RolloutCalls {
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct RevisionCalls {
-    /// How many there were.
+    /// Number of calls.
     pub total: i64,
-    /// How many of them failed, or had a fatal result.
+    /// Number of calls that failed or returned a fatal result.
     pub errors: i64,
-    /// How long 99 of 100 took at most, in milliseconds.
+    /// 99th percentile of the latency, in milliseconds.
     pub p99_milliseconds: i64,
 }
 
@@ -307,20 +311,20 @@ pub struct RevisionCalls {
 pub struct RolloutRecord {
     /// The revision that was rolled out.
     pub revision: String,
-    /// The revision before.
+    /// Name of the revision that was stable before.
     pub from: String,
-    /// How it ended.
+    /// State in which the rollout ended.
     pub result: RolloutState,
-    /// Why, for people.
+    /// Human-readable reason for the result.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The reconcile that shows the reason: what to tell `ferroplane replay show`.
+    /// Recording of the reconcile that shows the reason, as arguments for `ferroplane replay show`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub recording: String,
-    /// When it began.
+    /// Time at which the rollout began.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub started_at: String,
-    /// When it ended.
+    /// Time at which the rollout ended.
     pub ended_at: String,
 }
 

@@ -11,10 +11,10 @@ use super::schema::{Schema, of};
 use crate::keys::KANISTER;
 use crate::{ActionSetSpec, ActionSetStatus, Blueprint, Profile};
 
-/// How far an ActionSet is.
+/// Observed state of the ActionSet.
 #[derive(JsonSchema)]
 struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
     #[serde(flatten)]
@@ -23,7 +23,7 @@ struct Status {
 
 pub(super) fn blueprint() -> Kind {
     let mut schema = of::<Blueprint>()
-        .described("Actions made of phases that call functions, for example to back an application up.");
+        .described("Defines actions, such as backup and restore, as phases that call functions.");
     schema.name_kind();
     kind("Blueprint", Version { columns: vec![age()], ..Version::new("v1alpha1", schema) })
 }
@@ -38,7 +38,7 @@ pub(super) fn action_set() -> Kind {
 
 pub(super) fn profile() -> Kind {
     let mut schema =
-        of::<Profile>().described("Where functions keep data, and the Secrets that they need for it.");
+        of::<Profile>().described("Defines where functions store data, and the credentials for it.");
     schema.name_kind();
     schema.amend("", "required", json!(["location", "credential"]));
     kind("Profile", Version { columns: vec![age()], ..Version::new("v1alpha1", schema) })

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::marks::{atomic, atomic_map, keyed_by, or, set};
 
-/// How it is doing.
+/// Observed state of the object.
 #[derive(JsonSchema)]
 pub(super) struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
 }
@@ -22,53 +22,53 @@ pub(super) struct Status {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Condition {
-    /// What it is about.
+    /// Type of the condition, for example Ready or Synced.
     r#type: String,
-    /// Whether it holds: True, False or Unknown.
+    /// Status of the condition: True, False or Unknown.
     status: String,
-    /// Since when.
+    /// Time at which the status of the condition last changed.
     #[schemars(transform = set("format", json!("date-time")))]
     last_transition_time: String,
-    /// Why, in a word.
+    /// Reason for the last change, as one word in CamelCase.
     reason: String,
-    /// Why, for people.
+    /// Human-readable details about the last change.
     message: Option<String>,
-    /// The generation of the object that this was said about.
+    /// Value of metadata.generation for which the controller set the condition.
     observed_generation: Option<i64>,
-    /// What failed, for programs: a code that never changes its meaning.
+    /// Stable code of the cause of a failure, for programs. The meaning of a code never changes.
     code: Option<String>,
     /// The step of the pipeline that failed.
     step: Option<String>,
-    /// What the Composition calls the composed resource that failed.
+    /// Name of the composed resource that failed, as the Composition has it.
     resource: Option<String>,
 }
 
 #[derive(JsonSchema)]
 pub(super) struct NameRef {
-    /// Its name.
+    /// Name of the referenced object.
     name: String,
 }
 
-/// What every package says about how it is installed.
+/// Options for installing a package.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PackageOptions {
-    /// When the image is pulled: IfNotPresent, Always or Never.
+    /// When the control plane pulls the image: IfNotPresent (the default), Always or Never.
     #[schemars(transform = or(json!("IfNotPresent")))]
     package_pull_policy: Option<String>,
-    /// Secrets to pull the image with.
+    /// Secrets with the registry credentials for pulling the image.
     package_pull_secrets: Option<Vec<PullSecret>>,
-    /// Install it even if it asks for another version of the plane.
+    /// Install the package even if it requires another version of Crossplane. Defaults to false.
     #[schemars(transform = or(json!(false)))]
     ignore_crossplane_constraints: Option<bool>,
-    /// Install it without what it depends on.
+    /// Install the package without its dependencies. Defaults to false.
     #[schemars(transform = or(json!(false)))]
     skip_dependency_resolution: Option<bool>,
-    /// Labels for everything that it brings.
+    /// Labels that the control plane adds to every object that the package installs.
     common_labels: Option<std::collections::BTreeMap<String, String>>,
-    /// Annotations for everything that it brings.
+    /// Annotations that the control plane adds to every object that the package installs.
     common_annotations: Option<std::collections::BTreeMap<String, String>>,
-    /// How it is run.
+    /// Runtime configuration with which the control plane runs the package. Defaults to the DeploymentRuntimeConfig named default.
     #[schemars(transform = or(json!({"name": "default"})))]
     runtime_config_ref: Option<RuntimeConfigRef>,
 }
@@ -76,7 +76,7 @@ pub(super) struct PackageOptions {
 #[derive(JsonSchema)]
 #[schemars(transform = atomic_map)]
 pub(super) struct PullSecret {
-    /// Its name.
+    /// Name of the Secret.
     #[schemars(transform = or(json!("")))]
     name: Option<String>,
 }
@@ -84,21 +84,21 @@ pub(super) struct PullSecret {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RuntimeConfigRef {
-    /// Group and version.
+    /// API group and version of the runtime configuration.
     #[schemars(transform = or(json!("pkg.crossplane.io/v1beta1")))]
     api_version: Option<String>,
-    /// The kind.
+    /// Kind of the runtime configuration.
     #[schemars(transform = or(json!("DeploymentRuntimeConfig")))]
     kind: Option<String>,
-    /// Its name.
+    /// Name of the runtime configuration.
     name: String,
 }
 
 #[derive(JsonSchema)]
 pub(super) struct AppliedImageConfig {
-    /// Its name.
+    /// Name of the ImageConfig.
     name: String,
-    /// Which effect.
+    /// Purpose for which the ImageConfig was used.
     reason: String,
 }
 
@@ -106,20 +106,20 @@ pub(super) struct AppliedImageConfig {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = atomic_map)]
 pub(super) struct LabelSelector {
-    /// Labels that must be there with these values.
+    /// Labels that an object must have, with these values.
     match_labels: Option<std::collections::BTreeMap<String, String>>,
-    /// Further conditions on labels.
+    /// Requirements on labels. An object must meet all of them.
     #[schemars(transform = atomic)]
     match_expressions: Option<Vec<LabelRequirement>>,
 }
 
 #[derive(JsonSchema)]
 pub(super) struct LabelRequirement {
-    /// The label.
+    /// Key of the label.
     key: String,
-    /// In, NotIn, Exists or DoesNotExist.
+    /// Relation between the label and the values: In, NotIn, Exists or DoesNotExist.
     operator: String,
-    /// The values that In and NotIn look for.
+    /// Values for the operators In and NotIn.
     #[schemars(transform = atomic)]
     values: Option<Vec<String>>,
 }

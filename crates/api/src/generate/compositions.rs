@@ -14,22 +14,22 @@ use super::marks::{atomic, keyed_by, set};
 use super::schema::{Schema, of};
 use crate::CompositionSpec;
 
-/// What becomes of the composite resource.
+/// Specification of the Composition at the time of this revision.
 #[derive(JsonSchema)]
 struct RevisionSpec {
     #[serde(flatten)]
     composition: CompositionSpec,
-    /// Its number. Newer revisions have higher ones.
+    /// Number of the revision. Newer revisions have higher numbers.
     revision: i64,
 }
 
-/// How it is doing.
+/// Observed state of the CompositionRevision.
 #[derive(JsonSchema)]
 struct RevisionStatus {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<super::common::Condition>>,
-    /// What to know about the versions of functions that its steps call.
+    /// Warnings about versions of functions that the steps call, for example deprecated ones.
     #[schemars(transform = atomic)]
     warnings: Option<Vec<VersionWarning>>,
 }
@@ -37,32 +37,33 @@ struct RevisionStatus {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct VersionWarning {
-    /// The step that calls it.
+    /// Name of the step that calls the function.
     step: String,
-    /// The function.
+    /// Name of the function.
     function: String,
-    /// The version of it.
+    /// Version of the function that the step calls.
     version: String,
-    /// What is wrong with it, in a word.
+    /// Reason for the warning, as one word for programs.
     reason: String,
-    /// What is wrong with it, for people.
+    /// Human-readable text of the warning.
     message: String,
-    /// The release that does not have it any more.
+    /// Ferroplane release that removes the version of the function.
     removed_in: Option<String>,
     /// The version to call instead.
     replacement: Option<String>,
 }
 
-/// Data that compositions can use.
+/// Provides data that the steps of Compositions can use.
 #[derive(JsonSchema)]
 struct EnvironmentConfig {
-    /// Any data.
+    /// Data of the environment. Keys and values can have any form.
     #[schemars(transform = set("additionalProperties", json!({"x-kubernetes-preserve-unknown-fields": true})))]
     data: Option<crate::Object>,
 }
 
 pub(super) fn composition() -> Kind {
-    let mut spec = of::<CompositionSpec>().described("What becomes of the composite resource.");
+    let mut spec =
+        of::<CompositionSpec>().described("Specification of how composite resources of a kind are composed.");
     spec.amend("pipeline", "minItems", json!(1));
     // Crossplane's limit. It also keeps the estimated cost of rules about steps within Kubernetes' budget.
     spec.amend("pipeline", "maxItems", json!(99));
@@ -80,7 +81,7 @@ pub(super) fn composition() -> Kind {
     );
     spec.rule("!has(self.mode) || self.mode != 'Resources' || has(self.resources)", "resources are missing");
     spec.rule("!(has(self.pipeline) && has(self.resources))", "pipeline and resources exclude each other");
-    let schema = Schema::of_object("Says how a kind of composite resource becomes other resources.")
+    let schema = Schema::of_object("Defines how the control plane composes a kind of composite resources.")
         .with("spec", spec);
     Kind { short_names: &["comp"], ..Kind::new("apiextensions.crossplane.io", "Composition", Scope::Cluster) }
         .version(Version { columns: composed_columns(), ..Version::new("v1", schema.clone()) })
@@ -89,7 +90,7 @@ pub(super) fn composition() -> Kind {
 }
 
 pub(super) fn revision() -> Kind {
-    let schema = Schema::of_object("A Composition as it was at some time.")
+    let schema = Schema::of_object("An immutable copy of a Composition, made when the Composition changes.")
         .with("spec", of::<RevisionSpec>())
         .with("status", of::<RevisionStatus>());
     let number = column("REVISION", "string", ".spec.revision");

@@ -17,7 +17,7 @@ use super::marks::{RULES, atomic, fixed, keyed_by, or, rule, set};
 use super::schema::{Schema, of};
 use crate::TypeRef;
 
-/// What is defined.
+/// Specification of the composite resources that this XRD defines.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rule("self.scope == 'LegacyCluster' || !has(self.claimNames)", "claims are only for scope LegacyCluster"))]
@@ -29,37 +29,38 @@ struct Spec {
     /// The API group of the composite resources.
     #[schemars(transform = fixed)]
     group: String,
-    /// What they are called.
+    /// Names of the kind of composite resources. They cannot be changed.
     names: Names,
-    /// Whether they are in namespaces.
+    /// Scope of the composite resources: in a namespace (Namespaced) or not (Cluster). LegacyCluster is the scope of Crossplane 1, with
+    /// claims.
     #[schemars(transform = or(json!("LegacyCluster")), transform = fixed)]
     scope: Option<Where>,
-    /// What claims of them are called.
+    /// Names of the kind of claims. If unset, the composite resources have no claims.
     claim_names: Option<Names>,
-    /// The keys that their connection secrets may have; all, if none are listed.
+    /// Keys that the control plane publishes in connection Secrets. If empty, it publishes all keys.
     connection_secret_keys: Option<Vec<String>>,
-    /// What becomes of the composite resource of a claim that is deleted, if the claim does not say.
+    /// How the composite resource of a deleted claim is deleted, if the claim sets no policy: Background (the default) or Foreground.
     #[schemars(transform = or(json!("Background")))]
     default_composite_delete_policy: Option<DeletePolicy>,
-    /// The Composition of those that choose none.
+    /// Composition for composite resources that set neither compositionRef nor compositionSelector.
     default_composition_ref: Option<NameRef>,
-    /// The revisions of a Composition that those follow that do not say.
+    /// Selects the CompositionRevisions for composite resources that set neither compositionRevisionRef nor compositionRevisionSelector.
     default_composition_revision_selector: Option<LabelSelector>,
-    /// The one Composition that there is for them.
+    /// Composition for all composite resources of the kind. It overrides the choice of a composite resource and cannot be changed.
     #[schemars(transform = fixed)]
     enforced_composition_ref: Option<NameRef>,
-    /// Whether they follow new revisions of their Composition, if they do not say.
+    /// Whether composite resources that set no compositionUpdatePolicy follow new CompositionRevisions: Automatic (the default) or Manual.
     #[schemars(transform = or(json!("Automatic")))]
     default_composition_update_policy: Option<UpdatePolicy>,
-    /// The versions of the API.
+    /// Versions of the API of the composite resources.
     versions: Vec<DefinedVersion>,
-    /// How one version is turned into another.
+    /// How the API server converts objects between versions. If unset, it changes only their apiVersion.
     #[schemars(transform = rule(
         "self.strategy == 'Webhook' && has(self.webhook)",
         "a conversion is done by a webhook: say which"
     ))]
     conversion: Option<Conversion>,
-    /// What the CustomResourceDefinitions that are made of this get.
+    /// Metadata for the CustomResourceDefinitions that the control plane creates from this XRD.
     metadata: Option<Metadata>,
 }
 
@@ -72,18 +73,18 @@ struct Spec {
     "the singular must be in lower case"
 ))]
 struct Names {
-    /// The kind, in CamelCase.
+    /// Kind of the objects, in CamelCase and singular.
     kind: String,
-    /// The name in the API, in lower case.
+    /// Plural name of the kind in URLs of the API, in lower case.
     plural: String,
-    /// For people who type. The kind in lower case if nothing is said.
+    /// Singular name of the kind, in lower case. Defaults to the kind in lower case.
     singular: Option<String>,
-    /// The kind of a list of them.
+    /// Kind of a list of these objects. Defaults to the kind with the suffix List.
     list_kind: Option<String>,
-    /// Shorter names for people who type.
+    /// Short names of the kind for kubectl.
     #[schemars(transform = atomic)]
     short_names: Option<Vec<String>>,
-    /// Groups of kinds that can be listed together.
+    /// Categories of the kind, by which kubectl lists several kinds together.
     #[schemars(transform = atomic)]
     categories: Option<Vec<String>>,
 }
@@ -110,28 +111,28 @@ enum UpdatePolicy {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct DefinedVersion {
-    /// Such as v1alpha1.
+    /// Name of the version, for example v1alpha1.
     name: String,
-    /// Whether Compositions are written for this version. Exactly one is.
+    /// Whether Compositions refer to this version. Exactly one version must be referenceable; the API server stores objects in it.
     referenceable: bool,
-    /// Whether it can be used.
+    /// Whether the API server serves this version.
     served: bool,
-    /// Whether those who use it are warned.
+    /// Whether the version is deprecated. The API server warns clients that use a deprecated version.
     deprecated: Option<bool>,
-    /// With which words.
+    /// Warning for clients that use the deprecated version. If unset, the API server generates one.
     #[schemars(length(max = 256))]
     deprecation_warning: Option<String>,
-    /// What objects of this version look like.
+    /// Schema of the objects in this version.
     schema: Option<VersionSchema>,
-    /// What kubectl shows of it, one column each.
+    /// Columns that `kubectl get` shows for these objects, in addition to those of all composite resources.
     additional_printer_columns: Option<Vec<Column>>,
-    /// What else can be done to them.
+    /// Subresources of the objects, besides status, which they always have.
     subresources: Option<Subresources>,
 }
 
 #[derive(JsonSchema)]
 struct VersionSchema {
-    /// An OpenAPI v3 schema.
+    /// OpenAPI v3 schema of the objects. The control plane adds the fields that all composite resources have.
     #[serde(rename = "openAPIV3Schema")]
     open_api_v3_schema: Option<crate::Object>,
 }
@@ -139,51 +140,51 @@ struct VersionSchema {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Column {
-    /// The title.
+    /// Title of the column.
     name: String,
-    /// What kind of value it is.
+    /// OpenAPI type of the values, for example string, integer or date.
     r#type: String,
-    /// How the value is written.
+    /// OpenAPI format of the values, for example int64 or date-time.
     format: Option<String>,
-    /// What it means.
+    /// Human-readable description of the column.
     description: Option<String>,
-    /// Above zero: shown only to those who want to see more.
+    /// Priority of the column. kubectl shows columns with a priority above 0 only with `-o wide`.
     priority: Option<i32>,
-    /// Where the value is.
+    /// JSONPath of the value in the object, for example .spec.size.
     json_path: String,
 }
 
 #[derive(JsonSchema)]
 struct Subresources {
-    /// The numbers of replicas, for those who scale it.
+    /// Scale subresource, with which autoscalers and `kubectl scale` change the number of replicas.
     scale: Option<Scale>,
 }
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Scale {
-    /// Where the wanted number is.
+    /// JSONPath of the desired number of replicas, under .spec.
     spec_replicas_path: String,
-    /// Where the actual number is.
+    /// JSONPath of the observed number of replicas, under .status.
     status_replicas_path: String,
-    /// Where the selector of its pods is.
+    /// JSONPath of the label selector of the Pods, as text. A HorizontalPodAutoscaler needs it.
     label_selector_path: Option<String>,
 }
 
 #[derive(JsonSchema)]
 struct Conversion {
-    /// None, or Webhook.
+    /// Conversion strategy: None changes only the apiVersion, Webhook calls the webhook.
     strategy: String,
-    /// Who does it.
+    /// Webhook that converts objects. Only with the strategy Webhook.
     webhook: Option<Webhook>,
 }
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Webhook {
-    /// How to reach it.
+    /// How the API server connects to the webhook.
     client_config: Option<ClientConfig>,
-    /// The versions of the review that it understands, best first.
+    /// Versions of ConversionReview that the webhook supports, in order of preference.
     #[schemars(transform = atomic)]
     conversion_review_versions: Vec<String>,
 }
@@ -191,51 +192,51 @@ struct Webhook {
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ClientConfig {
-    /// Its address, if it is no Service.
+    /// URL of the webhook. Set either url or service.
     url: Option<String>,
-    /// The Service, if it is one.
+    /// Service of the webhook. Set either service or url.
     service: Option<Service>,
-    /// The certificates to trust, in PEM.
+    /// CA certificates, as PEM in base64, that the API server trusts when it calls the webhook.
     #[schemars(transform = set("format", json!("byte")))]
     ca_bundle: Option<String>,
 }
 
 #[derive(JsonSchema)]
 struct Service {
-    /// Its namespace.
+    /// Namespace of the Service.
     namespace: String,
-    /// Its name.
+    /// Name of the Service.
     name: String,
-    /// Where it listens.
+    /// URL path to which the API server sends requests.
     path: Option<String>,
-    /// Its port, 443 if nothing is said.
+    /// Port of the Service. Defaults to 443.
     port: Option<i32>,
 }
 
 #[derive(JsonSchema)]
 struct Metadata {
-    /// Labels.
+    /// Labels for the CustomResourceDefinitions. They override labels of the XRD, which are copied too.
     labels: Option<BTreeMap<String, String>>,
-    /// Annotations.
+    /// Annotations for the CustomResourceDefinitions.
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// How it is doing.
+/// Observed state of the XRD.
 #[derive(JsonSchema)]
 struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
-    /// What is being looked after.
+    /// Kinds that the controllers of the XRD reconcile.
     controllers: Option<Controllers>,
 }
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Controllers {
-    /// The composite resources.
+    /// Kind of composite resources that the control plane reconciles.
     composite_resource_type: Option<TypeRef>,
-    /// The claims.
+    /// Kind of claims that the control plane reconciles.
     composite_resource_claim_type: Option<TypeRef>,
 }
 
@@ -270,7 +271,7 @@ fn modern_spec() -> Schema {
     spec.rule("!has(self.claimNames)", "there are no claims any more");
     spec.rule("!has(self.connectionSecretKeys)", "there are no connection secrets any more");
     for field in ["claimNames", "connectionSecretKeys", "defaultCompositeDeletePolicy"] {
-        spec.add_words(field, "Only of use in old definitions.");
+        spec.add_words(field, "Only XRDs with the scope LegacyCluster of version v1 use it.");
     }
     spec
 }

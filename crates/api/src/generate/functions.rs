@@ -14,7 +14,7 @@ use super::kind::{Kind, Scope, Version, age, column, condition, wide_column};
 use super::marks::{keyed_by, or, rule, set};
 use super::schema::{Schema, of};
 
-/// What to install.
+/// Specification of the Function package to install.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rule(
@@ -22,105 +22,107 @@ use super::schema::{Schema, of};
     "activeRevisionLimit cannot be more than revisionHistoryLimit"
 ))]
 struct Spec {
-    /// The image.
+    /// Image of the package, with registry, repository, and tag or digest.
     #[schemars(transform = rule(
         r"self.matches('^[^\\.\\/]+(\\.[^\\.\\/]+)+(\\/[^\\/:@]+)+(:[^:@]+(@sha256.+)?|@sha256.+)$')",
         "an image is named in full: registry, repository, and tag or digest, as in registry.example.com/team/package:v1.0.0"
     ))]
     package: String,
-    /// Automatic: a new revision becomes active at once. Anything else: somebody activates it.
+    /// Whether the control plane activates a new revision at once (Automatic, the default). With any other value, an administrator
+    /// activates it.
     #[schemars(transform = or(json!("Automatic")))]
     revision_activation_policy: Option<String>,
-    /// How many inactive revisions are kept. 0 keeps all.
+    /// How many revisions the control plane keeps besides the current one. It deletes only inactive ones. Defaults to 1; 0 keeps all.
     #[schemars(transform = or(json!(1)))]
     revision_history_limit: Option<i64>,
-    /// How many revisions are active at the same time. 1 if nothing is said.
+    /// How many revisions can be active at the same time. Defaults to 1.
     #[schemars(transform = set("minimum", json!(1)))]
     active_revision_limit: Option<i64>,
     #[serde(flatten)]
     options: PackageOptions,
 }
 
-/// How it is doing.
+/// Observed state of the Function.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
-    /// The newest revision.
+    /// Name of the newest FunctionRevision.
     current_revision: Option<String>,
-    /// The image that it was made of.
+    /// Image from which the newest revision was created, as spec.package had it.
     current_identifier: Option<String>,
-    /// The image that was pulled, after rewriting.
+    /// Image that the control plane pulled, after ImageConfigs rewrote its name.
     resolved_package: Option<String>,
-    /// Which ImageConfigs had an effect.
+    /// ImageConfigs that the control plane used for the image.
     applied_image_config_refs: Option<Vec<AppliedImageConfig>>,
 }
 
-/// What is installed.
+/// Specification of a revision of a Function package.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RevisionSpec {
-    /// The image.
+    /// Image of the package, with registry, repository, and tag or digest.
     image: String,
-    /// Active or Inactive.
+    /// Desired state of the revision: Active or Inactive. Steps can call only active revisions.
     desired_state: String,
-    /// Its number. Newer revisions have higher ones.
+    /// Number of the revision. Newer revisions have higher numbers.
     revision: i64,
     #[serde(flatten)]
     options: PackageOptions,
-    /// The Secret with the certificate that it serves with.
+    /// Name of the Secret with the TLS certificate that the function serves with.
     tls_server_secret_name: Option<String>,
-    /// The Secret with the certificate that it calls others with.
+    /// Name of the Secret with the TLS certificate that the function presents as a client.
     tls_client_secret_name: Option<String>,
 }
 
-/// How it is doing.
+/// Observed state of the FunctionRevision.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RevisionStatus {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
-    /// What it brought.
+    /// Objects that the package installed.
     object_refs: Option<Vec<ObjectRef>>,
-    /// How many packages it depends on.
+    /// Number of packages that this package depends on.
     found_dependencies: Option<i64>,
-    /// How many of them are there.
+    /// Number of dependencies that are installed.
     installed_dependencies: Option<i64>,
-    /// How many of them are there in a version that does not fit.
+    /// Number of dependencies that are installed in a version outside of the required range.
     invalid_dependencies: Option<i64>,
-    /// The image that was pulled, after rewriting.
+    /// Image that the control plane pulled, after ImageConfigs rewrote its name.
     resolved_image: Option<String>,
-    /// Which ImageConfigs had an effect.
+    /// ImageConfigs that the control plane used for the image.
     applied_image_config_refs: Option<Vec<AppliedImageConfig>>,
-    /// What it says that it can do.
+    /// Capabilities that the package declares.
     capabilities: Option<Vec<String>>,
-    /// The Secret with the certificate that it serves with.
+    /// Name of the Secret with the TLS certificate that the function serves with.
     tls_server_secret_name: Option<String>,
-    /// The Secret with the certificate that it calls others with.
+    /// Name of the Secret with the TLS certificate that the function presents as a client.
     tls_client_secret_name: Option<String>,
-    /// Where it can be called.
+    /// gRPC endpoint at which the control plane calls the function.
     endpoint: Option<String>,
 }
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ObjectRef {
-    /// Group and version.
+    /// API group and version of the object.
     api_version: String,
-    /// The kind.
+    /// Kind of the object.
     kind: String,
-    /// The name.
+    /// Name of the object.
     name: String,
-    /// Which of those that ever had the name.
+    /// UID of the object.
     uid: Option<String>,
 }
 
 pub(super) fn function() -> Kind {
-    let schema =
-        Schema::of_object("Installs a function.").with("spec", of::<Spec>()).with("status", of::<Status>());
+    let schema = Schema::of_object("Installs a function from a package.")
+        .with("spec", of::<Spec>())
+        .with("status", of::<Status>());
     let columns = vec![
         condition("INSTALLED", "Installed"),
         condition("HEALTHY", "Healthy"),
@@ -134,7 +136,7 @@ pub(super) fn function() -> Kind {
 }
 
 pub(super) fn revision() -> Kind {
-    let schema = Schema::of_object("A function as it was installed at some time.")
+    let schema = Schema::of_object("A revision of a Function, made when its package changes.")
         .with("spec", of::<RevisionSpec>())
         .with("status", of::<RevisionStatus>());
     let columns = vec![

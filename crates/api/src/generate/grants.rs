@@ -48,7 +48,7 @@ pub(super) fn access_grant() -> Kind {
         "say what is granted: read, write, run, call or intercept",
     );
     let mut schema = Schema::of_object(
-        "Lets composite resources and actions of Blueprints reach objects outside of their namespace, and their functions do what they otherwise may not.",
+        "Gives composite resources and actions of Blueprints access outside of their namespace, and privileges to their functions.",
     )
         .with("spec", spec);
     schema.amend("", "required", json!(["spec"]));

@@ -14,10 +14,10 @@ use crate::{FunctionInterceptSpec, FunctionInterceptStatus};
 /// A host and a port.
 const ADDRESS: &str = r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?):[0-9]{1,5}$";
 
-/// What came of it.
+/// Observed state of the FunctionIntercept.
 #[derive(JsonSchema)]
 struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
     #[serde(flatten)]
@@ -26,7 +26,7 @@ struct Status {
 
 pub(super) fn function_intercept() -> Kind {
     let mut schema = Schema::of_object(
-        "Sends calls of a Function to a developer's process, for some composite resources, as long as it is renewed.",
+        "Sends calls of a Function to the process of a developer, for selected composite resources and as long as a client renews it.",
     )
     .with("spec", spec())
     .with("status", of::<Status>());

@@ -14,10 +14,10 @@ use crate::{FunctionRolloutSpec, FunctionRolloutStatus, RolloutGates};
 /// A number, or a percentage.
 const SHARE: &str = "^([1-9][0-9]{0,6}|([1-9][0-9]?|100)%)$";
 
-/// How it is doing.
+/// Observed state of the FunctionRollout.
 #[derive(JsonSchema)]
 struct Status {
-    /// What is true of it right now, why, and since when.
+    /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
     conditions: Option<Vec<Condition>>,
     #[serde(flatten)]

@@ -16,7 +16,7 @@ use super::kind::{Kind, Scope, Version, age, column, condition};
 use super::marks::{RULES, rule};
 use super::schema::{Schema, of};
 
-/// What is used, and by whom.
+/// Specification of the resource that is in use, and of the resource or reason that needs it.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rule("has(self.by) || has(self.reason)", "say by whom or for what reason it is used"))]
@@ -26,13 +26,13 @@ use super::schema::{Schema, of};
     "only what somebody uses can be in another namespace: say by whom"
 ))]
 struct Spec {
-    /// What is used.
+    /// Resource that is in use and that the control plane protects from deletion.
     of: Used,
-    /// Who uses it.
+    /// Resource that uses the other one. The protection ends when it is deleted. Required if reason is unset.
     by: Option<User>,
-    /// Why it must not be deleted.
+    /// Reason why the resource must not be deleted. Required if by is unset; clients whose deletion is denied then see it.
     reason: Option<String>,
-    /// Delete it after all when nobody uses it any more, if somebody tried before.
+    /// Repeat a deletion that the usage blocked, once the resource is no longer in use. Defaults to false.
     replay_deletion: Option<bool>,
 }
 
@@ -43,21 +43,21 @@ struct Spec {
     "say which with resourceRef or resourceSelector"
 ))]
 struct Used {
-    /// Group and version.
+    /// API group and version of the resource.
     api_version: Option<String>,
-    /// The kind.
+    /// Kind of the resource.
     kind: Option<String>,
-    /// It has this name.
+    /// Reference to the resource by name.
     resource_ref: Option<Reference>,
-    /// It is the first that fits.
+    /// Selects the resource by labels or controller. The first match is used and stored in resourceRef.
     resource_selector: Option<Selector>,
 }
 
 #[derive(JsonSchema)]
 struct Reference {
-    /// Its name.
+    /// Name of the resource.
     name: String,
-    /// Its namespace, which must be that of the usage.
+    /// Namespace of the resource. It must be the namespace of the Usage, which is the default.
     namespace: Option<String>,
 }
 
@@ -66,7 +66,7 @@ struct Reference {
 struct Selector {
     #[serde(flatten)]
     near: NearSelector,
-    /// Its namespace, which must be that of the usage.
+    /// Namespace of the resource. It must be the namespace of the Usage, which is the default.
     namespace: Option<String>,
 }
 
@@ -77,22 +77,22 @@ struct Selector {
     "say which with resourceRef or resourceSelector"
 ))]
 struct User {
-    /// Group and version.
+    /// API group and version of the resource.
     api_version: Option<String>,
-    /// The kind.
+    /// Kind of the resource.
     kind: Option<String>,
-    /// It has this name.
+    /// Reference to the resource by name.
     resource_ref: Option<NameRef>,
-    /// It is the first that fits.
+    /// Selects the resource by labels or controller. The first match is used and stored in resourceRef.
     resource_selector: Option<NearSelector>,
 }
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct NearSelector {
-    /// Its labels.
+    /// Labels that the resource must have.
     match_labels: Option<BTreeMap<String, String>>,
-    /// Only what has the same controller as the usage.
+    /// Select only resources that have the same controller as the usage. Defaults to false.
     match_controller_ref: Option<bool>,
 }
 
