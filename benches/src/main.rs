@@ -3,6 +3,7 @@
 //! Nothing here is asserted: a busy machine is no bug. `docs/benchmarks.md` says how to read the tables.
 
 mod access;
+mod actions;
 mod apiserver;
 mod batch;
 mod clients;
@@ -62,6 +63,7 @@ fn main() {
         ("recorder", composition::recorded::run),
         ("images", images::run),
         ("operations", operations::run),
+        ("actions", actions::run),
         ("rollout", rollout::run),
         ("packages", packages::run),
     ];

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
+use tokio::task::JoinSet;
 
 /// Many times the same thing took.
 pub(crate) struct Times(Vec<Duration>);
@@ -163,4 +164,24 @@ pub(crate) fn describe_machine() {
     let commit =
         commit.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     println!("{cores} cores, load {load} at the start, commit {commit}");
+}
+
+/// How many clients do something at the same time.
+const CLIENTS: usize = 32;
+
+/// Do something for every number, with as many clients as there are.
+pub(crate) async fn for_all<F>(count: usize, work: impl Fn(usize) -> F + Clone + Send + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let work = work.clone();
+        clients.spawn(async move {
+            for number in (client..count).step_by(CLIENTS) {
+                work(number).await;
+            }
+        });
+    }
+    clients.join_all().await;
 }

@@ -13,10 +13,9 @@ use jiff::Timestamp;
 use nix::sys::resource::UsageWho;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 use crate::composition::plane::{Functions, Plane};
-use crate::measure::{Stopwatch, Times, pretty, resident};
+use crate::measure::{Stopwatch, Times, for_all, pretty, resident};
 
 const OPS: &str = "/apis/ops.crossplane.io/v1alpha1";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -26,7 +25,6 @@ const WATCHED: &str = "ops.crossplane.io/watched-resource";
 const SINGLE: usize = 300;
 /// How many schedules there are, and how many objects are watched.
 const MANY: usize = 10_000;
-const CLIENTS: usize = 32;
 const IDLE: Duration = Duration::from_secs(10);
 /// How long it may take until nothing happens any more.
 const PATIENCE: Duration = Duration::from_mins(5);
@@ -132,23 +130,6 @@ async fn one_by_one(plane: &Plane, calls: &Calls) {
         delays.push(calls.take()[0].1 - before);
     }
     print_delays("an object is created that a WatchOperation selects, to the first call", delays);
-}
-
-/// Do something for every number, with as many clients as there are.
-async fn for_all<F>(count: usize, work: impl Fn(usize) -> F + Clone + Send + 'static)
-where
-    F: Future<Output = ()> + Send,
-{
-    let mut clients = JoinSet::new();
-    for client in 0..CLIENTS {
-        let work = work.clone();
-        clients.spawn(async move {
-            for number in (client..count).step_by(CLIENTS) {
-                work(number).await;
-            }
-        });
-    }
-    clients.join_all().await;
 }
 
 /// Measure what nothing costs.
