@@ -41,7 +41,8 @@ pub(crate) async fn compare(
     let Some(theirs) = ask(corpus, version, original, request).await? else {
         return Ok(Verdict::Deliberate(CRASHED));
     };
-    let ours = to_value(&builtin.run(&message))?;
+    let mut ours = to_value(&builtin.run(&message))?;
+    (corpus.without_additions)(&mut ours);
     if theirs == ours {
         return Ok(Verdict::Same { is_fatal: is_fatal(&ours) });
     }

@@ -27,6 +27,8 @@ pub(crate) struct Corpus {
     pub(crate) asks_formerly: fn(version: &str) -> bool,
     /// Requests that show each documented feature, with what they show.
     pub(crate) by_hand: fn() -> Vec<(&'static str, Value)>,
+    /// Removes from our answer what it tells beyond the original, behind the same words. Such a case counts as the same.
+    pub(crate) without_additions: fn(&mut Value),
     /// Why these two answers (protojson of `RunFunctionResponse`, or `null` if the call failed) differ on
     /// purpose. Nothing if they should not. Must be narrow: it has to recognise the one difference it names.
     pub(crate) deliberate: fn(&Difference<'_>) -> Option<&'static str>,
@@ -57,6 +59,9 @@ fn never(_version: &str) -> bool {
 
 /// Requests that every version of the original knows.
 fn as_it_is(_version: &str, _dice: &mut Dice, _request: &mut Value) {}
+
+/// Answers that tell nothing beyond those of the original.
+fn adds_nothing(_answer: &mut Value) {}
 
 /// Every function that has an original.
 pub(crate) const CORPORA: &[Corpus] = &[

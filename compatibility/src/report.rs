@@ -136,6 +136,11 @@ requirements, time to live. Cases are generated from a seed, so that a run can b
 each documented feature. `cargo xtask compatibility --originals DIR` compares with the executables in `DIR`, which are
 named as in `function-sequencer@v0.6.0`. `+cel` is an original with its feature gate for CEL on.
 
+The corpus of a function recognises its differences on purpose. That of function-go-templating excuses only the part that
+differs: where both describe the same problem in other words, everything else of the two answers is equal. Where our answer
+adds to the words of the original which line of the template printed a document, that is removed before the comparison, and
+the case counts as the same.
+
 | Function | Original | Cases | The same | Different on purpose | Different without a reason |
 |---|---|---|---|---|---|
 ";

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake, message};
-use super::{Corpus, Difference, minor};
+use super::{Corpus, Difference, adds_nothing, minor};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -12,6 +12,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     adapt,
     asks_formerly: |version| minor(version) < 7,
     by_hand,
+    without_additions: adds_nothing,
     deliberate,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake};
-use super::{Corpus, Difference, as_it_is, minor};
+use super::{Corpus, Difference, adds_nothing, as_it_is, minor};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -12,6 +12,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     adapt: as_it_is,
     asks_formerly: |version| minor(version) < 3,
     by_hand,
+    without_additions: adds_nothing,
     deliberate,
 };
 

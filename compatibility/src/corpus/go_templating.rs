@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ferroplane_golang::yaml::Documents;
 use serde_json::{Value, json};
 
+use super::selection::differs_only_in;
 use super::{Corpus, Difference, TEMPLATE, as_it_is, never};
 use crate::dice::Dice;
 
@@ -14,9 +15,12 @@ pub(super) const CORPUS: Corpus = Corpus {
     adapt: as_it_is,
     asks_formerly: never,
     by_hand,
+    without_additions: without_line,
     deliberate,
 };
 
+/// Where the words of a problem are in an answer.
+const MESSAGE: &str = "/results/0/message";
 const NAME: &str = "gotemplating.fn.crossplane.io/composition-resource-name";
 
 fn generate(dice: &mut Dice) -> Value {
@@ -240,40 +244,134 @@ fn message(answer: &Value) -> &str {
     answer["results"][0]["message"].as_str().unwrap_or_default()
 }
 
+/// Only we tell which line of the template printed a document, behind the words of the original.
+fn without_line(answer: &mut Value) {
+    let Some(Value::String(message)) = answer.pointer_mut(MESSAGE) else { return };
+    let is_line = |rest: &str| {
+        rest.strip_suffix(" of the template)").is_some_and(|number| number.parse::<u32>().is_ok())
+    };
+    let behind = message.rsplit_once(" (printed by line ").filter(|(_, rest)| is_line(rest));
+    if let Some(length) = behind.map(|(before, _)| before.len()) {
+        message.truncate(length);
+    }
+}
+
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
-    let theirs = message(difference.theirs);
-    let (mut answer, ours) = (difference.ours.clone(), message(difference.ours));
-    // The line of the template comes behind what the original says, and is no other difference.
-    let ours = ours.rsplit_once(" (printed by line ").map_or(ours, |(before, _)| before);
-    if let Some(told) = answer.pointer_mut("/results/0/message") {
-        *told = ours.into();
+    if differs_only_in(difference, &[MESSAGE]) {
+        return told_otherwise(difference.request, message(difference.theirs), message(difference.ours));
     }
-    if answer == *difference.theirs {
-        return Some("a document that cannot be used is told with the line of the template that printed it");
+    let is_fatal = difference.ours["results"][0]["severity"] == "SEVERITY_FATAL";
+    if is_fatal && differs_only_in(difference, &["/desired/composite/connectionDetails"]) {
+        return Some("connection details of a run that fails are not kept");
     }
-    let both = |words: &str| theirs.contains(words) && ours.contains(words);
-    if both("cannot decode manifest: error converting YAML to JSON: yaml: ")
-        || both("cannot decode manifest: yaml: ")
+    None
+}
+
+/// Why both tell a problem in different words, if that is on purpose.
+fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static str> {
+    let both_begin = |words: &str| theirs.starts_with(words) && ours.starts_with(words);
+    if both_begin("cannot decode manifest: error converting YAML to JSON: yaml: ")
+        || both_begin("cannot decode manifest: yaml: ")
     {
         return Some("what is no YAML is told in the words of our parser");
     }
-    if both("unsupported map key of type: %!s(<nil>), key: <nil>") {
+    if ours.ends_with("unsupported map key of type: %!s(<nil>), key: <nil>")
+        && theirs.strip_prefix(ours).is_some_and(|rest| rest.starts_with(", value: "))
+    {
         return Some("a key that is null is told without its value");
     }
-    let differs_in_details = {
-        let mut theirs = difference.theirs.clone();
-        theirs["desired"]["composite"]["connectionDetails"] =
-            answer["desired"]["composite"]["connectionDetails"].clone();
-        theirs == answer
-    };
-    if !theirs.is_empty() && differs_in_details {
-        return Some("connection details of a run that fails are not kept");
-    }
-    if both("cannot get Function input from ") {
+    if both_begin("cannot get Function input from ") {
         return Some("an input that cannot be read is told in our words");
     }
-    if difference.request["input"]["source"] == "FileSystem" {
-        return Some("the files of a directory come with the request");
+    let input = &request["input"];
+    let directory = input["fileSystem"]["dirPath"].as_str().filter(|_| input["source"] == "FileSystem")?;
+    let words = format!("invalid function input: cannot read tmpl from the folder {{{directory}}}: ");
+    both_begin(&words).then_some("the files of a directory come with the request")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(message: &str) -> Value {
+        json!({
+            "desired": {"composite": {"connectionDetails": {"old": "eA=="}}},
+            "results": [{"severity": "SEVERITY_FATAL", "message": message}],
+        })
     }
-    None
+
+    fn reason(theirs: &Value, ours: &Value) -> Option<&'static str> {
+        let request = json!({"input": {"source": "FileSystem", "fileSystem": {"dirPath": "/t"}}});
+        deliberate(&Difference { version: "v0.4.1", request: &request, theirs, ours })
+    }
+
+    /// What both say about the same mistake, with a part of the reason why they say it differently.
+    const TOLD_OTHERWISE: &[(&str, &str, &str)] = &[
+        (
+            "cannot decode manifest: error converting YAML to JSON: yaml: line 3: did not find expected ',' or ']'",
+            "cannot decode manifest: error converting YAML to JSON: yaml: line 2: unclosed list",
+            "no YAML",
+        ),
+        (
+            "cannot decode manifest: error converting YAML to JSON: unsupported map key of type: %!s(<nil>), key: <nil>, value: 1",
+            "cannot decode manifest: error converting YAML to JSON: unsupported map key of type: %!s(<nil>), key: <nil>",
+            "a key that is null",
+        ),
+        (
+            "cannot get Function input from *v1beta1.RunFunctionRequest: Go value of type string",
+            "cannot get Function input from *v1.RunFunctionRequest: source: expected a string",
+            "an input that cannot be read",
+        ),
+        (
+            "invalid function input: cannot read tmpl from the folder {/t}: lstat /t: no such file or directory",
+            "invalid function input: cannot read tmpl from the folder {/t}: there is no such ConfigMap",
+            "the files of a directory",
+        ),
+    ];
+
+    #[test]
+    fn other_words_are_excused_and_nothing_else_of_the_answer() {
+        for (theirs, ours, part) in TOLD_OTHERWISE {
+            let (theirs, mut ours) = (failed(theirs), failed(ours));
+            let reason_found = reason(&theirs, &ours);
+            assert!(reason_found.is_some_and(|reason| reason.contains(part)), "{part}: {reason_found:?}");
+            ours["context"] = json!({"more": true});
+            assert_eq!(reason(&theirs, &ours), None, "{part}");
+        }
+    }
+
+    #[test]
+    fn words_about_different_mistakes_are_not_excused() {
+        for (theirs, ours, part) in TOLD_OTHERWISE {
+            assert_eq!(reason(&failed(theirs), &failed("another mistake")), None, "{part}");
+            assert_eq!(reason(&failed("another mistake"), &failed(ours)), None, "{part}");
+        }
+        let missing = "invalid function input: fileSystem.dirPath should be provided";
+        assert_eq!(reason(&failed(missing), &failed(TOLD_OTHERWISE[3].1)), None);
+    }
+
+    #[test]
+    fn connection_details_are_excused_where_the_run_failed_alike() {
+        let mut theirs = failed("no");
+        theirs["desired"]["composite"]["connectionDetails"]["new"] = json!("YQ==");
+        assert!(reason(&theirs, &failed("no")).is_some());
+        assert_eq!(reason(&theirs, &failed("yes")), None);
+        let without_results = |answer: &Value| json!({"desired": answer["desired"]});
+        assert_eq!(reason(&without_results(&theirs), &without_results(&failed("no"))), None);
+    }
+
+    #[test]
+    fn line_that_only_we_tell_is_no_difference() {
+        let kept = |message: &str| {
+            let mut answer = failed(message);
+            without_line(&mut answer);
+            super::message(&answer).to_owned()
+        };
+        assert_eq!(kept("no kind (printed by line 12 of the template)"), "no kind");
+        for other in
+            ["no kind (printed by line x of the template)", "no kind (printed by line 1 of ours)", "no kind"]
+        {
+            assert_eq!(kept(other), other);
+        }
+    }
 }

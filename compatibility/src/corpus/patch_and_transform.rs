@@ -6,7 +6,7 @@ mod transforms;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, never};
+use super::{Corpus, Difference, adds_nothing, never};
 use crate::dice::Dice;
 
 /// The cases.
@@ -16,6 +16,7 @@ pub(crate) const CORPUS: Corpus = Corpus {
     adapt: earlier::adapt,
     asks_formerly: never,
     by_hand: by_hand::cases,
+    without_additions: adds_nothing,
     deliberate,
 };
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::auto_ready::{LITERAL, SYNTAX, is_about_input, is_about_literal, is_about_syntax};
-use super::{Corpus, Difference, as_it_is, never};
+use super::{Corpus, Difference, adds_nothing, as_it_is, never};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -12,6 +12,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     adapt: as_it_is,
     asks_formerly: never,
     by_hand,
+    without_additions: adds_nothing,
     deliberate,
 };
 

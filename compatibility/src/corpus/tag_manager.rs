@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, as_it_is, never};
+use super::{Corpus, Difference, adds_nothing, as_it_is, never};
 use crate::dice::Dice;
 
 pub(crate) const CORPUS: Corpus = Corpus {
@@ -13,6 +13,7 @@ pub(crate) const CORPUS: Corpus = Corpus {
     adapt: as_it_is,
     asks_formerly: never,
     by_hand,
+    without_additions: adds_nothing,
     deliberate,
 };
 

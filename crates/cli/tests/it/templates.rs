@@ -342,3 +342,37 @@ fn robots_are_composed_by_a_template_as_by_a_program() {
         assert_eq!(template.contains("color: purple"), observed, "{template}");
     }
 }
+
+#[test]
+fn function_explains_its_input_and_shows_an_example_that_renders() {
+    let text = Sandbox::new().run(&["functions", "explain", "function-go-templating"]).ok();
+    assert!(text.starts_with("FUNCTION: function-go-templating v0.12.2\n"), "{text}");
+    assert!(text.contains("\nINPUT: GoTemplate (gotemplating.fn.crossplane.io/v1beta1)\n"), "{text}");
+    let (input, example) = text.split_once("\nEXAMPLE, a step of a pipeline:\n\n").unwrap();
+    for field in [
+        "source <string>",
+        "inline <any>",
+        "environment <object>",
+        "  key <string>",
+        "fileSystem <object>",
+        "  dirPath <string>",
+        "remote <string>",
+        "delims <object>",
+        "  left <string>",
+        "  right <string>",
+        "options <list of string>",
+        "ttl <string>",
+    ] {
+        assert!(input.contains(&format!("\n  {field}\n")), "{field}: {input}");
+    }
+    let step = example.strip_prefix("  ").unwrap();
+    let composition = format!(
+        "apiVersion: apiextensions.crossplane.io/v1\nkind: Composition\nmetadata: {{name: apps}}\nspec:\n  \
+         compositeTypeRef: {{apiVersion: example.org/v1, kind: App}}\n  mode: Pipeline\n  pipeline:\n{}",
+        indented(&format!("- {step}"), 2)
+    );
+    let sandbox = Sandbox::new().with("xr.yaml", XR).with("composition.yaml", &composition);
+    let documents = sandbox.run(&["render", "xr.yaml", "composition.yaml"]).documents();
+    assert_eq!(zones(&documents), ["a", "b"]);
+    assert_eq!(documents[1]["data"]["owner"], "shop");
+}

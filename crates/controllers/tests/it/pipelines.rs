@@ -560,3 +560,67 @@ async fn templates_in_config_maps_are_followed() {
     plane.compose_sites_of(&pipeline("EnvironmentConfig", version, None)).await;
     plane.until(BLOG, |site| site["status"]["color"] == "blue").await;
 }
+
+/// A step whose template prints random values and the time into a setting.
+fn random_step(comment: &str) -> Value {
+    let template = format!(
+        r#"# {comment}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  annotations:
+    {{{{ setResourceNameAnnotation "random" }}}}
+    gotemplating.fn.crossplane.io/ready: "True"
+data:
+  printed: "{{{{ randAlphaNum 20 }}}} {{{{ uuidv4 }}}} {{{{ now }}}}"
+"#
+    );
+    let input = json!({
+        "apiVersion": "gotemplating.fn.crossplane.io/v1beta1", "kind": "GoTemplate",
+        "source": "Inline", "inline": {"template": template},
+    });
+    json!([{"step": "compose", "functionRef": {"name": "function-go-templating"}, "input": input}])
+}
+
+/// The name of a site's only setting, and what a template printed into it.
+async fn printed(plane: &Plane, site: &str) -> (String, String) {
+    let settings = plane.settings_of(site).await;
+    let [setting] = &settings[..] else { panic!("{settings:#?}") };
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    (text(&setting["metadata"]["name"]), text(&setting["data"]["printed"]))
+}
+
+#[tokio::test]
+async fn template_that_prints_random_values_and_the_time_does_not_write_for_ever() {
+    let mut plane = Plane::new().await;
+    plane.define_sites().await;
+    plane.compose_sites_of(&random_step("one")).await;
+    plane.quiet().await;
+    plane.create_site("blog", "red").await;
+    let site = plane.until(BLOG, is_ready).await;
+    let writes = plane.quiet().await;
+    assert_eq!(writes.iter().filter(|write| write.contains(SETTINGS)).count(), 1, "{writes:#?}");
+    let (name, first) = printed(&plane, "blog").await;
+    // Twenty letters, a uuid, and the clock, which stands at the creation of the composite resource.
+    let (random, time) = first.split_at(20 + 1 + 36);
+    let created = site["metadata"]["creationTimestamp"].as_str().unwrap().replace('T', " ");
+    assert_eq!(time, format!(" {} +0000 UTC", created.trim_end_matches('Z')));
+
+    let before = reconciles(&plane);
+    plane.merge(BLOG, &json!({"metadata": {"annotations": {"example.org/touched": "yes"}}})).await;
+    plane.until(BLOG, |_| reconciles(&plane) > before).await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new());
+    plane.restart().await;
+    plane.until(BLOG, |_| reconciles(&plane) > 0).await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new());
+    assert_eq!(printed(&plane, "blog").await, (name.clone(), first.clone()));
+
+    plane.create_site("shop", "red").await;
+    plane.until(&format!("{SITES}/shop"), is_ready).await;
+    let (_, other) = printed(&plane, "shop").await;
+    assert!(!other.starts_with(random), "another composite resource has other random values: {other}");
+    plane.compose_sites_of(&random_step("two")).await;
+    let is_changed = |text: &str| !text.starts_with(random) && text.ends_with(time);
+    let path = format!("{SETTINGS}/{name}");
+    plane.until(&path, |setting| setting["data"]["printed"].as_str().is_some_and(is_changed)).await;
+}

@@ -66,6 +66,7 @@ const LATER: &[(&str, Release)] = &[
     ("getCompositeResource", Release::V0_5),
     ("getExtraResources", Release::V0_11),
     ("getCredentialData", Release::V0_11),
+    // The original has it on its main branch, and in no release up to v0.12.2.
     ("getComposedConnectionDetails", Release::V0_12),
     ("getExtraResourcesFromContext", Release::V0_12),
 ];

@@ -1,5 +1,8 @@
 //! Templates over requests, and what becomes of what they print.
 
+mod lookups;
+mod options;
+
 use std::time::Duration;
 
 use ferroplane_wire::{from_json, to_json};
@@ -37,6 +40,19 @@ fn fatal(template: &str) -> String {
 
 fn named(name: &str, rest: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  annotations:\n    {RESOURCE_NAME}: {name}\n{rest}")
+}
+
+/// What a template prints for a request.
+fn printed(template: &str, request: &Value) -> Result<String, Problem> {
+    let input = ferroplane_wire::Struct::try_from(inline(template).as_object().unwrap().clone()).unwrap();
+    let prepared = Prepared::read(&input, Release::V0_12).unwrap();
+    let request = from_json(request).unwrap();
+    let elapsed = || Duration::ZERO;
+    let attempt = Attempt::new(Effort::Full(&elapsed));
+    prepared.with_templates(&request, |parsed, request| {
+        let call = Call { request: &request, prepared: &prepared, attempt: &attempt };
+        Ok(execute(parsed, &call)?.text().to_owned())
+    })
 }
 
 use documents::RESOURCE_NAME;
@@ -91,21 +107,8 @@ fn helpers_look_things_up() {
             "y",
         ),
     ];
-    for (template, printed) in cases {
-        let quoted = named("a", "data:\n  text: |-\n    {{ /* */ -}}\n");
-        let prepared = Prepared::read(
-            &ferroplane_wire::Struct::try_from(inline(template).as_object().unwrap().clone()).unwrap(),
-            Release::V0_12,
-        )
-        .unwrap();
-        let request = from_json(&request(&quoted)).unwrap();
-        let elapsed = || Duration::ZERO;
-        let attempt = Attempt::new(Effort::Full(&elapsed));
-        let output = prepared.with_templates(&request, |parsed, request| {
-            let call = Call { request: &request, prepared: &prepared, attempt: &attempt };
-            Ok(execute(parsed, &call)?.text().to_owned())
-        });
-        assert_eq!(output.as_deref(), Ok(printed), "{template}");
+    for (template, text) in cases {
+        assert_eq!(printed(template, &request("")).as_deref(), Ok(text), "{template}");
     }
 }
 
@@ -192,6 +195,28 @@ fn documents_of_the_functions_own_kinds_say_something_about_the_composite_resour
             .unwrap()
             .contains("invalid kind \"Context\"")
     );
+}
+
+#[test]
+fn condition_of_a_type_that_crossplane_sets_itself_is_refused() {
+    for reserved in ["Ready", "Synced", "Healthy"] {
+        let conditions = format!("[{{type: Painted, status: 'True'}}, {{type: {reserved}, status: 'True'}}]");
+        let answer = answer(&format!(
+            "apiVersion: {}\nkind: ClaimConditions\nconditions: {conditions}\n",
+            documents::META
+        ));
+        assert_eq!(
+            answer["results"],
+            json!([{
+                "severity": "SEVERITY_FATAL",
+                "message": format!("cannot set ClaimCondition type: {reserved} is a reserved Crossplane Condition (printed by line 1 of the template)"),
+                "target": "TARGET_COMPOSITE",
+            }])
+        );
+        // As in the original, the conditions before it are already part of the answer.
+        let types: Vec<_> = answer["conditions"].as_array().unwrap().iter().map(|it| &it["type"]).collect();
+        assert_eq!(types, ["Painted"]);
+    }
 }
 
 #[test]

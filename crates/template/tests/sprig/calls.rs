@@ -11,7 +11,7 @@ pub(crate) struct Call {
     pub(crate) template: String,
 }
 
-/// Functions whose results are not the same twice, or that are refused here.
+/// Functions whose results are not the same twice, or that are refused here. Only what they say about wrong arguments can be compared.
 const UNREPEATABLE: &[&str] = &[
     "now",
     "ago",
@@ -78,12 +78,58 @@ pub(crate) fn all(seed: u64, count: u64) -> Vec<Call> {
         handmade.map(|(name, template)| Call { name, template: template.to_owned() }).collect();
     for function in sprig::classes().flat_map(|(_, functions)| functions) {
         if UNREPEATABLE.contains(&function.name) {
+            calls.extend(mistaken(function).map(|template| Call { name: function.name, template }));
             continue;
         }
         let by_chance = (seed..seed + count).map(|seed| by_chance(function, seed));
         calls.extend(by_chance.map(|template| Call { name: function.name, template }));
     }
     calls
+}
+
+/// Calls that fail before the function begins: with too many arguments, too few, and one of another type in every place.
+fn mistaken(function: &Function) -> impl Iterator<Item = String> {
+    let fitting: Vec<_> = function.parameters.iter().map(|parameter| fitting(*parameter)).collect();
+    let mut mistakes = vec![[&fitting[..], &["1"]].concat()];
+    mistakes.extend((0..fitting.len()).map(|count| fitting[..count].to_vec()));
+    for (at, parameter) in function.parameters.iter().enumerate() {
+        for wrong in unfit(*parameter).iter().copied() {
+            let mut arguments = fitting.clone();
+            arguments[at] = wrong;
+            mistakes.push(arguments);
+        }
+        // No constant is a certificate, so that nobody looks at the arguments behind it.
+        if matches!(parameter, Type::Struct(_)) {
+            break;
+        }
+    }
+    let name = function.name;
+    mistakes.into_iter().map(move |arguments| {
+        let call = [&[name], &arguments[..]].concat().join(" ");
+        format!("{{{{ {call} }}}}")
+    })
+}
+
+/// An argument that a parameter of this type takes.
+fn fitting(parameter: Type) -> &'static str {
+    match parameter {
+        Type::Any => "0",
+        Type::String => r#""a""#,
+        Type::Int | Type::Uint32 => "1",
+        _ => "nil",
+    }
+}
+
+/// Arguments that a parameter of this type does not take.
+fn unfit(parameter: Type) -> &'static [&'static str] {
+    match parameter {
+        Type::Any => &[],
+        Type::String => &["1", "1.5", "true", "nil", ".int", ".null", ".missing", ".list", "(dict)"],
+        Type::Int => &[r#""x""#, "1.5", "1i", "true", "nil", ".int", ".text", ".null", ".missing", ".list"],
+        Type::Uint32 => &[r#""x""#, "-1", "1.5", "true", "nil", ".int", ".text", ".null", ".missing"],
+        Type::List(_) => &[r#""x""#, "1", "true", ".text", ".int", ".null", ".dict"],
+        _ => &[r#""x""#, "1", "true", "nil", ".text", ".null", ".missing", ".list", ".dict"],
+    }
 }
 
 fn by_chance(function: &Function, seed: u64) -> String {

@@ -35,6 +35,32 @@ fn the_same_chance_gives_the_same_text() {
 }
 
 #[test]
+fn templates_can_rely_on_what_does_not_depend_on_chance() {
+    for (template, output) in [
+        ("{{ randAlphaNum 5 | len }}", "5"),
+        (
+            r#"{{ regexMatch "^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$" uuidv4 }}"#,
+            "true",
+        ),
+        (r#"{{ encryptAES "key" "a text" | decryptAES "key" }}"#, "a text"),
+        ("{{ randBytes 6 | b64dec | len }}", "6"),
+        (r#"{{ shuffle "cab" | splitList "" | sortAlpha | join "" }}"#, "abc"),
+        ("{{ randInt 7 8 }}", "7"),
+        (r#"{{ htpasswd "user" "x" | hasPrefix "user:$2a$10$" }}"#, "true"),
+        ("{{ ago now }}", "0s"),
+    ] {
+        assert_eq!(text(template), output, "{template}");
+    }
+}
+
+#[test]
+fn one_template_gets_other_random_values_with_every_call() {
+    for call in ["uuidv4", "(randAlphaNum 20)", "(randBytes 20)", r#"(encryptAES "key" "a text")"#] {
+        assert_eq!(text(&format!("{{{{ eq {call} {call} }}}}")), "false", "{call}");
+    }
+}
+
+#[test]
 fn clock_is_that_of_the_host() {
     assert_eq!(text(r#"{{ now | date "2006-01-02 15:04:05.000" }}"#), "2023-11-14 22:13:20.123");
     assert_eq!(text("{{ now }}"), "2023-11-14 22:13:20.123456789 +0000 UTC");
