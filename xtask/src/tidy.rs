@@ -216,6 +216,9 @@ const GENERATED: [&str; 3] = [
     "crates/golang/src/unicode/category_ranges.rs",
 ];
 
+/// Code that knows the parts of an expression by their ids. An address can be used again by another part.
+const WITHOUT_ADDRESSES: &str = "crates/cel/src/";
+
 /// Complain about everything that is untidy.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut complaints = Vec::new();
@@ -274,7 +277,14 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
         complaints.push(format!("{name}: write `foo.rs` beside `foo/`, never `mod.rs`"));
     }
     check_original(&name.to_string(), &text, complaints);
+    check_addresses(&name.to_string(), &text, complaints);
     Ok(())
+}
+
+fn check_addresses(name: &str, text: &str, complaints: &mut Vec<String>) {
+    if name.starts_with(WITHOUT_ADDRESSES) && text.contains("*const") {
+        complaints.push(format!("{name} uses addresses (`*const`): the parts of an expression have ids"));
+    }
 }
 
 /// Whoever meets a new release of Kubernetes must find out which of our files reproduces the Go file that changed.
