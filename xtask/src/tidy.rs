@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: guards what no compiler guards.
 
 mod conditions;
+mod diagram;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
@@ -230,6 +231,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     paths::check(root, &mut complaints)?;
     links::check(root, &mut complaints)?;
     conditions::check(root, &mut complaints)?;
+    diagram::check(root, &mut complaints)?;
     words::check(root, &mut complaints)?;
     codegen::run(root, true)?;
     if complaints.is_empty() {
