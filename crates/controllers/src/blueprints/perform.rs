@@ -3,7 +3,6 @@
 //! # Invariants
 //! * Every request is checked against the grants of administrators before it is sent.
 //! * A request whose end is not known is no answer: whoever asked is asked again later, and finds out by reading.
-#![expect(clippy::needless_for_each, clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,7 +106,9 @@ impl Performer<'_> {
         let query = Query { labels: Some(&selector), ..Query::default() };
         match self.cluster.list_objects(&resource, namespace, &query).await {
             Ok(mut objects) => {
-                objects.iter_mut().for_each(|object| resource.add_kind(object));
+                for object in &mut objects {
+                    resource.add_kind(object);
+                }
                 Ok(Answer::List(objects))
             }
             Err(error) => answer(error, || format!("cannot list {}", resource.plural)),
@@ -162,18 +163,20 @@ impl Performer<'_> {
             Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        let path = permitted.path();
+        let location = permitted.path();
         let sent = match patch {
             Patch::Apply { object, is_forced } => {
                 let options = ApplyOptions { field_manager, is_forced: *is_forced, is_strict: false };
                 // What is applied may be created by that.
                 let mut object = object.clone();
                 meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
-                self.cluster.apply_with(path, Subresource::None, options, &object).await
+                self.cluster.apply_with(location, Subresource::None, options, &object).await
             }
-            Patch::Strategic(body) => self.patch_as(path, field_manager, PatchType::Strategic, body).await,
-            Patch::Merge(body) => self.patch_as(path, field_manager, PatchType::Merge, body).await,
-            Patch::Json(body) => self.patch_as(path, field_manager, PatchType::Json, body).await,
+            Patch::Strategic(body) => {
+                self.patch_as(location, field_manager, PatchType::Strategic, body).await
+            }
+            Patch::Merge(body) => self.patch_as(location, field_manager, PatchType::Merge, body).await,
+            Patch::Json(body) => self.patch_as(location, field_manager, PatchType::Json, body).await,
         };
         match sent {
             Ok(bytes) => Ok(permitted.written(&bytes)),

@@ -2,7 +2,6 @@
 //!
 //! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. What cannot be watched is looked at
 //! every few seconds.
-#![expect(clippy::needless_for_each, reason = "it reads better here as it is")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -158,7 +157,9 @@ impl Wakers {
             let waiting = state.followed.get(watched).and_then(|followed| followed.waiting.get(name));
             waiting.into_iter().flatten().cloned().collect()
         };
-        keys.into_iter().for_each(|key| self.queue.add(key));
+        for key in keys {
+            self.queue.add(key);
+        }
     }
 
     /// Those who wait for what cannot be watched have to look for themselves.
@@ -169,7 +170,9 @@ impl Wakers {
             followed.has_failed = true;
             followed.waiting.values().flatten().cloned().collect()
         };
-        keys.into_iter().for_each(|key| self.queue.add(key));
+        for key in keys {
+            self.queue.add(key);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
