@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: guards what no compiler guards.
 
 mod conditions;
+mod diagram;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
@@ -216,6 +217,9 @@ const GENERATED: [&str; 3] = [
     "crates/golang/src/unicode/category_ranges.rs",
 ];
 
+/// Code that knows the parts of an expression by their ids. An address can be used again by another part.
+const WITHOUT_ADDRESSES: &str = "crates/cel/src/";
+
 /// Complain about everything that is untidy.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut complaints = Vec::new();
@@ -227,6 +231,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     paths::check(root, &mut complaints)?;
     links::check(root, &mut complaints)?;
     conditions::check(root, &mut complaints)?;
+    diagram::check(root, &mut complaints)?;
     words::check(root, &mut complaints)?;
     codegen::run(root, true)?;
     if complaints.is_empty() {
@@ -274,7 +279,14 @@ fn check_file(root: &Path, file: &Path, complaints: &mut Vec<String>) -> Result<
         complaints.push(format!("{name}: write `foo.rs` beside `foo/`, never `mod.rs`"));
     }
     check_original(&name.to_string(), &text, complaints);
+    check_addresses(&name.to_string(), &text, complaints);
     Ok(())
+}
+
+fn check_addresses(name: &str, text: &str, complaints: &mut Vec<String>) {
+    if name.starts_with(WITHOUT_ADDRESSES) && text.contains("*const") {
+        complaints.push(format!("{name} uses addresses (`*const`): the parts of an expression have ids"));
+    }
 }
 
 /// Whoever meets a new release of Kubernetes must find out which of our files reproduces the Go file that changed.

@@ -155,6 +155,7 @@ causes! {
 
     // Packages, operations, managed resource definitions.
     KindNotSupported: "Nothing acts on objects of the kind on this control plane.",
+    NotReconciled: "No controller has reconciled the object yet.",
     PackageUnavailable: "The image of a package cannot be fetched.",
     PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
     PackageInvalid: "What is in a package cannot be installed.",

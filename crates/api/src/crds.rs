@@ -16,6 +16,12 @@ impl Crd {
         let line = self.yaml.lines().find_map(|line| line.strip_prefix("  name: "));
         line.unwrap_or_default().trim().to_owned()
     }
+
+    /// Whether objects of the kind say in conditions how they are.
+    pub fn has_conditions(&self) -> bool {
+        // Read from the text, as the name is: at this depth stand the fields of the status.
+        self.yaml.contains("\n              conditions:\n")
+    }
 }
 
 /// All kinds we serve.

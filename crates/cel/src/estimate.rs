@@ -11,7 +11,7 @@ mod route;
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::ast::{Element, Expression, ExpressionKind, Fold, MapEntry};
+use super::ast::{Element, Expression, ExpressionId, ExpressionKind, Fold, MapEntry};
 use super::checker::{Call, TypeFacts};
 use super::types::Type;
 use super::value::Value;
@@ -88,12 +88,10 @@ struct Local {
 struct Estimator<'e> {
     notes: &'e TypeFacts,
     extent: &'e Extent,
-    // Keyed by address rather than by id: cel-go keys by node, and the tree is borrowed for as long as these
-    // maps live.
-    routes: HashMap<*const Expression, Route>,
+    routes: HashMap<ExpressionId, Route>,
     locals: HashMap<&'e str, Vec<Local>>,
-    sizes: HashMap<*const Expression, Range>,
-    entries: HashMap<*const Expression, Entries>,
+    sizes: HashMap<ExpressionId, Range>,
+    entries: HashMap<ExpressionId, Entries>,
 }
 
 /// An argument, and what is known of it when it is looked at.
@@ -130,7 +128,7 @@ impl<'e> Estimator<'e> {
 
     fn identifier(&mut self, expression: &Expression, name: &str) -> Range {
         let route = self.local(name).map_or_else(|| Route::of(name), |local| local.route.clone());
-        self.routes.insert(expression, route);
+        self.routes.insert(expression.id, route);
         IDENTIFIER
     }
 
@@ -150,7 +148,7 @@ impl<'e> Estimator<'e> {
             return cost;
         }
         let route = self.route(operand).to(field);
-        self.routes.insert(expression, route);
+        self.routes.insert(expression.id, route);
         match self.notes.kind(operand) {
             // Fields of dynamic values are free in the estimate, though they cost when evaluated.
             Type::Map(..) | Type::Struct(_) | Type::Message(_) => cost.plus(IDENTIFIER),
@@ -195,12 +193,12 @@ impl<'e> Estimator<'e> {
             if let Some((step, container)) = indexed(overload, arguments) {
                 size = self.entries_of(container).map(|entries| entries.value);
                 let route = self.route(container).to(step);
-                self.routes.insert(expression, route);
+                self.routes.insert(expression.id, route);
             }
             size = size.or_else(|| self.size(expression));
         }
         if let Some(size) = size {
-            self.sizes.insert(expression, size);
+            self.sizes.insert(expression.id, size);
         }
         before.plus(cost)
     }
@@ -245,7 +243,7 @@ impl<'e> Estimator<'e> {
 
     fn unite_entries(&mut self, expression: &Expression, one: &Expression, other: &Expression) {
         if let (Some(one), Some(other)) = (self.entries_of(one), self.entries_of(other)) {
-            self.entries.insert(expression, one.union(other));
+            self.entries.insert(expression.id, one.union(other));
         }
     }
 
@@ -255,7 +253,7 @@ impl<'e> Estimator<'e> {
             cost = cost.plus(self.cost(&element.value));
             size = size.union(self.known_size(&element.value));
         }
-        self.entries.insert(expression, Entries { is_list: true, key: Range::fixed(1), value: size });
+        self.entries.insert(expression.id, Entries { is_list: true, key: Range::fixed(1), value: size });
         cost
     }
 
@@ -266,7 +264,7 @@ impl<'e> Estimator<'e> {
             key = key.union(self.known_size(&entry.key));
             value = value.union(self.known_size(&entry.value));
         }
-        self.entries.insert(expression, Entries { is_list: false, key, value });
+        self.entries.insert(expression.id, Entries { is_list: false, key, value });
         cost
     }
 
@@ -297,13 +295,13 @@ impl<'e> Estimator<'e> {
         match &fold.initial.kind {
             ExpressionKind::Literal(_) => {
                 if let Some(size) = self.size(&fold.initial) {
-                    self.sizes.insert(expression, size);
+                    self.sizes.insert(expression.id, size);
                 }
             }
             ExpressionKind::List(_) | ExpressionKind::Map(_) => {
-                self.sizes.insert(expression, count);
+                self.sizes.insert(expression.id, count);
                 if let Some(entries) = self.entries_of(&fold.step) {
-                    self.entries.insert(expression, entries);
+                    self.entries.insert(expression.id, entries);
                 }
             }
             _ => {}
@@ -358,7 +356,7 @@ impl<'e> Estimator<'e> {
 
     fn route(&self, expression: &Expression) -> Route {
         let own = self.local_of(expression).map(|local| &local.route);
-        own.or_else(|| self.routes.get(&std::ptr::from_ref(expression))).cloned().unwrap_or_default()
+        own.or_else(|| self.routes.get(&expression.id)).cloned().unwrap_or_default()
     }
 
     fn operand(&mut self, expression: &'e Expression) -> Operand<'e> {
@@ -371,7 +369,7 @@ impl<'e> Estimator<'e> {
     }
 
     fn size(&mut self, expression: &Expression) -> Option<Range> {
-        if let Some(size) = self.sizes.get(&std::ptr::from_ref(expression)) {
+        if let Some(size) = self.sizes.get(&expression.id) {
             return Some(*size);
         }
         if let Some(size) = written_size(expression) {
@@ -379,7 +377,7 @@ impl<'e> Estimator<'e> {
         }
         // Remembered, so that later changes of shared routes no longer matter to this expression.
         if let Some(size) = found(self.extent, &self.route(expression)) {
-            self.sizes.insert(expression, size);
+            self.sizes.insert(expression.id, size);
             return Some(size);
         }
         if is_scalar(self.notes.kind(expression)) {
@@ -389,16 +387,16 @@ impl<'e> Estimator<'e> {
     }
 
     fn entries_of(&self, expression: &Expression) -> Option<Entries> {
-        let own = self.entries.get(&std::ptr::from_ref(expression)).copied();
+        let own = self.entries.get(&expression.id).copied();
         own.or_else(|| self.local_of(expression)?.entries)
     }
 
     fn copy_sizes(&mut self, to: &Expression, from: &Expression) {
         if let Some(size) = self.size(from) {
-            self.sizes.insert(to, size);
+            self.sizes.insert(to.id, size);
         }
         if let Some(entries) = self.entries_of(from) {
-            self.entries.insert(to, entries);
+            self.entries.insert(to.id, entries);
         }
     }
 }

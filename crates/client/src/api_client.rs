@@ -6,7 +6,6 @@
 //! * Every request ends: with an answer, or at its deadline.
 //! * What the server refuses is an [`Error::Refused`] with its `Status`. What has no path is an
 //!   [`Error::InvalidPath`] and is never sent. Everything else is [`Error::Unreachable`].
-#![expect(clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -257,14 +256,14 @@ impl ApiClient {
         path: ObjectPath<'_>,
         subresource: Subresource,
         field_manager: &str,
-        patch: PatchType,
+        kind: PatchType,
         changes: &Value,
     ) -> Result<Bytes, Error> {
         let options = ApplyOptions { field_manager, is_forced: false, is_strict: false };
         let uri = path.uri(subresource, Parameters::Write { options, is_dry_run: self.is_dry_run })?;
         let labels = RequestLabels::object(Verb::Patch, path, subresource);
         let body = serde_json::to_vec(changes).unwrap_or_default().into();
-        self.send(labels, &uri, Some((patch.media_type(), body))).await
+        self.send(labels, &uri, Some((kind.media_type(), body))).await
     }
 
     /// What a container has logged, up to so many bytes.

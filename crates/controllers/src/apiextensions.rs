@@ -2,10 +2,10 @@
 
 pub(crate) mod advisor;
 pub(crate) mod claim;
+pub(crate) mod claim_definition;
 pub(crate) mod composite;
 pub(crate) mod composition;
 pub(crate) mod composition_cache;
 pub(crate) mod definition;
 pub(crate) mod grants;
-pub(crate) mod offered;
 pub(crate) mod revision;

@@ -12,7 +12,7 @@ use crate::apiextensions::advisor::Advisor;
 use crate::apiextensions::claim::Claims;
 use crate::apiextensions::composite::plan::Planner;
 use crate::apiextensions::composite::{Composites, Holdings};
-use crate::apiextensions::{composition, definition, offered, revision};
+use crate::apiextensions::{claim_definition, composition, definition, revision};
 use crate::blueprints::{self, ActionSettings};
 use crate::context::{Clients, Context};
 use crate::function_registry::{BuiltIns, FunctionCatalogue, FunctionRegistry, FunctionSources};
@@ -123,7 +123,7 @@ impl Standby {
         let Self { context, composites, claims, usages, functions, .. } = &self;
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
-        tasks.spawn(offered::run(context.clone(), claims.clone()));
+        tasks.spawn(claim_definition::run(context.clone(), claims.clone()));
         tasks.spawn(composition::run(context.clone()));
         tasks.spawn(revision::run(context.clone(), functions.clone()));
         if self.writes_roles {

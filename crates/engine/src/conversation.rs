@@ -102,6 +102,11 @@ impl Call {
         self.given.calls == 0 && self.given.discarded == 0
     }
 
+    /// Whether the step was called before in this run, and what came of it was thrown away: this is its first call that counts.
+    pub fn has_started_over(&self) -> bool {
+        self.given.calls == 0 && self.given.discarded > 0
+    }
+
     /// What it said the last time it was asked the same, when that was all it had to say.
     pub fn accept(self: Box<Self>, response: RunFunctionResponse) -> Turn {
         if let Err(source) = check(&response) {
@@ -145,8 +150,13 @@ impl Call {
         Turn::Call(self)
     }
 
-    /// It could not be called, or did not answer.
+    /// It could not be called, did not answer, or returned an error.
     pub fn fail(self: Box<Self>, cause: Cause, source: impl Into<Box<dyn Error + Send + Sync>>) -> Turn {
+        // What a function that returned an error would ask today is not known, and it may have failed because of nothing but the
+        // answer to an older question. One that was not reached has seen no answer.
+        if cause == Cause::FunctionCallFailed && self.is_first() && self.given.has_remembered() {
+            return self.start_over();
+        }
         let step = self.step().to_owned();
         self.run.fail(Failure::Call { step, cause, source: source.into() })
     }

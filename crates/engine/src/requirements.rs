@@ -116,6 +116,11 @@ impl Given {
         self.remembered.iter().any(|(name, (selector, _))| asked.resources.get(name) != Some(selector))
     }
 
+    /// Whether the step was given answers to questions of the last run.
+    pub(crate) fn has_remembered(&self) -> bool {
+        !self.remembered.is_empty()
+    }
+
     /// How often the step was called, whatever came of it.
     pub(crate) fn called(&self) -> u32 {
         self.calls + self.discarded

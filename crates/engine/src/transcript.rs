@@ -108,10 +108,11 @@ mod tests {
     use std::sync::Arc;
 
     use ferroplane_wire::Struct;
+    use ferroplane_wire::v1::ResourceSelector;
     use serde_json::json;
 
     use super::*;
-    use crate::inputs::{CompositeSubject, Layout};
+    use crate::inputs::{CompositeSubject, Layout, Requirement};
     use crate::pipeline::Pipeline;
 
     fn inputs() -> Inputs {
@@ -143,6 +144,20 @@ mod tests {
         assert_eq!(turns, 1);
         let text = crate::chain(&outcome.result.unwrap_err());
         assert_eq!(text, "cannot run pipeline step `one`: cannot: for a reason");
+    }
+
+    #[test]
+    fn call_that_failed_and_was_made_again_is_had_again() {
+        let selector = ResourceSelector { kind: "ConfigMap".to_owned(), ..ResourceSelector::default() };
+        let requirement = Requirement { step: "one".to_owned(), name: "settings".to_owned(), selector };
+        let inputs = Inputs { remembered: vec![requirement], ..inputs() };
+        let reason = "no".to_owned();
+        let notes = [
+            Note::new(Said::Provided(vec![Answer::Resources(Vec::new())])),
+            Note::new(Said::Failed { cause: Cause::FunctionCallFailed, reason }),
+            Note::new(Said::Answered(RunFunctionResponse::default())),
+        ];
+        assert_eq!(replay(inputs, notes, |_, _| ()).unwrap().ran[0].calls, 2);
     }
 
     #[test]

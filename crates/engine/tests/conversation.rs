@@ -115,7 +115,10 @@ impl Conversation {
                 Turn::Call(call) => {
                     let answer = &answers[self.requests.len().min(answers.len() - 1)];
                     self.requests.push((call.step().to_owned(), call.request().clone()));
-                    call.answer(response(answer))
+                    match answer["fails"].as_str() {
+                        Some(code) => call.fail(code.parse().expect("it is a code"), "no"),
+                        None => call.answer(response(answer)),
+                    }
                 }
                 Turn::Fetch(fetch) => {
                     let answers = fetch.wants().iter().map(&self.world).collect();
@@ -410,6 +413,33 @@ fn answer_to_an_older_question_is_never_taken_for_that_to_a_new_one() {
     // The answer that was thrown away left nothing behind.
     assert_ne!(conversation.requests[0].1.meta, conversation.requests[1].1.meta);
     assert_eq!(outcome.requirements.len(), 1);
+}
+
+/// A call that fails.
+fn fails(cause: Cause) -> Value {
+    json!({"fails": cause.code()})
+}
+
+#[test]
+fn function_that_fails_with_the_answer_to_an_older_question_is_asked_again_without_it() {
+    let mut conversation = after_asking_for_s();
+    let outcome = conversation.converse(&[fails(Cause::FunctionCallFailed), requires("t")]);
+    let given = conversation.requests.iter().map(|(_, request)| request.required_resources.len());
+    assert_eq!(given.collect::<Vec<_>>(), [1, 0, 1]);
+    assert_eq!(outcome.ran[0].calls, 3);
+    assert!(outcome.result.is_ok());
+}
+
+#[test]
+fn function_that_fails_is_asked_again_once_and_only_if_an_older_answer_can_be_to_blame() {
+    let calls = |mut conversation: Conversation, cause: Cause| {
+        let outcome = conversation.converse(&[fails(cause)]);
+        assert!(matches!(failure(outcome), Failure::Call { .. }));
+        conversation.requests.len()
+    };
+    assert_eq!(calls(after_asking_for_s(), Cause::FunctionCallFailed), 2);
+    assert_eq!(calls(Conversation::with(cluster_xr()), Cause::FunctionCallFailed), 1);
+    assert_eq!(calls(after_asking_for_s(), Cause::FunctionUnreachable), 1);
 }
 
 #[test]

@@ -151,7 +151,11 @@ pub(crate) fn is_fine(role: Role, object: &Object) -> bool {
 pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_ours = matches!(role, Role::Composite | Role::Claim | Role::Operation);
     // A Crossplane says of a schedule that it is synced only when it has come for the first time.
-    let says_ready = is_ours || matches!(role, Role::OperationMaker | Role::ActionSet);
+    let says_ready = is_ours
+        || matches!(
+            role,
+            Role::OperationMaker | Role::ActionSet | Role::Definition | Role::Function | Role::Own
+        );
     let holds = |condition: Option<Condition<'_>>, is_expected: bool| {
         condition.map_or(!is_expected, |condition| condition.is_true())
     };

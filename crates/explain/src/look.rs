@@ -3,6 +3,7 @@
 use ferroplane_api::{Object, keys, meta, unsupported};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
+use ferroplane_engine::intercept::ACTIVE;
 use ferroplane_engine::operation::{CRON_LABEL, WATCH_LABEL};
 use serde_json::Value;
 
@@ -24,6 +25,8 @@ pub(crate) enum Role {
     OperationMaker,
     /// Actions of Blueprints that run once.
     ActionSet,
+    /// Another kind of ours, whose controller says in a condition whether an object can be used.
+    Own,
     /// Nothing acts on it, and its kind has no conditions in which it could say so.
     Unsupported,
     /// Whatever was composed, and everything else.
@@ -109,7 +112,16 @@ pub(crate) fn ready(object: &Object) -> Option<Condition<'_>> {
         "Complete",
     ];
     // In this order: a kind that has several says with the first whether it can be used, and with the others why.
-    words.iter().find_map(|word| condition(object, word))
+    words.into_iter().chain(own_word(object)).find_map(|word| condition(object, word))
+}
+
+/// The word of a single kind of ours. Elsewhere it can mean something else: KEDA calls what is scaled to zero not `Active`.
+fn own_word(object: &Object) -> Option<&'static str> {
+    match (meta::group(meta::api_version(object)), meta::kind(object)) {
+        (keys::PKG, "Lock") => Some("Resolved"),
+        (keys::ROLLOUT, "FunctionIntercept") => Some(ACTIVE),
+        _ => None,
+    }
 }
 
 /// What keeps an object that somebody wants gone.
@@ -218,6 +230,10 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::OPS, "Operation") => Role::Operation,
         (keys::OPS, "CronOperation" | "WatchOperation") => Role::OperationMaker,
         (keys::KANISTER, "ActionSet") => Role::ActionSet,
+        (keys::PKG, "Provider" | "Configuration")
+        | (keys::PROTECTION, "Usage" | "ClusterUsage")
+        | (keys::APIEXTENSIONS, "Usage" | "ManagedResourceDefinition" | "ManagedResourceActivationPolicy")
+        | (keys::ROLLOUT, "FunctionRollout" | "FunctionIntercept") => Role::Own,
         (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
         _ => match definition_of(snapshot, id) {
             Some((_, role)) => role,
@@ -268,9 +284,12 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let list = operations_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
-        Role::CompositionRevision | Role::Operation | Role::ActionSet | Role::Unsupported | Role::Other => {
-            Vec::new()
-        }
+        Role::CompositionRevision
+        | Role::Operation
+        | Role::ActionSet
+        | Role::Own
+        | Role::Unsupported
+        | Role::Other => Vec::new(),
     }
 }
 

@@ -470,7 +470,11 @@ pub(crate) const RULES: &[Rule] = &[
     last("contested", "another manager keeps changing a composed field", state::contested),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
     last("stale", "a change has not been reconciled yet", state::stale),
-    last("unattended", "no controller has ever reconciled the XR or operation", state::unattended),
+    last("reported", "a controller reports a failure in an event, and in no condition", state::reported),
+    Rule {
+        causes: &[Cause::NotReconciled],
+        ..last("unattended", "no controller has ever reconciled the object", state::unattended)
+    },
     last("action-running", "an ActionSet has not ended yet", actions::running),
     last("operation-running", "the pipeline of an operation has not ended yet", operations::running),
     last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),

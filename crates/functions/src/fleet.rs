@@ -8,6 +8,7 @@ mod health;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use ferroplane_api::keys::PAUSED;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{MatchLabels, Requirements, ResourceSelector, RunFunctionRequest};
 use serde::Deserialize;
@@ -20,8 +21,6 @@ use crate::selection::{self, JsonObject};
 pub(crate) use changes::Changes;
 pub(crate) use health::unhealthy_because;
 
-/// The annotation of resources that no controller is to touch.
-pub(crate) const PAUSED: &str = "crossplane.io/paused";
 /// How many objects a message lists.
 const MOST_LISTED: usize = 5;
 

@@ -11,13 +11,14 @@ mod evidence;
 mod seen;
 mod settings;
 
+use ferroplane_api::keys::PAUSED;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{MatchLabels, ResourceSelector, RunFunctionRequest, RunFunctionResponse, Severity};
 use serde_json::{Value, json};
 
 use crate::fieldpath::Path;
-use crate::fleet::{self, Changes, PAUSED, called, is_being_deleted, is_paused, listed};
+use crate::fleet::{self, Changes, called, is_being_deleted, is_paused, listed};
 use crate::response;
 use crate::selection::JsonObject;
 use evidence::{EventIndex, Storm};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Object, UNSUPPORTED, crds, keys, meta};
+use ferroplane_api::{Object, crds, keys, meta};
 use ferroplane_client::{Query, Resource};
 use ferroplane_explain::{Diagnosis, List, Overview, Purpose, Snapshot, Survey, diagnose};
 use serde_json::Value;
@@ -53,13 +53,7 @@ impl Reader {
         let defined = definitions.flat_map(|definition| {
             ["claimNames", "names"].into_iter().filter_map(|names| defined(definition, names))
         });
-        let told = |group: &str, kind: &str| {
-            let has_conditions = UNSUPPORTED
-                .iter()
-                .any(|it| it.group == group && it.kind == kind && !it.conditions.is_empty());
-            has_conditions || OWN.contains(&kind)
-        };
-        let own = crds::ALL.iter().filter(|crd| told(crd.group, crd.kind));
+        let own = crds::ALL.iter().filter(|crd| crd.has_conditions() && !SPOKEN_FOR.contains(&crd.kind));
         let own = own.map(|crd| (crd.group.to_owned(), crd.kind.to_owned()));
         let kinds = defined.chain(own);
         let found = kinds.filter_map(|(group, kind)| {
@@ -111,8 +105,9 @@ impl Reader {
     }
 }
 
-/// Our own kinds that say whether they are as they should be.
-const OWN: [&str; 2] = ["CompositeResourceDefinition", "Function"];
+/// Kinds with conditions that others speak for: of the revisions of a Composition only the newest counts, and a Function is explained
+/// with its revisions.
+const SPOKEN_FOR: [&str; 2] = ["CompositionRevision", "FunctionRevision"];
 
 pub(super) fn defined(definition: &Object, names: &str) -> Option<(String, String)> {
     let spec = definition.get("spec")?;

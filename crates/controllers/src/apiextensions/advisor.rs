@@ -4,7 +4,6 @@
 //!
 //! An API server asks when one is written, and hands the answer on as warnings, which `kubectl` prints. How the
 //! question gets here is for whoever runs us to say. Nothing is refused but Blueprints that cannot work, which the same webhook judges.
-#![expect(clippy::single_match_else, reason = "it reads better here as it is")]
 
 mod served;
 
@@ -85,18 +84,17 @@ impl Advisor {
         }
         let mut response = json!({"uid": request["uid"], "allowed": true});
         let object = &request["object"];
-        let warnings = match pipeline_of(object) {
+        let warnings = if let Some(pipeline) = pipeline_of(object) {
             // What an operation applies is known only when it runs.
-            Some(pipeline) => self.warnings(&pipeline),
-            None => {
-                let mut warnings = self.warnings(&object["spec"]);
-                for found in self.examine(object).await {
-                    if !warnings.contains(&found) {
-                        warnings.push(found);
-                    }
+            self.warnings(&pipeline)
+        } else {
+            let mut warnings = self.warnings(&object["spec"]);
+            for found in self.examine(object).await {
+                if !warnings.contains(&found) {
+                    warnings.push(found);
                 }
-                warnings
             }
+            warnings
         };
         if !warnings.is_empty() {
             response["warnings"] = warnings.into();

@@ -71,7 +71,8 @@ impl Side for CompositeSide {
 
     /// Claims make composite resources: as long as there are any, deleting those would be in vain.
     fn comes_after(xrd: &Object) -> Option<&'static str> {
-        crate::runtime::finalizers::has(xrd, crate::apiextensions::offered::FINALIZER).then_some("claims")
+        crate::runtime::finalizers::has(xrd, crate::apiextensions::claim_definition::FINALIZER)
+            .then_some("claims")
     }
 }
 

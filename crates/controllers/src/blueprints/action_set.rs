@@ -4,7 +4,6 @@
 //! * What a phase is about to change is not changed before the status says where the phase is: whoever goes on after a crash knows.
 //!   Whoever looks at an old state of the ActionSet cannot write that, so that nothing runs twice at the same time.
 //! * An ActionSet that waits holds no worker, and costs nothing until it is woken.
-#![expect(clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -379,11 +378,11 @@ impl Controller {
         &self,
         work: &Work,
         runs: &BTreeMap<usize, Run<'_>>,
-        asked: Vec<(usize, Vec<Request>)>,
+        requested: Vec<(usize, Vec<Request>)>,
     ) -> Result<BTreeMap<usize, Vec<Answer>>, Next> {
         let grants = self.grants.current();
         let (long, short): (Vec<_>, Vec<_>) =
-            asked.into_iter().partition(|(_, requests)| requests.iter().any(is_long));
+            requested.into_iter().partition(|(_, requests)| requests.iter().any(is_long));
         for (index, requests) in long {
             let asker = runs.get(&index).map(Run::asker).unwrap_or_default();
             self.perform_later(work, asker, requests);

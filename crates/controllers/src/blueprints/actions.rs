@@ -2,7 +2,6 @@
 //!
 //! A Blueprint that is changed meanwhile does not change what runs. After a restart only the Blueprint is there: then an action goes on
 //! if it is still the same.
-#![expect(clippy::type_complexity, reason = "it reads better here as it is")]
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,9 +20,11 @@ pub(super) struct Actions {
     context: Arc<Context>,
     blueprints: Arc<Informer>,
     by_hash: Mutex<HashMap<String, Arc<BlueprintAction>>>,
-    /// Blueprints that were read, by namespace and name, with their versions.
-    read: Mutex<HashMap<(String, String), (u64, Arc<Blueprint>)>>,
+    read: Mutex<ReadBlueprints>,
 }
+
+/// Blueprints that were read, by namespace and name, with their versions.
+type ReadBlueprints = HashMap<(String, String), (u64, Arc<Blueprint>)>;
 
 /// The action of a Blueprint that an action of an ActionSet runs.
 pub(super) enum Found {

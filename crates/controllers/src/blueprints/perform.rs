@@ -3,7 +3,6 @@
 //! # Invariants
 //! * Every request is checked against the grants of administrators before it is sent.
 //! * A request whose end is not known is no answer: whoever asked is asked again later, and finds out by reading.
-#![expect(clippy::needless_for_each, clippy::similar_names, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,14 +77,14 @@ impl Performer<'_> {
     }
 
     async fn get(&self, address: &Address) -> Result<Answer, Inconclusive> {
-        let place = match self.place(address, false).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(address, false).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        match self.cluster.get_object(place.path()).await {
-            Ok(Some(object)) => Ok(place.found(object)),
+        match self.cluster.get_object(permitted.path()).await {
+            Ok(Some(object)) => Ok(permitted.found(object)),
             Ok(None) => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot read {place}")),
+            Err(error) => answer(error, || format!("cannot read {permitted}")),
         }
     }
 
@@ -107,7 +106,9 @@ impl Performer<'_> {
         let query = Query { labels: Some(&selector), ..Query::default() };
         match self.cluster.list_objects(&resource, namespace, &query).await {
             Ok(mut objects) => {
-                objects.iter_mut().for_each(|object| resource.add_kind(object));
+                for object in &mut objects {
+                    resource.add_kind(object);
+                }
                 Ok(Answer::List(objects))
             }
             Err(error) => answer(error, || format!("cannot list {}", resource.plural)),
@@ -120,22 +121,23 @@ impl Performer<'_> {
             namespace: meta::namespace(object).to_owned(),
             name: meta::name(object).to_owned(),
         };
-        let place = match self.place(&address, true).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(&address, true).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
         let mut object = object.clone();
         let metadata = meta::child(&mut object, "metadata");
-        if place.namespace.is_empty() {
+        if permitted.namespace.is_empty() {
             metadata.remove("namespace");
         } else {
-            metadata.insert("namespace".to_owned(), place.namespace.as_str().into());
+            metadata.insert("namespace".to_owned(), permitted.namespace.as_str().into());
         }
         meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
         self.own_pod(&mut object);
-        match self.cluster.create_as(&place.resource, &place.namespace, field_manager, &object).await {
-            Ok(bytes) => Ok(place.written(&bytes)),
-            Err(error) => answer(error, || format!("cannot create {place}")),
+        match self.cluster.create_as(&permitted.resource, &permitted.namespace, field_manager, &object).await
+        {
+            Ok(bytes) => Ok(permitted.written(&bytes)),
+            Err(error) => answer(error, || format!("cannot create {permitted}")),
         }
     }
 
@@ -157,27 +159,29 @@ impl Performer<'_> {
         patch: &Patch,
         field_manager: &str,
     ) -> Result<Answer, Inconclusive> {
-        let place = match self.place(target, true).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(target, true).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        let path = place.path();
+        let location = permitted.path();
         let sent = match patch {
             Patch::Apply { object, is_forced } => {
                 let options = ApplyOptions { field_manager, is_forced: *is_forced, is_strict: false };
                 // What is applied may be created by that.
                 let mut object = object.clone();
                 meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
-                self.cluster.apply_with(path, Subresource::None, options, &object).await
+                self.cluster.apply_with(location, Subresource::None, options, &object).await
             }
-            Patch::Strategic(body) => self.patch_as(path, field_manager, PatchType::Strategic, body).await,
-            Patch::Merge(body) => self.patch_as(path, field_manager, PatchType::Merge, body).await,
-            Patch::Json(body) => self.patch_as(path, field_manager, PatchType::Json, body).await,
+            Patch::Strategic(body) => {
+                self.patch_as(location, field_manager, PatchType::Strategic, body).await
+            }
+            Patch::Merge(body) => self.patch_as(location, field_manager, PatchType::Merge, body).await,
+            Patch::Json(body) => self.patch_as(location, field_manager, PatchType::Json, body).await,
         };
         match sent {
-            Ok(bytes) => Ok(place.written(&bytes)),
+            Ok(bytes) => Ok(permitted.written(&bytes)),
             Err(error) if error.is_not_found() => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot patch {place}")),
+            Err(error) => answer(error, || format!("cannot patch {permitted}")),
         }
     }
 
@@ -192,35 +196,37 @@ impl Performer<'_> {
     }
 
     async fn delete(&self, target: &Address, uid: Option<&str>) -> Result<Answer, Inconclusive> {
-        let place = match self.place(target, true).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(target, true).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        if let Err(error) = self.cluster.delete(place.path(), uid, Propagation::Background).await {
-            return answer(error, || format!("cannot delete {place}"));
+        if let Err(error) = self.cluster.delete(permitted.path(), uid, Propagation::Background).await {
+            return answer(error, || format!("cannot delete {permitted}"));
         }
-        match self.cluster.get_object(place.path()).await {
-            Ok(Some(object)) if uid.is_none_or(|uid| meta::uid(&object) == uid) => Ok(place.found(object)),
+        match self.cluster.get_object(permitted.path()).await {
+            Ok(Some(object)) if uid.is_none_or(|uid| meta::uid(&object) == uid) => {
+                Ok(permitted.found(object))
+            }
             // Another one has its name.
             Ok(_) => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot read {place}")),
+            Err(error) => answer(error, || format!("cannot read {permitted}")),
         }
     }
 
     async fn scale(&self, target: &Address, replicas: i64) -> Result<Answer, Inconclusive> {
-        let place = match self.place(target, true).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(target, true).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
         let body = json!({"spec": {"replicas": replicas}});
         let scaled = self
             .cluster
-            .patch_as(place.path(), Subresource::Scale, "ferroplane-scale", PatchType::Merge, &body)
+            .patch_as(permitted.path(), Subresource::Scale, "ferroplane-scale", PatchType::Merge, &body)
             .await;
         let scaled = match scaled {
             // Not every API server has the subresource.
             Err(error) if error.is_not_found() => {
-                self.patch_as(place.path(), "ferroplane-scale", PatchType::Merge, &body).await
+                self.patch_as(permitted.path(), "ferroplane-scale", PatchType::Merge, &body).await
             }
             scaled => scaled,
         };
@@ -228,7 +234,7 @@ impl Performer<'_> {
             // The answer is a Scale, not the object.
             Ok(_) => self.get(target).await,
             Err(error) if error.is_not_found() => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot scale {place}")),
+            Err(error) => answer(error, || format!("cannot scale {permitted}")),
         }
     }
 
@@ -244,15 +250,15 @@ impl Performer<'_> {
             namespace: namespace.to_owned(),
             name: pod.to_owned(),
         };
-        let place = match self.place(&address, false).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(&address, false).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
         let limit = offset.saturating_add(LOG_CHUNK as u64).min(LONGEST_LOG);
-        match self.cluster.log(place.path(), container, limit).await {
+        match self.cluster.log(permitted.path(), container, limit).await {
             Ok(bytes) => Ok(log_from(&bytes, offset)),
             Err(error) if error.is_not_found() => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot read the log of {place}")),
+            Err(error) => answer(error, || format!("cannot read the log of {permitted}")),
         }
     }
 
@@ -268,11 +274,11 @@ impl Performer<'_> {
             namespace: namespace.to_owned(),
             name: pod.to_owned(),
         };
-        let place = match self.place(&address, true).await? {
-            Ok(place) => place,
+        let permitted = match self.permitted(&address, true).await? {
+            Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        let running = self.cluster.exec(place.path(), container, command);
+        let running = self.cluster.exec(permitted.path(), container, command);
         let timeout = timeout.and_then(|timeout| u64::try_from(timeout).ok()).map(Duration::from_millis);
         let ended = match timeout {
             None => running.await,
@@ -281,7 +287,7 @@ impl Performer<'_> {
                     ended
                 } else {
                     let message =
-                        format!("the command in {place} took longer than {} s", timeout.as_secs_f64());
+                        format!("the command in {permitted} took longer than {} s", timeout.as_secs_f64());
                     return Ok(refused(504, "Timeout", message, Cause::PhaseTimeout));
                 }
             }
@@ -290,7 +296,7 @@ impl Performer<'_> {
             Ok(CommandEnding { exit_code, stdout, stderr }) => Answer::Ended { exit_code, stdout, stderr },
             Err(error) if error.is_not_found() => Answer::Absent,
             Err(error) => {
-                let message = format!("cannot run a command in {place}: {}", chain(&error));
+                let message = format!("cannot run a command in {permitted}: {}", chain(&error));
                 let (code, reason) =
                     error.status().map_or((502, "ConnectionLost"), |it| (it.code, it.reason.as_str()));
                 let cause = if error.is_inconclusive() { Cause::PhaseInterrupted } else { cause_of(&error) };
@@ -300,7 +306,11 @@ impl Performer<'_> {
     }
 
     /// Where an object is, if the action may reach it.
-    async fn place(&self, address: &Address, is_write: bool) -> Result<Result<Place, Answer>, Inconclusive> {
+    async fn permitted(
+        &self,
+        address: &Address,
+        is_write: bool,
+    ) -> Result<Result<PermittedObject, Answer>, Inconclusive> {
         let resource = match self.resource(&address.kind).await? {
             Ok(resource) => resource,
             Err(answer) => return Ok(Err(answer)),
@@ -314,7 +324,7 @@ impl Performer<'_> {
         if let Err(answer) = self.check(&resource, &namespace, name, is_write) {
             return Ok(Err(answer));
         }
-        Ok(Ok(Place { resource, namespace, name: address.name.clone() }))
+        Ok(Ok(PermittedObject { resource, namespace, name: address.name.clone() }))
     }
 
     async fn resource(&self, name: &ResourceName) -> Result<Result<Arc<Resource>, Answer>, Inconclusive> {
@@ -376,13 +386,13 @@ pub(super) fn is_long(request: &Request) -> bool {
 }
 
 /// An object that may be reached.
-struct Place {
+struct PermittedObject {
     resource: Arc<Resource>,
     namespace: String,
     name: String,
 }
 
-impl Place {
+impl PermittedObject {
     fn path(&self) -> ObjectPath<'_> {
         ObjectPath { resource: &self.resource, namespace: &self.namespace, name: &self.name }
     }
@@ -397,7 +407,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for PermittedObject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { resource, namespace, name } = self;
         if namespace.is_empty() {

@@ -2,7 +2,6 @@
 //!
 //! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. What cannot be watched is looked at
 //! every few seconds.
-#![expect(clippy::needless_for_each, reason = "it reads better here as it is")]
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +12,8 @@ use ferroplane_engine::action::{Address, NamedBy};
 use super::action_set::Key;
 use crate::runtime::queue::Queue;
 
-/// A kind in a namespace.
-type Place = (Arc<Resource>, String);
+/// What one watch is of: a kind in a namespace.
+type WatchScope = (Arc<Resource>, String);
 
 /// Wakes ActionSets.
 pub(super) struct Wakers {
@@ -25,9 +24,9 @@ pub(super) struct Wakers {
 
 #[derive(Default)]
 struct State {
-    followed: HashMap<Place, Followed>,
+    followed: HashMap<WatchScope, Followed>,
     /// What ActionSets wait for.
-    waits: HashMap<Key, BTreeSet<(Place, String)>>,
+    waits: HashMap<Key, BTreeSet<(WatchScope, String)>>,
 }
 
 /// Objects that are followed.
@@ -57,10 +56,10 @@ impl Wakers {
         let mut wanted = BTreeSet::new();
         let mut has_to_poll = false;
         for address in watch {
-            match self.place(address, &key.0).await {
-                Some(place) => {
-                    self.follow(&place);
-                    wanted.insert((place, address.name.clone()));
+            match self.watch_scope(address, &key.0).await {
+                Some(watched) => {
+                    self.follow(&watched);
+                    wanted.insert((watched, address.name.clone()));
                 }
                 None => has_to_poll = true,
             }
@@ -68,11 +67,11 @@ impl Wakers {
         let mut state = self.lock();
         let before = state.waits.remove(key).unwrap_or_default();
         let is_new = wanted.difference(&before).next().is_some();
-        for (place, name) in before.difference(&wanted) {
-            state.leave(place, name, key);
+        for (watched, name) in before.difference(&wanted) {
+            state.leave(watched, name, key);
         }
-        for (place, name) in &wanted {
-            if let Some(followed) = state.followed.get_mut(place) {
+        for (watched, name) in &wanted {
+            if let Some(followed) = state.followed.get_mut(watched) {
                 followed.waiting.entry(name.clone()).or_default().insert(key.clone());
                 has_to_poll |= followed.has_failed;
             }
@@ -86,13 +85,13 @@ impl Wakers {
     /// Wake an ActionSet no longer.
     pub(super) fn forget(&self, key: &Key) {
         let mut state = self.lock();
-        for (place, name) in state.waits.remove(key).unwrap_or_default() {
-            state.leave(&place, &name, key);
+        for (watched, name) in state.waits.remove(key).unwrap_or_default() {
+            state.leave(&watched, &name, key);
         }
     }
 
     /// The kind and the namespace of an object. Nothing for what is not to be watched: Secrets are never listed.
-    async fn place(&self, address: &Address, own: &str) -> Option<Place> {
+    async fn watch_scope(&self, address: &Address, own: &str) -> Option<WatchScope> {
         let api_version = &address.kind.api_version;
         let resource = match &address.kind.by {
             NamedBy::Kind(kind) => self.cluster.resource(api_version, kind).await,
@@ -108,11 +107,11 @@ impl Wakers {
         Some((resource, namespace))
     }
 
-    fn follow(self: &Arc<Self>, place: &Place) {
-        if self.lock().followed.contains_key(place) {
+    fn follow(self: &Arc<Self>, watched: &WatchScope) {
+        if self.lock().followed.contains_key(watched) {
             return;
         }
-        let (resource, namespace) = place;
+        let (resource, namespace) = watched;
         let scope = InformerScope {
             namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
             metadata_only: true,
@@ -123,7 +122,7 @@ impl Wakers {
         // Another ActionSet may have been faster.
         let spare = {
             let mut state = self.lock();
-            match state.followed.entry(place.clone()) {
+            match state.followed.entry(watched.clone()) {
                 std::collections::hash_map::Entry::Occupied(_) => Some(followed),
                 std::collections::hash_map::Entry::Vacant(vacant) => {
                     vacant.insert(followed);
@@ -134,17 +133,17 @@ impl Wakers {
         if let Some(spare) = spare {
             return spare.informer.stop();
         }
-        self.listen(&informer, place);
+        self.listen(&informer, watched);
     }
 
-    fn listen(self: &Arc<Self>, informer: &Arc<Informer>, place: &Place) {
-        let (wakers, own) = (Arc::downgrade(self), place.clone());
+    fn listen(self: &Arc<Self>, informer: &Arc<Informer>, watched: &WatchScope) {
+        let (wakers, own) = (Arc::downgrade(self), watched.clone());
         informer.listen(move |_, change: Change<'_>| {
             if let Some(wakers) = wakers.upgrade() {
                 wakers.wake(&own, &change.header().metadata.name);
             }
         });
-        let (wakers, informer, own) = (Arc::downgrade(self), informer.clone(), place.clone());
+        let (wakers, informer, own) = (Arc::downgrade(self), informer.clone(), watched.clone());
         tokio::spawn(async move {
             let synced = informer.synced_or_failed().await;
             let (Err(_), Some(wakers)) = (synced, wakers.upgrade()) else { return };
@@ -152,24 +151,28 @@ impl Wakers {
         });
     }
 
-    fn wake(&self, place: &Place, name: &str) {
+    fn wake(&self, watched: &WatchScope, name: &str) {
         let keys: Vec<_> = {
             let state = self.lock();
-            let waiting = state.followed.get(place).and_then(|followed| followed.waiting.get(name));
+            let waiting = state.followed.get(watched).and_then(|followed| followed.waiting.get(name));
             waiting.into_iter().flatten().cloned().collect()
         };
-        keys.into_iter().for_each(|key| self.queue.add(key));
+        for key in keys {
+            self.queue.add(key);
+        }
     }
 
     /// Those who wait for what cannot be watched have to look for themselves.
-    fn give_up(&self, place: &Place) {
+    fn give_up(&self, watched: &WatchScope) {
         let keys: Vec<_> = {
             let mut state = self.lock();
-            let Some(followed) = state.followed.get_mut(place) else { return };
+            let Some(followed) = state.followed.get_mut(watched) else { return };
             followed.has_failed = true;
             followed.waiting.values().flatten().cloned().collect()
         };
-        keys.into_iter().for_each(|key| self.queue.add(key));
+        for key in keys {
+            self.queue.add(key);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -178,8 +181,8 @@ impl Wakers {
 }
 
 impl State {
-    fn leave(&mut self, place: &Place, name: &str, key: &Key) {
-        let Some(followed) = self.followed.get_mut(place) else { return };
+    fn leave(&mut self, watched: &WatchScope, name: &str, key: &Key) {
+        let Some(followed) = self.followed.get_mut(watched) else { return };
         if let Some(keys) = followed.waiting.get_mut(name) {
             keys.remove(key);
             if keys.is_empty() {
@@ -188,7 +191,7 @@ impl State {
         }
         if followed.waiting.is_empty() {
             followed.informer.stop();
-            self.followed.remove(place);
+            self.followed.remove(watched);
         }
     }
 }

@@ -7,7 +7,6 @@
 //! * Phases run one after the other; none is run again once it has ended.
 //! * The phase at the end runs if any phase has begun, however that one ended, and its failure never replaces an earlier one.
 //! * No function, however wrong, makes a run panic or store more than its limits.
-#![expect(clippy::assigning_clones, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 
@@ -383,7 +382,7 @@ impl<'a> Run<'a> {
         }
         status.state = PhaseState::Running;
         status.started_at = timestamp(now);
-        status.progress.progress_percent = "0".to_owned();
+        "0".clone_into(&mut status.progress.progress_percent);
         let function = status.function.clone().unwrap_or_default();
         let reason = if current == Current::Defer { "StartedDeferPhase" } else { "StartedPhase" };
         let message =
@@ -541,7 +540,7 @@ impl<'a> Run<'a> {
         status.output = output;
         status.checkpoint = Value::Null;
         status.ended_at = timestamp(now);
-        status.progress.progress_percent = "100".to_owned();
+        "100".clone_into(&mut status.progress.progress_percent);
         status.progress.last_transition_time = timestamp(now);
         let reason = if current == Current::Defer { "EndedDeferPhase" } else { "EndedPhase" };
         self.events.push(Event::new(

@@ -4,7 +4,6 @@
 //! * An ActionSet that is complete or has failed is never run again, whatever becomes of its spec.
 //! * It fails or completes when all of its actions have ended, the phases at their ends included: a final state is final.
 //! * The first failure is the one that `error.message` tells, whatever fails after it.
-#![expect(clippy::assigning_clones, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 
@@ -143,7 +142,7 @@ pub fn prepare(
     events.extend(failure_events(&status));
     let mut prepared = Prepared { status, events, has_defer_phase };
     if prepared.status.errors.is_empty() && !prepared.status.actions.is_empty() {
-        prepared.status.progress.percent_completed = "0".to_owned();
+        "0".clone_into(&mut prepared.status.progress.percent_completed);
         prepared.status.progress.last_transition_time = timestamp(now);
     } else {
         // Nothing has run, so that nothing has to be run at the end.
@@ -270,7 +269,7 @@ fn settle_state(status: &mut ActionSetStatus, now: i64) {
     match status.errors.first() {
         None => {
             status.state = ActionState::Complete;
-            status.progress.percent_completed = "100".to_owned();
+            "100".clone_into(&mut status.progress.percent_completed);
         }
         Some(first) => {
             status.state = ActionState::Failed;

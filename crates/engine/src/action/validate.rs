@@ -1,5 +1,4 @@
 //! Judges a Blueprint when it is written: each phase by the version that it would call.
-#![expect(clippy::nonminimal_bool, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -108,7 +107,8 @@ impl Judge<'_> {
         let has_templates = phase.args.keys().any(|name| name.contains("{{"));
         for mistake in function.argument_mistakes(&arguments) {
             // What is missing may be what the template gives.
-            if !(has_templates && !arguments.contains_key(&mistake.argument)) {
+            let can_be_templated = has_templates && !arguments.contains_key(&mistake.argument);
+            if !can_be_templated {
                 self.error(path, &format!("function `{}` {version}: {mistake}", phase.func));
             }
         }

@@ -157,7 +157,7 @@ fn is_waited_for(above: &Object, object: &Object) -> bool {
 }
 
 /// Whether the composite resource above says what it waits for, and it is not this one.
-fn is_known_not_waited_for(above: &Object, object: &Object) -> bool {
+pub(super) fn is_known_not_waited_for(above: &Object, object: &Object) -> bool {
     let names = condition(above, "Ready").and_then(|ready| unready_in(ready.message));
     let name = meta::annotation(object, keys::RESOURCE_NAME);
     !name.is_empty() && names.is_some_and(|names| !lists(names, name))

@@ -3,10 +3,14 @@
 use ferroplane_api::{Cause, Object, keys, meta, unsupported};
 
 use super::functions::development_target;
+use super::readiness::is_known_not_waited_for;
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
-use crate::look::{Role, condition, conditions, created_at, function, is_paused, revision_of, synced};
+use crate::look::{
+    Role, condition, conditions, created_at, function, is_paused, ready, revision_of, synced, text_at,
+};
+use crate::snapshot::time_of;
 use crate::steps::steps;
 
 pub(super) fn paused(suspect: &Suspect<'_>) -> Option<Finding> {
@@ -90,31 +94,53 @@ pub(super) fn stale(suspect: &Suspect<'_>) -> Option<Finding> {
     Some(cause.advice("look at the control plane: its logs, and the depth of its queues in /metrics"))
 }
 
+/// A controller reported a failure in an event, and wrote no condition.
+pub(super) fn reported(suspect: &Suspect<'_>) -> Option<Finding> {
+    silent(suspect)?;
+    let is_warning = |event: &&Object| text_at(event, &["type"]) == "Warning";
+    let warning = suspect.snapshot.events(suspect.id).find(is_warning)?;
+    let finding = Finding::new(suspect.id, text_at(warning, &["message"])).since(time_of(warning));
+    Some(finding.code(meta::annotation(warning, keys::CAUSE).parse().ok()).advice(describe(suspect.id)))
+}
+
 pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object?;
-    let is_operation = matches!(suspect.role, Role::Operation | Role::OperationMaker);
-    let is_ours = is_operation || matches!(suspect.role, Role::Composite | Role::Claim | Role::ActionSet);
-    if !is_ours || conditions(object).next().is_some() {
-        return None;
-    }
-    if suspect.role == Role::ActionSet {
-        let message =
-            "no controller has looked at it yet: it is new, or the control plane runs no ActionSets";
-        let finding = Finding::new(suspect.id, message).since(created_at(object));
-        return Some(finding.advice("start the control plane with --enable-blueprints"));
-    }
-    if is_operation {
-        let message =
-            "no controller has looked at it yet: it is new, or the control plane runs no operations";
-        let finding = Finding::new(suspect.id, message).since(created_at(object));
-        return Some(finding.advice("start the control plane with --enable-operations"));
-    }
-    if let Some(finding) = first_run(suspect, object) {
-        return Some(finding);
-    }
-    let message =
-        "no controller has finished looking at it yet: it is new, or the control plane is not running";
-    Some(Finding::new(suspect.id, message).since(created_at(object)).advice("kubectl get xrd"))
+    let has_no_conditions = conditions(object).next().is_none();
+    let (message, advice) = match suspect.role {
+        Role::Composite | Role::Claim if has_no_conditions => {
+            if let Some(finding) = first_run(suspect, object) {
+                return Some(finding);
+            }
+            (
+                "no controller has finished looking at it yet: it is new, or the control plane is not running",
+                "kubectl get xrd".to_owned(),
+            )
+        }
+        Role::Operation | Role::OperationMaker if has_no_conditions => (
+            "no controller has looked at it yet: it is new, or the control plane runs no operations",
+            "start the control plane with --enable-operations".to_owned(),
+        ),
+        Role::ActionSet if has_no_conditions => (
+            "no controller has looked at it yet: it is new, or the control plane runs no ActionSets",
+            "start the control plane with --enable-blueprints".to_owned(),
+        ),
+        Role::Function | Role::Own if silent(suspect).is_some() => (
+            "no controller has reconciled it yet: it is new, or the control plane is not running",
+            describe(suspect.id),
+        ),
+        _ => return None,
+    };
+    let finding = Finding::new(suspect.id, message).since(created_at(object));
+    Some(finding.code(Some(Cause::NotReconciled)).advice(advice))
+}
+
+/// An object whose controller should say in a condition whether it can be used, and has not.
+fn silent<'a>(suspect: &Suspect<'a>) -> Option<&'a Object> {
+    let has_controller = matches!(suspect.role, Role::Function | Role::Own);
+    let object = suspect.object.filter(|object| has_controller && ready(object).is_none())?;
+    // What is above may wait for something else.
+    let is_passed_over = suspect.above.is_some_and(|above| is_known_not_waited_for(above, object));
+    (!is_passed_over).then_some(object)
 }
 
 /// The control plane labels a composite resource before it calls functions: it looks at it, and waits for one of them.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use ferroplane_api::crds::{self, Crd};
 use ferroplane_api::{AccessGrantSpec, Cause, FailurePoint, TypeRef};
 use ferroplane_engine::versions::{Unresolved, Version};
 use ferroplane_engine::wording::{
@@ -348,8 +349,8 @@ fn every_cause_is_named_in_the_first_line() {
 
 #[test]
 fn every_rule_has_a_case() {
-    // One is about a kind, not about an object of it: it has a test of its own.
-    let proven = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition"]);
+    // One is about a kind, not about an object of it, and one about kinds that are not composed: they have tests of their own.
+    let proven = cases().into_iter().map(|(rule, ..)| rule).chain(["no-definition", "reported"]);
     let proven: BTreeSet<_> = proven
         .chain(operations::tests::cases().into_iter().map(|case| case.rule))
         .chain(actions::tests::cases().into_iter().map(|case| case.rule))
@@ -577,6 +578,118 @@ fn object_that_nothing_acts_on_is_not_called_ready() {
     assert!(alone(&config, Home::Cluster).is_ready);
     let embedded = alone(&config, Home::Embedded);
     assert_eq!((embedded.is_ready, embedded.cause.unwrap().rule), (false, "kind-not-supported"));
+}
+
+/// The condition that says whether an object of one of our kinds can be used.
+fn deciding_condition(kind: &str) -> &'static str {
+    match kind {
+        "Usage" | "ClusterUsage" | "FunctionRollout" => "Ready",
+        "CompositeResourceDefinition" | "ManagedResourceDefinition" => "Established",
+        "CompositionRevision" => "ValidPipeline",
+        "Function" | "Provider" | "Configuration" | "ManagedResourceActivationPolicy" => "Healthy",
+        "FunctionRevision" | "ProviderRevision" | "ConfigurationRevision" => "RevisionHealthy",
+        "Operation" | "ActionSet" => "Succeeded",
+        "CronOperation" => "Scheduling",
+        "WatchOperation" => "Watching",
+        "Lock" => "Resolved",
+        "FunctionIntercept" => "Active",
+        kind => panic!("which condition of {kind} says whether it can be used?"),
+    }
+}
+
+/// An object of one of our kinds, with these conditions.
+fn own(crd: &Crd, conditions: &Value) -> Value {
+    json!({
+        "apiVersion": format!("{}/v1", crd.group), "kind": crd.kind,
+        "metadata": {"name": "o", "generation": 1, "creationTimestamp": SINCE},
+        "status": {"conditions": conditions},
+    })
+}
+
+fn kinds_with_conditions() -> impl Iterator<Item = &'static Crd> {
+    crds::ALL.iter().filter(|crd| crd.has_conditions())
+}
+
+#[test]
+fn object_of_ours_is_ready_when_it_says_so_and_not_when_it_says_no() {
+    assert_eq!(kinds_with_conditions().count(), 20);
+    for crd in kinds_with_conditions() {
+        let decided = |status: &str| {
+            let conditions = json!([
+                condition("Synced", "True", "ReconcileSuccess", ""),
+                condition(deciding_condition(crd.kind), status, "Because", "it is so"),
+            ]);
+            alone(&own(crd, &conditions), Home::Cluster)
+        };
+        let well = decided("True");
+        assert!(well.is_ready && well.cause.is_none(), "{well:?}");
+        let unwell = decided("False");
+        let cause = unwell.cause.unwrap_or_else(|| panic!("{} has no cause", crd.kind));
+        assert!(!unwell.is_ready && cause.message.contains("it is so"), "{cause:?}");
+    }
+}
+
+#[test]
+fn object_of_ours_that_says_nothing_is_not_called_ready() {
+    // A Crossplane of an older release writes no conditions to these. Of revisions, what they belong to speaks.
+    let may_be_silent = |kind: &str| kind.ends_with("Revision") || kind == "Lock";
+    for crd in kinds_with_conditions() {
+        let diagnosis = alone(&own(crd, &json!([])), Home::Cluster);
+        if may_be_silent(crd.kind) {
+            assert!(diagnosis.is_ready && diagnosis.cause.is_none(), "{diagnosis:?}");
+            continue;
+        }
+        let cause = diagnosis.cause.unwrap_or_else(|| panic!("{} has no cause", crd.kind));
+        let expected = match crd.kind {
+            "CompositeResourceDefinition" => ("definition-not-established", None),
+            _ => ("unattended", Some(Cause::NotReconciled.code())),
+        };
+        assert_eq!((diagnosis.is_ready, (cause.rule, cause.code)), (false, expected), "{}", crd.kind);
+    }
+}
+
+#[test]
+fn package_that_is_installed_and_does_not_say_that_it_is_healthy_is_not_called_ready() {
+    for crd in kinds_with_conditions().filter(|crd| ["Function", "Provider"].contains(&crd.kind)) {
+        let installed = json!([condition("Installed", "True", "ActivePackageRevision", "")]);
+        let diagnosis = alone(&own(crd, &installed), Home::Cluster);
+        assert_eq!((diagnosis.is_ready, diagnosis.cause.unwrap().rule), (false, "unattended"));
+    }
+}
+
+#[test]
+fn failure_that_is_in_an_event_alone_is_told() {
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1", "kind": "ClusterUsage", "metadata": {"name": "u", "uid": "3"},
+    });
+    let id = Id::of(&crate::testing::object(&usage));
+    let event = |kind: &str, time: &str, message: &str| {
+        json!({
+            "about": "u", "type": kind, "lastTimestamp": time, "message": message,
+            "metadata": {"annotations": {"ferroplane.io/cause": "UsageTargetNotFound"}},
+        })
+    };
+    let events = vec![
+        event("Warning", "2026-01-01T00:00:01Z", "there is no Bucket `old`"),
+        event("Warning", "2026-01-01T00:00:02Z", "there is no Bucket `b`"),
+        event("Normal", "2026-01-01T00:00:03Z", "what is used is protected"),
+    ];
+    let plane = Plane { objects: vec![usage], events, ..Plane::default() };
+    let diagnosis = diagnose(&plane.read_from(&id), &id);
+    let cause = diagnosis.cause.unwrap();
+    assert_eq!(
+        (diagnosis.is_ready, cause.rule, cause.code, cause.to_string().as_str()),
+        (false, "reported", Some("UsageTargetNotFound"), "ClusterUsage u: there is no Bucket `b`")
+    );
+}
+
+#[test]
+fn active_means_something_else_in_kinds_of_others() {
+    let scaled = json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "s", "namespace": "default"},
+        "status": {"conditions": [condition("Active", "False", "ScalerNotActive", "scaled to zero")]},
+    });
+    assert!(alone(&scaled, Home::Cluster).is_ready);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! * v0.0.0 follows Kanister 0.119, `pkg/function/scale_workload.go`: it reads the workload and writes it back. If somebody else wrote it
 //!   meanwhile, the phase fails. It waits for as long as it takes.
 //! * v0.1.0 goes through the `scale` subresource, tries again if somebody else was faster, and takes a `timeout`.
-#![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
+#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{

@@ -256,6 +256,10 @@ fn said_by(take: &Take, step: &str) -> Vec<Value> {
         if let Turn::Call(call) = turn
             && call.step() == step
         {
+            // `render` remembers no questions, so that it never makes the call whose answer was thrown away.
+            if call.has_started_over() {
+                said.clear();
+            }
             said.push(match &note.said {
                 Said::Answered(response) | Said::Recalled(response) => {
                     json!({"answered": to_json(response).unwrap_or_default()})

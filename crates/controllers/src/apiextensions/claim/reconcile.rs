@@ -53,7 +53,7 @@ impl Controller {
         if meta::is_being_deleted(&case.claim) {
             return self.let_go(case).await;
         }
-        self.marry(case).await?;
+        self.bind(case).await?;
         let composite = case.composite.as_ref();
         let Some(composite) = composite.filter(|composite| is_ready(composite)) else {
             return Ok(ClaimOutcome::Waiting);
@@ -76,7 +76,7 @@ impl Controller {
     }
 
     /// Bind claim and composite resource, and have both say what they should.
-    async fn marry(&self, case: &mut Case) -> Result<(), ClaimProblem> {
+    async fn bind(&self, case: &mut Case) -> Result<(), ClaimProblem> {
         let name = match composite_name(&case.claim) {
             "" => self.free_name(&case.claim).await?,
             name => name.to_owned(),

@@ -58,7 +58,7 @@ impl CircuitBreaker {
     }
 
     /// It was our doing that something came to this version.
-    pub(super) fn disregard(&mut self, version: u64) {
+    pub(super) fn ignore_own_write(&mut self, version: u64) {
         self.uncertain.retain(|(other, _)| *other != version);
     }
 

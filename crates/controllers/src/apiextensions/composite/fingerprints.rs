@@ -1,5 +1,4 @@
 //! Tells whether anything changed of what a composite resource was composed from.
-#![expect(clippy::needless_for_each, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 
@@ -78,13 +77,17 @@ fn content(object: &Object) -> Fingerprint {
     for (key, value) in object {
         match (key.as_str(), value) {
             ("metadata", Value::Object(metadata)) => {
-                said(metadata, &BOOKKEEPING).for_each(|(key, value)| add(key, value));
+                for (key, value) in said(metadata, &BOOKKEEPING) {
+                    add(key, value);
+                }
             }
             ("status", Value::Object(status)) => {
                 for (key, value) in status {
                     match value {
                         Value::Array(conditions) if key == "conditions" => {
-                            conditions.iter().for_each(|condition| add(key, condition));
+                            for condition in conditions {
+                                add(key, condition);
+                            }
                         }
                         value => add(key, value),
                     }

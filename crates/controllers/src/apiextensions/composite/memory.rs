@@ -115,12 +115,12 @@ impl Memory {
     }
 
     /// It is not known, or is known again, what we recorded last.
-    pub(super) fn doubt_record(&self, name: &Name, is_in_doubt: bool) {
-        self.lock().entry(name.clone()).or_default().own_writes.doubt(is_in_doubt);
+    pub(super) fn mark_record_uncertain(&self, name: &Name, is_uncertain: bool) {
+        self.lock().entry(name.clone()).or_default().own_writes.mark_uncertain(is_uncertain);
     }
 
-    pub(super) fn is_record_in_doubt(&self, name: &str) -> bool {
-        self.lock().get(name).is_some_and(|remembered| remembered.own_writes.is_in_doubt())
+    pub(super) fn is_record_uncertain(&self, name: &str) -> bool {
+        self.lock().get(name).is_some_and(|remembered| remembered.own_writes.is_uncertain())
     }
 
     /// Whether this version is known already.
@@ -134,7 +134,7 @@ impl Memory {
         let Some(remembered) = memory.get_mut(name) else { return };
         remembered.own_writes.add(version);
         if let Some(breaker) = &mut remembered.breaker {
-            breaker.disregard(version);
+            breaker.ignore_own_write(version);
         }
     }
 

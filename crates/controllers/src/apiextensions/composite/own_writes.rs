@@ -6,7 +6,7 @@ pub(super) struct OwnWrites {
     /// The versions that our writes came to, and those that were seen by the last reconcile.
     known: Vec<u64>,
     /// Whether it is not known what our last record of references came to: what seems to be recorded is not to be believed.
-    is_in_doubt: bool,
+    is_uncertain: bool,
 }
 
 impl OwnWrites {
@@ -25,11 +25,11 @@ impl OwnWrites {
     }
 
     /// It is not known, or is known again, what our last record came to.
-    pub(super) fn doubt(&mut self, is_in_doubt: bool) {
-        self.is_in_doubt = is_in_doubt;
+    pub(super) fn mark_uncertain(&mut self, is_uncertain: bool) {
+        self.is_uncertain = is_uncertain;
     }
 
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.is_in_doubt
+    pub(super) fn is_uncertain(&self) -> bool {
+        self.is_uncertain
     }
 }

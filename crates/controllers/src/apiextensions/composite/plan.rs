@@ -1,7 +1,7 @@
 //! Plans: what a change would do to composite resources and what they compose, decided and not done.
 //!
-//! A plan is made by the code that reconciles: select, observe, decide. What a reconcile would write is put in a [`World`] in memory
-//! instead, as the API server answers a dry run, and composite resources are visited until nothing changes any more.
+//! A plan is made by the code that reconciles: select, observe, decide. What a reconcile would write is put in a [`PlannedCluster`] in
+//! memory instead, as the API server answers a dry run, and composite resources are visited until nothing changes any more.
 //!
 //! # Invariants
 //! * Nothing is written: every write is a dry run.
@@ -9,11 +9,11 @@
 //! * Whoever asks is shown no object that they may not read, and may propose none that they may not write.
 
 mod access;
+mod planned_cluster;
 mod proposal;
 mod redact;
 mod report;
 mod visit;
-mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use super::controller::Controller;
 use super::memory::Name;
 use super::select::SelectionSources;
 use super::{Composites, GroupKind};
+use planned_cluster::{Key, PlannedCluster};
 pub use proposal::apply_file;
 use proposal::{Proposals, Proposed};
-use world::{Key, World};
 
 /// How many composite resources are visited at a time.
 const CONCURRENCY: usize = 32;
@@ -86,7 +86,7 @@ struct Progress {
 /// A plan while it is made.
 struct Planning {
     composites: Arc<Composites>,
-    world: World,
+    planned: PlannedCluster,
     sources: PlannedSources,
     now: String,
 }
@@ -117,7 +117,7 @@ impl Planner {
             let epoch = self.epoch();
             let (planning, proposals) = self.begin(request, caller).await?;
             let progress = planning.settle(&proposals).await;
-            match planning.world.moved().await {
+            match planning.planned.moved().await {
                 Some(what) => moved = what.to_string(),
                 None if self.epoch() != epoch => {
                     "a Composition, a Function or a grant".clone_into(&mut moved);
@@ -140,10 +140,10 @@ impl Planner {
         caller: &ApiClient,
     ) -> Result<(Planning, Proposals), PlanError> {
         let shared = &self.composites.shared;
-        let world = World::new(self.composites.clone());
+        let planned = PlannedCluster::new(self.composites.clone());
         let proposals = Proposals::read(request, caller, &self.composites).await?;
         for Proposed { before, after } in &proposals.objects {
-            world.propose(before.as_ref(), after.clone());
+            planned.propose(before.as_ref(), after.clone());
         }
         let callables = shared.functions.current().preferring(&proposals.function_revisions);
         // What a change comes to in the end, whatever rolls it out.
@@ -158,7 +158,7 @@ impl Planner {
         };
         let sources = PlannedSources { common, defaults: proposals.defaults() };
         let now = shared.context.clock.now();
-        Ok((Planning { composites: self.composites.clone(), world, sources, now }, proposals))
+        Ok((Planning { composites: self.composites.clone(), planned, sources, now }, proposals))
     }
 }
 
@@ -240,7 +240,7 @@ impl Planning {
         }
         let asks_for = |progress: &Progress| {
             let requirements = progress.requirements.iter().flatten();
-            requirements.into_iter().any(|required| world::selects(&required.selector, object))
+            requirements.into_iter().any(|required| planned_cluster::selects(&required.selector, object))
         };
         concerned.extend(progress.iter().filter(|(_, known)| asks_for(known)).map(|(key, _)| key.clone()));
         concerned

@@ -109,8 +109,8 @@ impl Controller {
         let is_ours = |path: &[&str]| owns(live, keys::COMPOSITE_MANAGER, "", path);
         let body = machinery_to_record(live, self.layout, selected, references, is_ours);
         // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
-        let was_in_doubt = self.memory.is_record_in_doubt(&it.name);
-        if !was_in_doubt && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
+        let was_uncertain = self.memory.is_record_uncertain(&it.name);
+        if !was_uncertain && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
         let written = match self.take_over_self(live).await {
@@ -118,7 +118,7 @@ impl Controller {
             Ok(true) => return Err(Problem::Conflict),
             Ok(false) => {
                 // Before it is sent: it may be that nobody waits for the answer any more.
-                self.memory.doubt_record(&it.name, true);
+                self.memory.mark_record_uncertain(&it.name, true);
                 self.write_self(live, Subresource::None, &body).await
             }
             Err(error) => Err(error),
@@ -126,11 +126,11 @@ impl Controller {
         if let Err(error) = &written
             && !error.is_inconclusive()
         {
-            self.memory.doubt_record(&it.name, was_in_doubt);
+            self.memory.mark_record_uncertain(&it.name, was_uncertain);
         }
         match written {
             Ok(written) => {
-                self.memory.doubt_record(&it.name, false);
+                self.memory.mark_record_uncertain(&it.name, false);
                 it.live = written;
                 Ok(())
             }

@@ -1,5 +1,4 @@
 //! Tries candidates of rollouts: both revisions run on the same inputs, and only what the rollout does not refuse is carried out.
-#![expect(clippy::nonminimal_bool, reason = "it reads better here as it is")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -326,7 +325,8 @@ impl OnTrial {
 
     /// Whether what the candidates decided has to be compared with what would be carried out without them.
     pub(super) fn is_compared(&self, live: &Object, layout: Layout, outcome: &Outcome) -> bool {
-        !self.is_preview && !(self.has_run(live, layout) && is_harmless(outcome))
+        let is_proven = self.has_run(live, layout) && is_harmless(outcome);
+        !self.is_preview && !is_proven
     }
 
     /// Whether all candidates have composed it before.

@@ -1,5 +1,5 @@
 //! Takes a snapshot of a volume, or makes one known that a storage system has already, and waits until it can be used.
-#![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
+#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::Object;
 use ferroplane_engine::action::{

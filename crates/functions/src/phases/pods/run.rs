@@ -7,7 +7,7 @@
 //! # Invariants
 //! * The pod is deleted only when its output is in the checkpoint, or together with the last reading of its log.
 //! * Output that was read stays read: after a crash the log is read from the first line that was not used.
-#![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
+#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{Address, Answer, Move, Phase, Request};

@@ -10,9 +10,9 @@ use ferroplane_engine::changes::{
 use sha2::{Digest as _, Sha256};
 
 use super::access::Access;
+use super::planned_cluster::Key;
 use super::proposal::Proposals;
 use super::redact::redact;
-use super::world::Key;
 use super::{Planning, Progress, group_kind};
 
 /// Stands for what only the API server knows, once an object exists.
@@ -35,12 +35,12 @@ impl Planning {
         mut progress: BTreeMap<Key, Progress>,
         caller: &ApiClient,
     ) -> ChangePlan {
-        let differences = self.world.differences();
+        let differences = self.planned.differences();
         let replacements = unknown_before(&differences);
         let mut changes = self.attribute(&differences);
         // A name that follows from the UID of a dry run is another one in the next plan, and nothing has it yet.
         let is_made_up = |key: &Key| replacements.contains_key(&key.name);
-        let (versions, digest) = self.world.basis(is_made_up);
+        let (versions, digest) = self.planned.basis(is_made_up);
         let mut basis = Sha256::new().chain_update(&digest);
         let considered = self.composites.all().iter().map(|controller| controller.informer.len()).sum();
         let mut plan = ChangePlan { considered, ..ChangePlan::default() };
@@ -102,7 +102,7 @@ impl Planning {
         proposals: &Proposals,
     ) -> Option<CompositePlan> {
         let controller = self.composites.of_kind(&(key.group.clone(), key.kind.clone()))?;
-        if self.world.is_removed(key) && changes.is_empty() {
+        if self.planned.is_removed(key) && changes.is_empty() {
             return None;
         }
         for (resource, (object, reason)) in known.refused {

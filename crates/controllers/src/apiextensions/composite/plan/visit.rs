@@ -1,4 +1,4 @@
-//! A composite resource is visited as it would be reconciled: select, observe, decide. What would be written is put in the world.
+//! A composite resource is visited as it would be reconciled: select, observe, decide. What would be written is put in the planned cluster.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ use super::super::secrets;
 use super::super::select::{Follows, Selection};
 use super::super::settle::{identity, is_about_undeclared_field, remove_own_fields};
 use super::super::trial::OnTrial;
-use super::world::{Key, merge};
+use super::planned_cluster::{Key, merge};
 use super::{Planning, Progress};
 use crate::function_registry::CallableFunctions;
 
@@ -102,7 +102,7 @@ impl Planning {
         let Some(controller) = self.composites.of_kind(&kind) else { return Vec::new() };
         let path =
             ObjectPath { resource: &controller.kind.resource, namespace: &key.namespace, name: &key.name };
-        let live = match self.world.get(path).await {
+        let live = match self.planned.get(path).await {
             Ok(Some(live)) => live,
             // Whatever composed it has it deleted.
             Ok(None) => return Vec::new(),
@@ -158,7 +158,7 @@ impl Planning {
         }
         let finalizer = Some(keys::COMPOSITE_FINALIZER);
         let composite = composite_for_functions(&visited.live, controller.layout, &followed, finalizer);
-        let state = controller.observe(&composite, &self.world).await?;
+        let state = controller.observe(&composite, &self.planned).await?;
         let remembered = known.requirements.clone().unwrap_or_else(|| {
             let last = controller.memory.last(&name_of(&visited.live));
             last.map(|last| last.requirements.to_vec()).unwrap_or_default()
@@ -170,7 +170,7 @@ impl Planning {
             remembered,
             grants: &grants,
         };
-        let inputs = controller.inputs(question, &self.world).await?;
+        let inputs = controller.inputs(question, &self.planned).await?;
         let (mut outcome, mut notes) = self.run(inputs.clone(), &callables).await;
         let mut inputs = inputs;
         let seen = (&visited.live, controller.layout);
@@ -206,7 +206,7 @@ impl Planning {
 
     async fn run(&self, inputs: Inputs, callables: &Arc<CallableFunctions>) -> (Outcome, Vec<Note>) {
         let mut notes = Vec::new();
-        let outcome = drive_noting(inputs, &callables.directory, &self.world, Some(&mut notes)).await;
+        let outcome = drive_noting(inputs, &callables.directory, &self.planned, Some(&mut notes)).await;
         (outcome, notes)
     }
 
@@ -260,9 +260,9 @@ impl Planning {
     async fn delete(&self, object: Object, changed: &mut Vec<Object>) -> Result<(), Stop> {
         let mut doomed = vec![object];
         while let Some(object) = doomed.pop() {
-            self.world.remove(Key::of(&object));
+            self.planned.remove(Key::of(&object));
             if let Some(controller) = self.composites.of_kind(&super::group_kind(&object)) {
-                let state = controller.observe(&object, &self.world).await?;
+                let state = controller.observe(&object, &self.planned).await?;
                 let composed =
                     state.observed.values().filter_map(|observed| observed.object.json().ok().cloned());
                 let is_its = |composed: &Object| meta::controller_uid(composed) == Some(meta::uid(&object));
@@ -310,7 +310,7 @@ impl Planning {
         if !is_same(&visited.live, &after) {
             visited.changed.push(after.clone());
         }
-        self.world.put(after.clone());
+        self.planned.put(after.clone());
         visited.live = after;
     }
 
@@ -328,19 +328,20 @@ impl Planning {
             let observed = observed.filter(|observed| Key::of(observed) == Key::of(&wanted.object));
             if let Some(observed) = observed {
                 refuse_take_over(wanted, observed)?;
-                if !self.world.is_removed(&Key::of(observed)) && holds(&wanted.object, observed, &manager, "")
+                if !self.planned.is_removed(&Key::of(observed))
+                    && holds(&wanted.object, observed, &manager, "")
                 {
                     continue;
                 }
             }
             match self.dry_run(visited.controller, wanted, &manager).await? {
                 Ok(after) => {
-                    // As it would be after what was put in the world before, which the server does not know of.
+                    // As it would be after what was put in the planned cluster before, which the server does not know of.
                     let before = observed.cloned();
                     if before.as_ref().is_none_or(|before| !is_same(before, &after)) {
                         visited.changed.push(after.clone());
                     }
-                    self.world.put(self.with_own_fields(after, before.as_ref(), &wanted.object));
+                    self.planned.put(self.with_own_fields(after, before.as_ref(), &wanted.object));
                 }
                 Err(error) => {
                     let refused = (ObjectName::of(&wanted.object), chain(&error));
@@ -418,9 +419,9 @@ impl Planning {
     ) -> Result<Bytes, Error> {
         let (namespace, name) = (meta::namespace(object), meta::name(object));
         let path = ObjectPath { resource, namespace, name };
-        // Read before it is put in the world, so that there is something to compare with.
-        let before = self.world.before(path).await?;
-        if before.is_none() || !self.world.is_removed(&Key::of(object)) {
+        // Read before it is put in the planned cluster, so that there is something to compare with.
+        let before = self.planned.before(path).await?;
+        if before.is_none() || !self.planned.is_removed(&Key::of(object)) {
             return composer.apply(path, Subresource::None, manager, object).await;
         }
         // It is deleted first, and what is made anew has nothing of it. The server still has it, and would merge the two.
@@ -434,7 +435,7 @@ impl Planning {
         Ok(serde_json::to_vec(&answered).unwrap_or_default().into())
     }
 
-    /// Put the connection Secret of a legacy composite resource in the world.
+    /// Put the connection Secret of a legacy composite resource in the planned cluster.
     async fn publish(&self, visited: &mut Visited<'_>, plan: &Plan) -> Result<Published, Stop> {
         let (controller, composite) = (visited.controller, &visited.live);
         let reference = composite_connection_secret(composite, controller.layout);
@@ -449,7 +450,7 @@ impl Planning {
         };
         let unreadable =
             |error: Error| Stop::Refused(format!("cannot read its connection Secret: {}", chain(&error)));
-        let present = self.world.get(path).await.map_err(unreadable)?;
+        let present = self.planned.get(path).await.map_err(unreadable)?;
         let mut after = match &present {
             Some(present) => {
                 refuse_foreign(composite, present)?;
@@ -462,7 +463,7 @@ impl Planning {
             return Ok(Published::Before);
         }
         visited.changed.push(after.clone());
-        self.world.put(after);
+        self.planned.put(after);
         Ok(Published::Now)
     }
 
@@ -485,7 +486,7 @@ impl Planning {
             name: meta::name(&visited.live),
         };
         let unreadable = |error: Error| Stop::Refused(format!("cannot read it: {}", chain(&error)));
-        let before = self.world.before(path).await.map_err(unreadable)?;
+        let before = self.planned.before(path).await.map_err(unreadable)?;
         let before = before.filter(|before| meta::uid(before) == meta::uid(&visited.live));
         let mut after = visited.live.clone();
         match before {

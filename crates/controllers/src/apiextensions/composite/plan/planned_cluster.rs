@@ -70,8 +70,8 @@ struct Read {
     object: Option<Object>,
 }
 
-/// What there is and what would be.
-pub(super) struct World {
+/// A cluster in memory: what there is, and over it what would be.
+pub(super) struct PlannedCluster {
     composites: Arc<Composites>,
     state: Mutex<State>,
 }
@@ -86,7 +86,7 @@ struct State {
     lists: Vec<(ResourceSelector, Vec<Object>)>,
 }
 
-impl World {
+impl PlannedCluster {
     pub(super) fn new(composites: Arc<Composites>) -> Self {
         Self { composites, state: Mutex::default() }
     }
@@ -268,7 +268,7 @@ impl World {
     }
 }
 
-impl Resources for World {
+impl Resources for PlannedCluster {
     async fn fetch(&self, want: &Want) -> Answer {
         let answer = match want {
             Want::Resources(selector) => self.select(selector).await.map(Answer::Resources),
@@ -288,7 +288,7 @@ impl Resources for World {
     }
 }
 
-impl ObservedSource for World {
+impl ObservedSource for PlannedCluster {
     async fn find(&self, reference: &Reference) -> Result<Option<(u64, Object)>, Problem> {
         let cluster = &self.composites.shared.context.cluster;
         let fail = |error| Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), &error);
