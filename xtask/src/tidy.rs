@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: guards what no compiler guards.
 
 mod conditions;
+mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
@@ -224,6 +225,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         check_file(root, &file, &mut complaints)?;
     }
     check_examples(root, &mut complaints)?;
+    images::check(root, &mut complaints)?;
     paths::check(root, &mut complaints)?;
     links::check(root, &mut complaints)?;
     conditions::check(root, &mut complaints)?;
