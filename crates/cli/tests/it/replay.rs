@@ -315,6 +315,43 @@ fn planted_secrets_are_found_nowhere() {
 }
 
 #[test]
+fn control_characters_of_a_function_do_not_reach_the_terminal() {
+    let platform = PLATFORM.split("  pipeline:").next().unwrap();
+    // It sets the title of the window, and clears the screen.
+    let pipeline = r#"  pipeline:
+  - step: say
+    functionRef: {name: function-dummy}
+    input:
+      apiVersion: dummy.fn.crossplane.io/v1beta1
+      kind: Response
+      response: {results: [{severity: SEVERITY_FATAL, message: "\e]0;pwned\a\e[2Jgone"}]}
+"#;
+    let plane =
+        start(TempDir::new().unwrap(), &[platform, pipeline, shop("one", "red").as_str()].concat(), "info");
+    until_listed(&plane.path(""), "shop/one", "  failed  ");
+    plane.says("kubectl wait shop/one --for=condition=Synced=false --timeout=60s");
+    let binary = env!("CARGO_BIN_EXE_ferroplane");
+    let why = |flags: &str| {
+        let said = plane.shell(&format!("{binary} why shop/one {flags}")).output().unwrap();
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let texts = [
+        why(""),
+        why("-o json"),
+        replay(&plane.path(""), &["list", "shop/one"]).stdout,
+        replay(&plane.path(""), &["list", "shop/one", "-o", "json"]).stdout,
+    ];
+    for text in &texts {
+        let is_plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
+        assert!(text.chars().all(is_plain), "{text:?}");
+    }
+    // The table cuts long messages.
+    for text in [&texts[0], &texts[1], &texts[3]] {
+        assert!(text.contains("]0;pwned"), "{text}");
+    }
+}
+
+#[test]
 fn recordings_survive_a_kill_and_whatever_lies_among_them() {
     let mut directory = TempDir::new().unwrap();
     let mut last = 0;
