@@ -2,6 +2,7 @@
 
 mod conditions;
 mod diagram;
+mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
@@ -228,6 +229,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         check_file(root, &file, &mut complaints)?;
     }
     check_examples(root, &mut complaints)?;
+    images::check(root, &mut complaints)?;
     paths::check(root, &mut complaints)?;
     links::check(root, &mut complaints)?;
     conditions::check(root, &mut complaints)?;

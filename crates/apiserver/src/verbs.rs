@@ -11,7 +11,7 @@ mod view;
 mod watch;
 mod write;
 
-pub(crate) use beside_others::beside_others;
+pub(crate) use beside_others::{UNBOUNDED, beside_others};
 pub(crate) use delete::{Deleted, FOREGROUND, ORPHAN, delete, success};
 pub(crate) use list::{Page, expired};
 pub(crate) use scale::scale_of;

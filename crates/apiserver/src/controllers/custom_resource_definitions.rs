@@ -13,6 +13,7 @@ use crate::options::{DeleteOptions, Propagation};
 use crate::registry::{self, Catalogue, DefinitionError, Origin, Resource};
 use crate::server::ServerState;
 use crate::store::{Collection, Entry, Uid};
+use crate::verbs::{UNBOUNDED, beside_others};
 
 /// Works until it is stopped.
 pub(super) async fn run(server: Arc<ServerState>) {
@@ -69,14 +70,13 @@ async fn follow(server: &ServerState) {
 /// Serves everything that was established before the server stopped, before the first request is answered.
 pub(crate) fn serve_established(server: &ServerState) {
     let snapshot = server.store.snapshot(&server.store.collection(CUSTOM_RESOURCE_DEFINITIONS));
-    let resources: Vec<_> = snapshot
-        .iter()
-        .filter_map(|entry| {
-            let definition: Value = serde_json::from_slice(entry.bytes()).ok()?;
-            is_true(&definition, "Established").then(|| registry::custom(&definition).ok()).flatten()
-        })
-        .map(Arc::new)
-        .collect();
+    let custom = |entry: &Arc<Entry>| {
+        let definition: Value = serde_json::from_slice(entry.bytes()).ok()?;
+        is_true(&definition, "Established").then(|| registry::custom(&definition).ok()).flatten()
+    };
+    let compile = || snapshot.iter().filter_map(custom).map(Arc::new).collect::<Vec<_>>();
+    // Whoever else shares the thread, such as those who ask whether the process lives, need not wait for a thousand schemas.
+    let resources = beside_others(UNBOUNDED, compile);
     server.registry.change(|catalogue| resources.iter().cloned().for_each(|it| catalogue.insert(it)));
 }
 
@@ -113,7 +113,11 @@ async fn establish(server: &ServerState, name: &str, definition: &Value) -> Resu
     let was_established = is_true(definition, "Established");
     if problem.is_none() || was_established {
         // First it is served, then it is said to be: who reads it can rely on it.
-        serve(server, &names, definition).map_err(|error| Status::internal(&error.to_string()))?;
+        if let Err(error) = serve(server, &names, definition) {
+            // Nothing comes of compiling the same again; a change of the definition is noticed.
+            warn!(definition = name, problem = %error, "cannot serve the definition");
+            return Ok(());
+        }
     }
     let status = status_after(definition, problem.as_ref());
     if definition.get("status") == Some(&status) {
@@ -138,7 +142,8 @@ fn serve(server: &ServerState, names: &Names<'_>, definition: &Value) -> Result<
     if server.registry.catalogue().has_edition(names.group, names.plural, &fingerprint) {
         return Ok(());
     }
-    let resource = Arc::new(registry::custom(definition)?);
+    // A schema of some kilobytes can have rules and patterns that take long to read.
+    let resource = Arc::new(beside_others(UNBOUNDED, || registry::custom(definition))?);
     server.registry.change(|catalogue| catalogue.insert(Arc::clone(&resource)));
     Ok(())
 }

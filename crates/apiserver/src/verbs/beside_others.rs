@@ -5,6 +5,9 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 /// What goes through so many bytes takes milliseconds. To make room for others takes some ten microseconds.
 const LONG: usize = 128 * 1024;
 
+/// The size of work that can take long whatever it goes through, such as compiling what somebody else wrote.
+pub(crate) const UNBOUNDED: usize = usize::MAX;
+
 /// Does work on an amount of bytes. If they are many, another thread takes over whatever else this one would have to do meanwhile.
 pub(crate) fn beside_others<T>(size: usize, work: impl FnOnce() -> T) -> T {
     if size > LONG && has_other_threads() { tokio::task::block_in_place(work) } else { work() }

@@ -11,6 +11,7 @@ use ferroplane_schema::structural::Scale as Paths;
 use ferroplane_schema::writes::{self, Builtin, Circumstances, Endpoint, Part, Proposal, Write, Written};
 use serde_json::{Map, Value, json};
 
+use super::beside_others::beside_others;
 use super::view::View;
 use super::write::ObjectLocation;
 use crate::admission::Admission;
@@ -93,7 +94,8 @@ pub(super) async fn write(
     let object = with_scale(&location.view, object.clone(), &scaled.object)?;
     let proposal = Proposal::of(object, scaled.warnings);
     let endpoint = Endpoint { part: Part::Whole, ..location.endpoint() };
-    writes::settle(&endpoint, proposal, live, circumstances)
+    let settle = || writes::settle(&endpoint, proposal, live, circumstances);
+    beside_others(location.checking_effort(0), settle)
 }
 
 fn with_scale(view: &View, mut object: JsonObject, scale: &JsonObject) -> Result<JsonObject, Status> {

@@ -12,7 +12,7 @@ use ferroplane_schema::writes::{self, Circumstances, Endpoint, Part, Proposal, W
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::beside_others::beside_others;
+use super::beside_others::{UNBOUNDED, beside_others};
 use super::conversions::PendingConversions;
 use super::scale;
 use super::subject::Subject;
@@ -60,6 +60,12 @@ impl ObjectLocation {
             namespace: &self.namespace,
             name: &self.name,
         }
+    }
+
+    /// How much there is to do to check so many bytes, as [`beside_others`] counts it. The patterns of a schema take as long to
+    /// compile for the smallest object as for the largest.
+    pub(super) fn checking_effort(&self, size: usize) -> usize {
+        if self.view.version().behaviour.may_take_long() { UNBOUNDED } else { size }
     }
 
     pub(crate) fn key(&self, store: &Store, name: &str) -> Key {
@@ -167,7 +173,7 @@ impl Attempt<'_> {
         yield_if_long(began_at).await;
         let version = self.take_version(&mut proposal);
         let settle = || writes::settle(&location.endpoint(), proposal, live, circumstances);
-        let mut written = beside_others(request.size, settle)?;
+        let mut written = beside_others(location.checking_effort(request.size), settle)?;
         self.admission.validate(location, &mut written, live).await?;
         put_version(&mut written, version);
         yield_if_long(began_at).await;

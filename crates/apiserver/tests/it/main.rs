@@ -13,6 +13,7 @@ mod dice;
 mod endpoints;
 mod events;
 mod gate;
+mod heavy_definitions;
 mod hook;
 mod kube_rs;
 mod namespaces;

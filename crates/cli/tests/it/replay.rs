@@ -1,5 +1,6 @@
 //! What `ferroplane up` records, and what `ferroplane replay` makes of it.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,7 +15,8 @@ use crate::sandbox::Ran;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What must never be seen outside of Secrets.
-const PLANTED: [&str; 2] = ["planted-in-a-base", "planted-in-a-secret"];
+const PLANTED: [&str; 4] =
+    ["planted-in-a-base", "planted-in-a-secret", "planted-as-a-token", "planted-in-a-pair"];
 
 const PLATFORM: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -31,7 +33,12 @@ spec:
       openAPIV3Schema:
         type: object
         properties:
-          spec: {type: object, properties: {color: {type: string}}}
+          spec:
+            type: object
+            properties:
+              color: {type: string}
+              githubToken: {type: string}
+              env: {type: array, items: {type: object, properties: {name: {type: string}, value: {type: string}}}}
           status: {type: object, properties: {color: {type: string}}}
 ---
 apiVersion: v1
@@ -67,6 +74,18 @@ spec:
     functionRef: {name: function-auto-ready}
 ";
 
+/// A shop that says what is secret where nothing says that it is, but names.
+const CARELESS: &str = "
+---
+apiVersion: test.io/v1
+kind: Shop
+metadata: {name: one, namespace: default}
+spec:
+  color: red
+  githubToken: planted-as-a-token
+  env: [{name: DB_PASSWORD, value: planted-in-a-pair}]
+";
+
 fn shop(name: &str, color: &str) -> String {
     format!(
         "---\napiVersion: test.io/v1\nkind: Shop\nmetadata: {{name: {name}, namespace: default}}\nspec: {{color: {color}}}\n"
@@ -98,6 +117,11 @@ fn until_listed(directory: &Path, what: &str, words: &str) -> String {
         assert!(began.elapsed() < PATIENCE, "{words:?} is not in {listed}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Who may read a file.
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
 fn id_of(line: &str) -> &str {
@@ -173,8 +197,11 @@ fn recording_becomes_files_that_render_to_the_same() {
     let expected = std::fs::read_to_string(directory.path().join("test/expected.yaml")).unwrap();
     assert_eq!(rendered.stdout, expected, "{arguments:?}");
     assert!(expected.contains("color: red") && expected.contains("kind: Secret"), "{expected}");
+    assert_eq!(mode(&directory.path().join("test")), 0o700);
     for entry in std::fs::read_dir(directory.path().join("test")).unwrap() {
-        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        let text = std::fs::read_to_string(path).unwrap();
         assert!(PLANTED.iter().all(|planted| !text.contains(planted)), "{text}");
     }
     // What somebody has there already is not touched.
@@ -256,14 +283,14 @@ fn function_can_answer_from_a_file() {
 
 #[test]
 fn planted_secrets_are_found_nowhere() {
-    let manifests = [PLATFORM, &shop("one", "red")].concat();
-    let plane = start(TempDir::new().unwrap(), &manifests, "trace");
+    let plane = start(TempDir::new().unwrap(), &[PLATFORM, CARELESS].concat(), "trace");
     let line = until_listed(&plane.path(""), "shop/one", "  ready");
     let directory = plane.path("");
     let shown = replay(&directory, &["show", id_of(&line)]).stdout;
     assert!(shown.contains("redacted-"), "{shown}");
     let exported = replay(&directory, &["export", id_of(&line), "-o", "it"]);
     assert_eq!(exported.code, Some(0), "{exported:?}");
+    assert_eq!(mode(&directory.join("it")), 0o600);
     let metrics = plane.says("kubectl get --raw /metrics");
     assert!(metrics.contains("ferroplane_recorder_recordings_total"), "{metrics}");
     let events = plane.says("kubectl get events -A -o yaml");
@@ -284,6 +311,43 @@ fn planted_secrets_are_found_nowhere() {
             let is_there = text.windows(planted.len()).any(|window| window == planted.as_bytes());
             assert!(!is_there, "{planted} is in {what}");
         }
+    }
+}
+
+#[test]
+fn control_characters_of_a_function_do_not_reach_the_terminal() {
+    let platform = PLATFORM.split("  pipeline:").next().unwrap();
+    // It sets the title of the window, and clears the screen.
+    let pipeline = r#"  pipeline:
+  - step: say
+    functionRef: {name: function-dummy}
+    input:
+      apiVersion: dummy.fn.crossplane.io/v1beta1
+      kind: Response
+      response: {results: [{severity: SEVERITY_FATAL, message: "\e]0;pwned\a\e[2Jgone"}]}
+"#;
+    let plane =
+        start(TempDir::new().unwrap(), &[platform, pipeline, shop("one", "red").as_str()].concat(), "info");
+    until_listed(&plane.path(""), "shop/one", "  failed  ");
+    plane.says("kubectl wait shop/one --for=condition=Synced=false --timeout=60s");
+    let binary = env!("CARGO_BIN_EXE_ferroplane");
+    let why = |flags: &str| {
+        let said = plane.shell(&format!("{binary} why shop/one {flags}")).output().unwrap();
+        String::from_utf8(said.stdout).unwrap()
+    };
+    let texts = [
+        why(""),
+        why("-o json"),
+        replay(&plane.path(""), &["list", "shop/one"]).stdout,
+        replay(&plane.path(""), &["list", "shop/one", "-o", "json"]).stdout,
+    ];
+    for text in &texts {
+        let is_plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
+        assert!(text.chars().all(is_plain), "{text:?}");
+    }
+    // The table cuts long messages.
+    for text in [&texts[0], &texts[1], &texts[3]] {
+        assert!(text.contains("]0;pwned"), "{text}");
     }
 }
 

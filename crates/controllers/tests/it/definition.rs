@@ -1,5 +1,7 @@
 //! Definitions become kinds of composite resources.
 
+use std::time::Duration;
+
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_testkit::plane::{Plane, condition};
 use http::Method;
@@ -253,6 +255,36 @@ async fn who_may_not_define_kinds_says_so_until_they_may() {
     plane.until(&xrd(), |xrd| established(xrd).as_deref() == ESTABLISHED).await;
     // Roles are made for kinds that exist, so the missing right on roles is noticed only now.
     plane.until_said("sites.example.org", "Warning/ApplyClusterRoles").await;
+}
+
+#[tokio::test]
+async fn definition_that_is_refused_is_not_tried_again_before_it_changes() {
+    let plane = Plane::new().await;
+    if plane.is_real() {
+        // It compiles patterns without a limit.
+        return;
+    }
+    let pattern = |number: usize| {
+        let pattern = format!(r"(a|b|c){{500}}[\pL]{{300}}{number}");
+        (format!("p{number}"), json!({"type": "string", "pattern": pattern}))
+    };
+    let mut heavy = version("v1", true);
+    heavy["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] =
+        Value::Object((0..400).map(pattern).collect());
+    plane.apply(&xrd(), &definition("v2", &json!({"versions": [heavy]}))).await;
+    let is_refused = |xrd: &Value| {
+        let message = xrd["status"]["conditions"][0]["message"].as_str().unwrap_or_default();
+        established(xrd).as_deref() == Some("False/ReconcileError")
+            && message.contains("too complex together")
+    };
+    plane.until(&xrd(), is_refused).await;
+    plane.quiet().await;
+    // Retries begin with pauses of less than a second.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(plane.writes(), [""; 0]);
+
+    plane.merge(&xrd(), &json!({"spec": {"versions": [version("v1", true)]}})).await;
+    plane.until(&xrd(), |xrd| established(xrd).as_deref() == ESTABLISHED).await;
 }
 
 #[tokio::test]

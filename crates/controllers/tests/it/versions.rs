@@ -1,5 +1,8 @@
 //! What users hear of versions of functions that will go.
 
+use std::time::Duration;
+
+use ferroplane_testkit::TcpServer;
 use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
@@ -193,6 +196,7 @@ async fn fork_that_is_named_like_a_built_in_function_is_never_replaced_by_it() {
 
 #[tokio::test]
 async fn function_that_a_developer_serves_is_called_only_where_that_is_allowed() {
+    let developer = TcpServer::start(|_, _| async {});
     let mut plane = Plane::new().await;
     plane.define_sites().await;
     plane.stop().await;
@@ -200,7 +204,10 @@ async fn function_that_a_developer_serves_is_called_only_where_that_is_allowed()
     plane.start().await;
     let function = json!({
         "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
-        "metadata": {"name": "function-served", "annotations": {"render.crossplane.io/runtime": "Development"}},
+        "metadata": {"name": "function-served", "annotations": {
+            "render.crossplane.io/runtime": "Development",
+            "render.crossplane.io/runtime-development-target": developer.address(),
+        }},
         "spec": {"package": "registry.example/function-served:v1"},
     });
     plane.apply("/apis/pkg.crossplane.io/v1/functions/function-served", &function).await;
@@ -209,4 +216,17 @@ async fn function_that_a_developer_serves_is_called_only_where_that_is_allowed()
     let said = "its annotation `render.crossplane.io/runtime: Development` is ignored";
     plane.until_said("blog", said).await;
     plane.until_said("function-served", &format!("Warning/DevelopmentIgnored: {said}")).await;
+    assert_eq!(developer.connections(), 0);
+
+    plane.stop().await;
+    plane.allows_development_functions = true;
+    plane.start().await;
+    let connected = async {
+        while developer.connections() == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), connected)
+        .await
+        .expect("it is called where that is allowed");
 }

@@ -1,6 +1,9 @@
 //! Turns a recording into files that can be rendered, as a beginning for a test.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -48,7 +51,7 @@ pub async fn write_test(recording: &Recording, directory: &Path) -> anyhow::Resu
     let options = PrintOptions { has_deletions: true, ..PrintOptions::default() };
     let expected = output::print(result, xr.object(), None, options)?;
     let path = directory.join("expected.yaml");
-    std::fs::write(&path, expected).with_context(|| format!("cannot write `{}`", path.display()))?;
+    write_private(&path, &expected).with_context(|| format!("cannot write `{}`", path.display()))?;
     let arguments =
         arguments.into_iter().flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]);
     Ok(WrittenTest {
@@ -181,9 +184,8 @@ impl TestFiles {
             bail!("`{}` is not empty: name a directory that is", directory.display());
         }
         let put = |path: PathBuf, text: &str| {
-            let folder = path.parent().unwrap_or(directory);
-            let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text));
-            written.with_context(|| format!("cannot write `{}`", path.display()))
+            write_private(&path, text.as_bytes())
+                .with_context(|| format!("cannot write `{}`", path.display()))
         };
         let mut arguments = Vec::new();
         for (name, flag) in FILES {
@@ -207,6 +209,16 @@ impl TestFiles {
         }
         Ok(arguments)
     }
+}
+
+/// Writes a new file that its owner alone can read, in directories that are its owner's alone unless they are there. What was composed
+/// may hold secrets that nothing marks as such.
+fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(content)
 }
 
 /// How `render` takes each file.
@@ -307,4 +319,52 @@ fn definition(head: &Head) -> Value {
             {"name": meta::version(&head.api_version), "served": true, "referenceable": true, "schema": schema},
         ]},
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// All files below a directory with their modes, and those of their directories.
+    fn modes(directory: &Path) -> BTreeMap<PathBuf, u32> {
+        let mut modes = BTreeMap::new();
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let metadata = fs::metadata(&path).unwrap();
+            if metadata.is_dir() {
+                modes.extend(self::modes(&path));
+            }
+            modes.insert(path, metadata.permissions().mode() & 0o777);
+        }
+        modes
+    }
+
+    #[test]
+    fn files_stay_in_the_directory_and_are_for_their_owner_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let into = root.path().join("a/b/into");
+        let files = TestFiles {
+            // The second step that calls a function is told by its name, which somebody else chose.
+            answers: BTreeMap::from([("f-x/../../../pwned".to_owned(), vec![json!({})])]),
+            files: BTreeMap::from([("xr.yaml", vec![json!({"kind": "Shop"})])]),
+            schemas: vec![json!({})],
+        };
+        files.write(&into).unwrap();
+        let expected = [
+            ("a", 0o700),
+            ("a/b", 0o700),
+            ("a/b/into", 0o700),
+            ("a/b/into/answers", 0o700),
+            ("a/b/into/answers/f-x%2F..%2F..%2F..%2Fpwned.json", 0o600),
+            ("a/b/into/schemas", 0o700),
+            ("a/b/into/schemas/0.json", 0o600),
+            ("a/b/into/xr.yaml", 0o600),
+        ];
+        let expected: BTreeMap<_, _> =
+            expected.into_iter().map(|(path, mode)| (root.path().join(path), mode)).collect();
+        assert_eq!(modes(root.path()), expected);
+    }
 }

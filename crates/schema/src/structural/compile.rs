@@ -30,6 +30,13 @@ impl Schema {
         Self { root: Arc::new(root), rules: CompiledRules::compile(props, true).map(Arc::new) }
     }
 
+    /// What compiling all patterns of the schema costs, which each of them is when it is first used. The unit is that of
+    /// [`ferroplane_golang::regexp::Expression::weight`].
+    pub fn pattern_weight(&self) -> u64 {
+        let rules = self.rules.as_deref().map_or(0, CompiledRules::pattern_weight);
+        self.root.pattern_weight().saturating_add(rules)
+    }
+
     /// The schema of a property, for example `status`.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<Self> {
@@ -174,6 +181,17 @@ impl Checks {
     pub(super) fn has_junctors(&self) -> bool {
         !self.all_of.is_empty() || !self.any_of.is_empty() || !self.one_of.is_empty() || self.not.is_some()
     }
+
+    fn pattern_weight(&self) -> u64 {
+        let own = match self.pattern.expression() {
+            Some(Ok(expression)) => expression.weight(),
+            // One that is none is never compiled.
+            Some(Err(_)) | None => 0,
+        };
+        let junctors =
+            self.all_of.iter().chain(&*self.any_of).chain(&*self.one_of).chain(self.not.as_deref());
+        junctors.map(SchemaNode::pattern_weight).fold(own, u64::saturating_add)
+    }
 }
 
 impl SchemaNode {
@@ -227,6 +245,12 @@ impl SchemaNode {
     fn children(&self) -> impl Iterator<Item = &Self> {
         let properties = self.properties.iter().map(|(_, node)| node);
         properties.chain(self.items.as_deref()).chain(self.additional.schema())
+    }
+
+    fn pattern_weight(&self) -> u64 {
+        checkpoint();
+        let own = self.checks.as_deref().map_or(0, Checks::pattern_weight);
+        self.children().map(Self::pattern_weight).fold(own, u64::saturating_add)
     }
 
     pub(super) fn property(&self, name: &str) -> Option<&Self> {

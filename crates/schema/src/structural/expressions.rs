@@ -13,7 +13,7 @@ mod walk;
 use std::sync::Arc;
 
 use ferroplane_cancellation::milestone;
-use ferroplane_cel::ValueSchema;
+use ferroplane_cel::{Program, ValueSchema};
 use serde_json::Value as Json;
 
 use super::compile::{Purpose, Schema, SchemaNode};
@@ -154,6 +154,16 @@ impl CompiledRules {
         // They are sorted, because those of the schema are.
         let found = self.properties.binary_search_by(|(candidate, _)| (**candidate).cmp(name));
         found.ok().map(|index| &self.properties[index].1)
+    }
+
+    /// What compiling the patterns of all rules costs.
+    pub(super) fn pattern_weight(&self) -> u64 {
+        let programs =
+            self.compiled.iter().flat_map(|rule| [&rule.program, &rule.message]).flatten().flatten();
+        let own = programs.map(Program::pattern_weight).fold(0, u64::saturating_add);
+        let properties = self.properties.iter().map(|(_, rules)| rules);
+        let below = properties.chain(self.items.as_deref()).chain(self.additional.as_deref());
+        below.map(Self::pattern_weight).fold(own, u64::saturating_add)
     }
 
     /// Why expressions cannot see a value.

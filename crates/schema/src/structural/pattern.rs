@@ -57,11 +57,11 @@ impl PartialEq for Pattern {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
-    use crate::structural::Props;
     use crate::structural::compile::{Purpose, SchemaNode};
+    use crate::structural::{Props, Schema};
 
     #[test]
     fn expression_is_read_once_for_all_copies_and_everything_compiled_from_them() {
@@ -73,6 +73,21 @@ mod tests {
             let checks = node.checks.as_ref().unwrap();
             assert!(std::ptr::eq(read, checks.pattern.expression().unwrap().unwrap()));
         }
+    }
+
+    #[test]
+    fn schema_knows_what_compiling_all_its_patterns_costs() {
+        let weight = |schema: &Value| Schema::compile(&Props::decode(schema).unwrap()).pattern_weight();
+        let one = json!({"type": "string", "pattern": "[a-z]{10}"});
+        let rule = json!({"rule": "self.matches('[a-z]{10}')"});
+        let three = json!({"type": "object", "properties": {
+            "a": one,
+            "b": {"type": "string", "not": {"pattern": "[a-z]{10}"}},
+            "c": {"type": "array", "items": {"type": "string", "x-kubernetes-validations": [rule]}},
+            "d": {"type": "string", "pattern": "("},
+        }});
+        assert!(weight(&one) >= 10);
+        assert_eq!(weight(&three), 3 * weight(&one));
     }
 
     #[test]

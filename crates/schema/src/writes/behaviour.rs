@@ -93,6 +93,9 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
 
     fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject);
 
+    /// Whether checking an object can take long however small it is, so that nobody else should have to wait for it.
+    fn may_take_long(&self) -> bool;
+
     fn check_create(&self, object: &Value) -> Vec<Error>;
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error>;

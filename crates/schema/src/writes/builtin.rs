@@ -235,6 +235,11 @@ impl Behaviour for Builtin {
         }
     }
 
+    fn may_take_long(&self) -> bool {
+        // The patterns and rules of a schema are read to check it, and some kilobytes of them can take a second.
+        self.rules.special == special::Special::Definition
+    }
+
     fn check_create(&self, object: &Value) -> Vec<Error> {
         special::check(self.rules.special, object).unwrap_or_else(|| {
             let empty = JsonObject::new();

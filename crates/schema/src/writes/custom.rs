@@ -2,6 +2,8 @@
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`.
 
+use std::sync::OnceLock;
+
 use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::{
     Convert, ResetFields, VersionedKind, reset_for_custom_resource, reset_for_custom_resource_status,
@@ -15,6 +17,10 @@ use crate::patch::facts;
 use crate::status::Resource;
 use crate::structural::{self, Coercion, CustomResource};
 
+/// Patterns that take some ten milliseconds to compile, in the unit of [`structural::Schema::pattern_weight`]. Those of most definitions
+/// are far lighter.
+const HEAVY: u64 = 100_000;
+
 /// A version of a custom resource, ready to be written to.
 #[derive(Debug, Clone)]
 pub struct Custom {
@@ -25,6 +31,9 @@ pub struct Custom {
     has_status: bool,
     reset: ResetFields,
     reset_by_status: ResetFields,
+    /// What compiling the patterns of the schema costs. Known from the first check on: to read thousands of patterns takes time, and
+    /// most definitions that are served are never used.
+    pattern_weight: OnceLock<u64>,
 }
 
 impl Custom {
@@ -42,6 +51,7 @@ impl Custom {
             resource,
             ownership,
             has_status,
+            pattern_weight: OnceLock::new(),
         }
     }
 
@@ -51,6 +61,10 @@ impl Custom {
 
     pub fn has_status(&self) -> bool {
         self.has_status
+    }
+
+    fn weigh_patterns(&self) {
+        self.pattern_weight.get_or_init(|| self.resource.schema.pattern_weight());
     }
 }
 
@@ -134,11 +148,17 @@ impl Behaviour for Custom {
         }
     }
 
+    fn may_take_long(&self) -> bool {
+        self.pattern_weight.get().is_none_or(|weight| *weight > HEAVY)
+    }
+
     fn check_create(&self, object: &Value) -> Vec<Error> {
+        self.weigh_patterns();
         self.resource.validate(object)
     }
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
+        self.weigh_patterns();
         match part {
             Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => {
                 self.resource.validate_update(object, old)

@@ -47,7 +47,7 @@ fn operations_are_off_and_bring_their_rights_when_they_are_on() {
 }
 
 #[test]
-fn only_the_api_server_reaches_pods_until_somebody_says_otherwise() {
+fn webhooks_are_the_only_open_port_and_closed_to_pods_whose_addresses_are_known() {
     let metrics = "--set=metrics.enabled=true";
     let prometheus = r#"--set-json=networkPolicy.metricsFrom=[{"podSelector":{}}]"#;
     for (flags, ports) in [
@@ -63,10 +63,21 @@ fn only_the_api_server_reaches_pods_until_somebody_says_otherwise() {
         assert_eq!(Value::Array(open), ports, "{flags:?}");
         assert!(policy["spec"]["policyTypes"].to_string().contains("Ingress"));
     }
-    let pods = r#"--set-json=networkPolicy.podCIDRs=["10.244.0.0/16"]"#;
-    let Some(objects) = rendered(&[pods]) else { return };
-    let from = &find(&objects, "NetworkPolicy", "ferroplane")["spec"]["ingress"][0]["from"];
-    assert_eq!(from[0]["ipBlock"], json!({"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}));
+    let callers = |flags: &[&str]| -> Option<Value> {
+        let objects = rendered(flags)?;
+        Some(find(&objects, "NetworkPolicy", "ferroplane")["spec"]["ingress"][0]["from"].clone())
+    };
+    // Nobody can tell which addresses pods have, or API servers, so that the port is open to everybody at first (docs/security.md).
+    let Some(anybody) = callers(&[]) else { return };
+    assert_eq!(anybody, Value::Null);
+    let pods = r#"--set-json=networkPolicy.podCIDRs=["10.244.0.0/16","fd00::/48"]"#;
+    let others = json!([
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fd00::/48"]}},
+    ]);
+    assert_eq!(callers(&[pods]), Some(others));
+    let server = r#"--set-json=networkPolicy.webhooksFrom=[{"ipBlock":{"cidr":"192.0.2.7/32"}}]"#;
+    assert_eq!(callers(&[server, pods]), Some(json!([{"ipBlock": {"cidr": "192.0.2.7/32"}}])));
 }
 
 #[test]

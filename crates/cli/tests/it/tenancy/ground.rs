@@ -1,12 +1,15 @@
 //! A plane with two tenants, and everybody's way to its API server.
 
+use std::io;
+use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ferroplane_testkit::{ApiAddress, ApiAnswer, ApiClient};
+use ferroplane_testkit::{ApiAddress, ApiAnswer, ApiClient, RawConnection};
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
 
 use crate::plane::Plane;
@@ -33,6 +36,22 @@ pub(super) enum Who {
     /// Somebody who shows credentials that nobody issued.
     Forger,
 }
+
+impl Who {
+    /// As whom the audit log knows them, if they show who they are.
+    pub(super) fn account(self) -> Option<&'static str> {
+        match self {
+            // A client certificate says.
+            Self::Administrator | Self::Nobody | Self::Forger => None,
+            Self::Red => Some("system:serviceaccount:red:tenant"),
+            Self::Author => Some("system:serviceaccount:red:author"),
+            Self::Blue => Some("system:serviceaccount:blue:tenant"),
+        }
+    }
+}
+
+/// What every user may ask.
+const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 
 /// The plane, and how each of them reaches it.
 pub(super) struct Tenants {
@@ -105,6 +124,20 @@ impl Tenants {
         })
     }
 
+    /// Begins a request of the attacker with one byte of its body. The rest never comes.
+    pub(super) async fn stall(&self) -> io::Result<RawConnection> {
+        let mut connection = self.address(Who::Red).dial(Ipv4Addr::LOCALHOST.into(), "http/1.1").await?;
+        let host = self.url.trim_start_matches("https://").trim_end_matches('/');
+        let request = format!(
+            "POST {REVIEWS} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {}\r\n\
+             content-type: application/json\r\ncontent-length: 1000\r\n\r\n{{",
+            self.tokens[0]
+        );
+        connection.write_all(request.as_bytes()).await?;
+        connection.flush().await?;
+        Ok(connection)
+    }
+
     /// What somebody is answered who may ask.
     pub(super) fn json(&self, who: Who, method: &str, path: &str, body: &str) -> Value {
         let answer = self.ask(who, method, path, &[("content-type", "application/json")], body);
@@ -163,10 +196,11 @@ impl Tenants {
         }
     }
 
-    /// The lines of the audit log, without those that an administrator caused.
+    /// The lines of the audit log.
     pub(super) fn audit(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.plane.path("data/audit.log")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        // The last line may be half written.
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 }
 

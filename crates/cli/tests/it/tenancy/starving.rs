@@ -11,6 +11,15 @@ use super::ground::{Tenants, Who};
 /// Requests that are sent at once. More than one user is given places for.
 const AT_ONCE: usize = 300;
 
+/// Slow bodies: more than one user is given places for, and the number that once kept everybody from writing.
+const SLOW: usize = 205;
+
+/// Connections on which nothing is asked.
+const IDLE: usize = 500;
+
+/// How long anybody else may wait for an answer.
+const SOON: Duration = Duration::from_secs(5);
+
 const MAPS: &str = "/api/v1/namespaces/red/configmaps";
 
 /// Requests that are too much each by themselves, and the codes that refuse them.
@@ -55,6 +64,33 @@ pub(super) fn flood(tenants: &Tenants) -> usize {
     2
 }
 
+/// While the bodies of one tenant do not come, the other and the administrator are answered.
+pub(super) fn stall(tenants: &Tenants) {
+    tenants.runtime().block_on(async {
+        let mut slow = Vec::new();
+        for _ in 0..SLOW {
+            slow.push(tenants.stall().await.unwrap());
+        }
+        for n in 0..3 {
+            others_write(tenants, &format!("while-stalled-{n}")).await;
+        }
+    });
+}
+
+/// While one tenant has many connections that it does not use, the other and the administrator are answered.
+pub(super) fn occupy(tenants: &Tenants) {
+    tenants.runtime().block_on(async {
+        let mut idle = Vec::new();
+        for _ in 0..IDLE {
+            let mut client = ApiClient::connect(&tenants.address(Who::Red)).await.unwrap();
+            // From now on the server knows whose it is, and does not close it as that of a stranger.
+            client.send("GET", &format!("{MAPS}/own"), "").await.unwrap();
+            idle.push(client);
+        }
+        others_write(tenants, "while-occupied").await;
+    });
+}
+
 async fn watch_a_lot(tenants: &Tenants) -> Vec<ApiWatch> {
     let mut watches = Vec::new();
     for _ in 0..AT_ONCE {
@@ -85,11 +121,14 @@ fn write_a_lot(tenants: &Tenants) -> JoinSet<()> {
 
 async fn others_write(tenants: &Tenants, name: &str) {
     for (who, namespace) in [(Who::Blue, "blue"), (Who::Administrator, "default")] {
-        let mut client = ApiClient::connect(&tenants.address(who)).await.unwrap();
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}).to_string();
-        let sent = client.send("POST", &path, &body);
-        let answer = tokio::time::timeout(Duration::from_mins(1), sent).await.unwrap().unwrap();
+        let address = tenants.address(who);
+        let writing = async {
+            let mut client = ApiClient::connect(&address).await.unwrap();
+            client.send("POST", &path, &body).await.unwrap()
+        };
+        let answer = tokio::time::timeout(SOON, writing).await.expect("others are answered soon");
         assert_eq!(answer.code, 201, "{who:?} is refused: {}", String::from_utf8_lossy(&answer.body));
     }
 }
