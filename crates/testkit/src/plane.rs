@@ -57,6 +57,8 @@ pub struct Plane {
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
     recorder: Recorder,
+    /// What functions answered, for as long as they said that it holds: over restarts, as in a data directory.
+    answers: Arc<ResponseCache>,
     /// How much controllers do at a time, and how often. Counts from the next start on.
     pub tuning: Tuning,
     /// Whether steps may name revisions and labels of functions. Counts from the next start on.
@@ -116,6 +118,7 @@ impl Plane {
             functions: Vec::new(),
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
+            answers: Arc::new(ResponseCache::in_memory()),
             tuning: Tuning::default(),
             enables_function_revision_selectors: true,
             allows_development_functions: true,
@@ -228,6 +231,7 @@ impl Plane {
             tuning,
             allows_development_functions,
             calls: self.calls.clone(),
+            answers: self.answers.clone(),
             enables_function_revision_selectors: self.enables_function_revision_selectors,
             packages: self.registry.as_ref().map(FakeRegistry::manager),
             ..settings(&self.functions)
