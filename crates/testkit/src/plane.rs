@@ -49,6 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const RECORDINGS: u64 = 64 << 20;
 
 /// A control plane, as a user sees it.
+#[expect(clippy::struct_excessive_bools, reason = "switches are what they are")]
 pub struct Plane {
     client: kube::Client,
     server: ApiServer,
@@ -65,6 +66,8 @@ pub struct Plane {
     pub enables_function_revision_selectors: bool,
     /// Whether functions are called that developers serve. Counts from the next start on.
     pub allows_development_functions: bool,
+    /// Whether operations are run. Counts from the next start on.
+    pub runs_operations: bool,
     /// How functions are called that are served somewhere. Counts from the next start on.
     pub calls: grpc::Options,
     /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
@@ -122,6 +125,7 @@ impl Plane {
             tuning: Tuning::default(),
             enables_function_revision_selectors: true,
             allows_development_functions: true,
+            runs_operations: true,
             calls: grpc::Options::default(),
             external: None,
             registry: None,
@@ -230,6 +234,7 @@ impl Plane {
             recorder,
             tuning,
             allows_development_functions,
+            runs_operations: self.runs_operations,
             calls: self.calls.clone(),
             answers: self.answers.clone(),
             enables_function_revision_selectors: self.enables_function_revision_selectors,
