@@ -49,6 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 const RECORDINGS: u64 = 64 << 20;
 
 /// A control plane, as a user sees it.
+#[expect(clippy::struct_excessive_bools, reason = "switches are what they are")]
 pub struct Plane {
     client: kube::Client,
     server: ApiServer,
@@ -57,12 +58,16 @@ pub struct Plane {
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
     recorder: Recorder,
+    /// What functions answered, for as long as they said that it holds: over restarts, as in a data directory.
+    answers: Arc<ResponseCache>,
     /// How much controllers do at a time, and how often. Counts from the next start on.
     pub tuning: Tuning,
     /// Whether steps may name revisions and labels of functions. Counts from the next start on.
     pub enables_function_revision_selectors: bool,
     /// Whether functions are called that developers serve. Counts from the next start on.
     pub allows_development_functions: bool,
+    /// Whether operations are run. Counts from the next start on.
+    pub runs_operations: bool,
     /// How functions are called that are served somewhere. Counts from the next start on.
     pub calls: grpc::Options,
     /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
@@ -116,9 +121,11 @@ impl Plane {
             functions: Vec::new(),
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
+            answers: Arc::new(ResponseCache::in_memory()),
             tuning: Tuning::default(),
             enables_function_revision_selectors: true,
             allows_development_functions: true,
+            runs_operations: true,
             calls: grpc::Options::default(),
             external: None,
             registry: None,
@@ -227,7 +234,9 @@ impl Plane {
             recorder,
             tuning,
             allows_development_functions,
+            runs_operations: self.runs_operations,
             calls: self.calls.clone(),
+            answers: self.answers.clone(),
             enables_function_revision_selectors: self.enables_function_revision_selectors,
             packages: self.registry.as_ref().map(FakeRegistry::manager),
             ..settings(&self.functions)

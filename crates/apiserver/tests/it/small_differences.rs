@@ -1,5 +1,7 @@
 //! Where we differed from a real API server in ways that somebody noticed.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::cluster::{Answer, Cluster};
@@ -116,4 +118,35 @@ async fn many_controllers_make_no_endless_answer() {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "ownerReferences": owners}});
     let refused = cluster.post(MAPS, &map).await;
     assert!(refused.is(422)["message"].as_str().unwrap().len() < 30 << 20);
+}
+
+/// Close to as many as fit into the largest object that is stored (1.5 MiB), with the fields that its manager owns.
+const MOST_OWNERS: usize = 19_000;
+
+/// Each owner compared with all before it takes about a minute for a write, and these are three.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn object_with_as_many_owners_as_fit_is_written_in_seconds() {
+    let cluster = Cluster::new().await;
+    let map = |name: &str| {
+        // Nobody knows the kind, so the garbage collector takes the owners to be there.
+        let owner =
+            |index: usize| json!({"apiVersion": "v1", "kind": "K", "name": "n", "uid": format!("{index:x}")});
+        let owners: Vec<_> = (0..MOST_OWNERS).map(owner).collect();
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
+    };
+    let (created, applied) = (map("created"), map("applied"));
+    let mut changed = created.clone();
+    changed["data"] = json!({"a": "b"});
+    let writes = tokio::spawn(async move {
+        let count = |answer: &Value| answer["metadata"]["ownerReferences"].as_array().unwrap().len();
+        let made = cluster.post(MAPS, &created).await;
+        assert_eq!(count(made.is(201)), MOST_OWNERS);
+        let replaced = cluster.put(&format!("{MAPS}/created"), &changed).await;
+        assert_eq!(count(replaced.is(200)), MOST_OWNERS);
+        let made = cluster.apply(&format!("{MAPS}/applied"), "me", &applied).await;
+        assert_eq!(count(made.is(201)), MOST_OWNERS);
+    });
+    // Beside the writes, which leave no thread to others while they work.
+    let in_time = tokio::time::timeout(Duration::from_secs(30), writes).await;
+    in_time.expect("the writes take seconds, not minutes").unwrap();
 }

@@ -39,13 +39,20 @@ fn compositions_render_as_they_say() {
 
 #[test]
 fn compositions_render_the_same_with_the_functions_that_they_pin() {
-    let mut compared = 0;
-    for case in cases() {
+    let cases = cases();
+    let pins_peers = cases.iter().filter(|case| case.pins_peers_only()).count();
+    assert!(pins_peers > 0, "no case pins functions that `cargo xtask test` installs, and no others");
+    let (mut compared, mut compared_with_peers) = (0, 0);
+    for case in &cases {
         let Some(functions) = case.with_originals() else { continue };
         let (ours, theirs) = (case.render(&case.functions), case.render(&functions));
         assert_eq!(results(&ours), results(&theirs), "{}", case.path.display());
         assert_eq!(documents(&ours), documents(&theirs), "{}", case.path.display());
         compared += 1;
+        compared_with_peers += usize::from(case.pins_peers_only());
+    }
+    if std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_some() {
+        assert_eq!(compared_with_peers, pins_peers, "not every case of installed functions was compared");
     }
     eprintln!("{compared} compositions were rendered with the functions that they pin, too");
 }
@@ -144,12 +151,17 @@ impl Case {
         case
     }
 
+    /// Whether it pins upstream's functions, and only such as `cargo xtask test` installs.
+    fn pins_peers_only(&self) -> bool {
+        let mut functions = self.functions.iter();
+        !self.functions.is_empty() && functions.all(|function| PEERS.contains(&pinned(function)))
+    }
+
     /// The Functions with upstream's programs to call, if all of them are installed and there are any.
     fn with_originals(&self) -> Option<Vec<Value>> {
         let mut functions = self.functions.clone();
         for function in &mut functions {
-            let package = function["spec"]["package"].as_str().unwrap();
-            let (name, version) = package.rsplit('/').next().unwrap().split_once(':').unwrap();
+            let (name, version) = pinned(function);
             let program = original(name, version)?;
             function["metadata"]["annotations"] =
                 serde_json::json!({"render.ferroplane.io/command": format!("'{}'", program.display())});
@@ -183,6 +195,12 @@ impl Case {
         arguments.extend(["--include-function-results", "--allow-commands"]);
         sandbox.run(&arguments)
     }
+}
+
+/// The name and the version of the package that a Function pins.
+fn pinned(function: &Value) -> (&str, &str) {
+    let package = function["spec"]["package"].as_str().unwrap();
+    package.rsplit('/').next().unwrap().split_once(':').unwrap()
 }
 
 /// Upstream's program for this version of a function.

@@ -175,6 +175,22 @@ fn cluster_scoped_xr_that_composes_a_namespaced_kind_needs_a_namespace() {
 }
 
 #[test]
+fn cluster_scoped_xr_that_composes_a_namespaced_kind_without_a_namespace_is_not_rendered() {
+    let render = |base: &str| {
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &templates(&format!("{{name: config, base: {base}}}")))
+            .with("xrd.yaml", &xrd("Cluster"))
+            .with("xr.yaml", &XR.replace("  namespace: default\n", ""));
+        sandbox.run(&["render", "xr.yaml", "composition.yaml", "--xrd", "xrd.yaml"])
+    };
+    let ran = render("{apiVersion: v1, kind: ConfigMap}");
+    assert_eq!(ran.code, Some(1), "{ran:#?}");
+    assert!(ran.stderr.contains("metadata.namespace") && ran.stderr.contains("`config`"), "{ran:#?}");
+    assert!(!ran.stdout.contains("ConfigMap"), "{ran:#?}");
+    assert_eq!(render("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default}}").code, Some(0));
+}
+
+#[test]
 fn version_of_our_kinds_that_there_is_not_is_refused() {
     let composition =
         composition(&[("one", "function-dummy", "")]).replace("crossplane.io/v1", "crossplane.io/v3");

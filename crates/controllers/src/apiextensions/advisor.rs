@@ -97,7 +97,7 @@ impl Advisor {
             warnings
         };
         if !warnings.is_empty() {
-            response["warnings"] = warnings.into();
+            response["warnings"] = warnings.iter().map(|warning| in_one_line(warning)).collect();
         }
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
@@ -130,6 +130,13 @@ impl Advisor {
         let findings = tokio::task::spawn_blocking(move || examiner(&composition, &served)).await;
         findings.unwrap_or_default()
     }
+}
+
+/// What compilers say has several lines. An API server drops a warning with control characters in it: `NewWarningHeader` in
+/// k8s.io/apimachinery 0.36.4, `pkg/util/net/http.go`, refuses them.
+fn in_one_line(warning: &str) -> String {
+    let lines = warning.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join(" ").replace(char::is_control, " ")
 }
 
 /// The steps of an operation, or of those that a schedule or a watch makes, as those of a Composition. None if it is no such thing.
@@ -170,4 +177,16 @@ fn hook(address: &Value) -> Value {
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warning_has_no_control_characters() {
+        let warning = "step `one`: input.rules: ERROR: <input>:1:4: Syntax error\n | 1 +\r\n | \t..^";
+        let expected = "step `one`: input.rules: ERROR: <input>:1:4: Syntax error | 1 + |  ..^";
+        assert_eq!(in_one_line(warning), expected);
+    }
 }

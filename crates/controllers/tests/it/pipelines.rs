@@ -406,28 +406,44 @@ async fn edit_of_a_function_that_is_down_counts_at_once() {
     assert!(began_at.elapsed() < Duration::from_secs(6), "it took {:?}", began_at.elapsed());
 }
 
-#[tokio::test]
-async fn answers_of_a_function_in_development_are_not_kept() {
-    let plane = Plane::new().await;
-    plane.define_sites().await;
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counter = calls.clone();
-    let server = FunctionServer::start_async(move |_| {
-        counter.fetch_add(1, Ordering::Relaxed);
-        let answer = json!({"meta": {"ttl": "3600s"}, "desired": {}});
-        std::future::ready(Ok(ferroplane_wire::from_json(&answer).unwrap()))
+/// A function that gives sites this color, and says that this holds for an hour. It notes the tags of the requests that it gets.
+async fn serve_color(address: &str, color: &'static str) -> (FunctionServer, Arc<Mutex<Vec<String>>>) {
+    let tags = Arc::new(Mutex::new(Vec::new()));
+    let notes = tags.clone();
+    let server = FunctionServer::serve(address, Versions::Both, None, move |request| {
+        notes.lock().unwrap().push(request.meta.unwrap().tag);
+        let desired = json!({"composite": {"resource": {"status": {"color": color}}}});
+        Ok(ferroplane_wire::from_json(&json!({"meta": {"ttl": "3600s"}, "desired": desired})).unwrap())
     })
     .await;
-    serve_at(&plane, &server.address()).await;
+    (server, tags)
+}
+
+#[tokio::test]
+async fn answers_of_a_function_in_development_are_not_kept() {
+    let mut plane = Plane::new().await;
+    plane.define_sites().await;
+    let (server, asked) = serve_color("127.0.0.1:0", "red").await;
+    let address = server.address();
+    serve_at(&plane, &address).await;
     plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
-    plane.create_site("blog", "red").await;
-    plane.until(BLOG, is_ready).await;
-    assert!(calls.load(Ordering::Relaxed) > 0);
-    // Whoever serves it may serve another one under the same name: what it answered is not even looked for.
-    let metrics = plane.metrics();
-    let is_cached = |line: &str| line.contains("response_cache") && line.contains("function-served");
-    let cached: Vec<_> = metrics.lines().filter(|line| is_cached(line) && !line.ends_with(" 0")).collect();
-    assert_eq!(cached, Vec::<&str>::new());
+    plane.create_site("blog", "none").await;
+    plane.until(BLOG, |site| site["status"]["color"] == "red" && is_ready(site)).await;
+    plane.quiet().await;
+    // Controllers that know nothing ask about the site as it has become, and change nothing any more.
+    let before = asked.lock().unwrap().len();
+    plane.restart().await;
+    plane.until(BLOG, |_| asked.lock().unwrap().len() > before).await;
+    plane.quiet().await;
+
+    plane.stop().await;
+    server.stop().await;
+    let (_server, asked_then) = serve_color(&address, "blue").await;
+    plane.start().await;
+    plane.until(BLOG, |site| site["status"]["color"] == "blue").await;
+    // The very same request: an answer that had been kept would have been found.
+    let (last, first) = (asked.lock().unwrap().last().cloned(), asked_then.lock().unwrap().first().cloned());
+    assert_eq!(last, first);
 }
 
 #[tokio::test]

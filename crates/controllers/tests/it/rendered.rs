@@ -3,7 +3,8 @@
 //! Controllers carry out each scenario on a plane, and the same scenario is rendered from the objects that the plane has stored: once
 //! from what its user wrote, once from what the plane has made of it. A function that takes notes is called by both. The requests that
 //! it gets, the conditions and events of the composite resource, the references that it records and the resources that it composes are
-//! the same, but for the facts in [`masks`].
+//! the same, but for the facts in [`masks`]. The user's own file is rendered, too: what no API server has given defaults to has the same
+//! fields for functions. Everything that the plane recorded meanwhile is replayed in the end.
 
 mod difference;
 mod masks;
@@ -15,7 +16,7 @@ use serde_json::Value;
 
 use difference::{assert_contains, assert_same};
 use offline::Rendered;
-use plane::Run;
+use plane::{Run, Stored};
 use scenarios::Scenario;
 
 /// Carry out a scenario, render it, and compare.
@@ -30,6 +31,7 @@ async fn check(scenario: Scenario) {
     assert_requests(&first_requests, &before.requests, masks::FIRST);
     let after = Rendered::of(&scenario, &settled).await;
     assert_requests(&second_requests, &after.requests, masks::SETTLED);
+    assert_own_fields(&scenario, &first_requests).await;
 
     let events = run.events().await;
     let rendered_events = [masks::first_events(before.events), after.events].concat();
@@ -37,6 +39,24 @@ async fn check(scenario: Scenario) {
     assert_same("status", &masks::status(&settled.xr), &masks::status(&after.xr));
     assert_same("references", &references(&settled.xr), &references(&after.xr));
     assert_composed(&settled.composed, &after.composed);
+    run.assert_replays_the_same();
+}
+
+/// Functions see the same in the fields of the composite resource, whether an API server or `render` gave them defaults.
+async fn assert_own_fields(scenario: &Scenario, plane: &[Value]) {
+    let Some(request) = plane.first() else { return };
+    let (composed, others) = (Vec::new(), scenario.others.clone());
+    let file = Rendered::of(scenario, &Stored { xr: scenario.xr.clone(), composed, others }).await;
+    let expected = file.requests.first().expect("`render` asks the function, too");
+    assert_same("fields", &own_fields(scenario, request), &own_fields(scenario, expected));
+}
+
+/// What the schema of the definition has fields for, as a function sees it.
+fn own_fields(scenario: &Scenario, request: &Value) -> Value {
+    let schema = &scenario.kinds[0]["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    let fields = schema["properties"]["spec"]["properties"].as_object().unwrap().keys();
+    let spec = &request["observed"]["composite"]["resource"]["spec"];
+    fields.map(|field| (field.clone(), spec[field].clone())).collect()
 }
 
 /// The plane first asks functions what `render` asks them. What it asks after it has composed something is not compared here.

@@ -1,5 +1,6 @@
 //! What objects say of themselves that nothing acts on, and what Functions say.
 
+use ferroplane_api::{NOT_SUPPORTED, UNSUPPORTED};
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
 
@@ -43,44 +44,64 @@ async fn object_that_nothing_acts_on_says_so_in_conditions_and_an_event() {
     assert_eq!(event["involvedObject"]["kind"], "Provider");
 }
 
+/// The least that an object of a kind has to say, besides its name.
+fn minimal(kind: &str) -> Value {
+    let image = "registry.example/acme/package:v1.0.0";
+    let pipeline =
+        json!({"mode": "Pipeline", "pipeline": [{"step": "one", "functionRef": {"name": "function-dummy"}}]});
+    match kind {
+        "Provider" | "Configuration" => json!({"spec": {"package": image}}),
+        "ProviderRevision" | "ConfigurationRevision" => {
+            json!({"spec": {"desiredState": "Active", "image": image, "revision": 1}})
+        }
+        "DeploymentRuntimeConfig" => json!({"spec": {}}),
+        "ImageConfig" => json!({"spec": {"matchImages": [{"prefix": "registry.example"}]}}),
+        "Lock" => json!({"packages": []}),
+        "ManagedResourceDefinition" => json!({"spec": {
+            "group": "example.org", "names": {"kind": "Bucket", "plural": "buckets"}, "scope": "Namespaced",
+            "versions": [{"name": "v1", "served": true, "storage": true}],
+        }}),
+        "ManagedResourceActivationPolicy" => json!({"spec": {"activate": ["*"]}}),
+        "Operation" => json!({"spec": pipeline}),
+        "CronOperation" => {
+            json!({"spec": {"schedule": "0 0 1 1 *", "operationTemplate": {"spec": pipeline}}})
+        }
+        "WatchOperation" => json!({"spec": {
+            "watch": {"apiVersion": "v1", "kind": "ConfigMap"}, "operationTemplate": {"spec": pipeline},
+        }}),
+        kind => panic!("nothing here says what a {kind} needs"),
+    }
+}
+
 #[tokio::test]
 async fn every_kind_that_nothing_acts_on_is_told() {
-    let plane = Plane::new().await;
-    let cases = [
-        (
-            "apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies",
-            "ManagedResourceActivationPolicy",
-            json!({"activate": ["*"]}),
-            "Healthy",
-        ),
-        (
-            "pkg.crossplane.io/v1/configurations",
-            "Configuration",
-            json!({"package": "registry.example/a/b:v1.0.0"}),
-            "Installed",
-        ),
-    ];
-    for (collection, kind, spec, word) in cases {
-        let (api_version, _) = collection.rsplit_once('/').unwrap();
-        let object =
-            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "o"}, "spec": spec});
-        let path = format!("/apis/{collection}/o");
+    let mut plane = Plane::new().await;
+    plane.stop().await;
+    plane.runs_operations = false;
+    plane.start().await;
+    for row in UNSUPPORTED {
+        let mut object = minimal(row.kind);
+        object["apiVersion"] = row.api_version().into();
+        object["kind"] = row.kind.into();
+        object["metadata"] = json!({"name": "o"});
+        let path = format!("/apis/{}/{}/o", row.api_version(), row.plural);
         plane.apply(&path, &object).await;
-        until(&plane, &path, word, "False/NotSupported").await;
+        for kind in row.conditions {
+            let object = until(&plane, &path, kind, "False/NotSupported").await;
+            let condition = of_type(&object, kind);
+            assert_eq!(condition["code"], "KindNotSupported", "{}: {condition}", row.kind);
+            assert_eq!(condition["message"], row.message(), "{}", row.kind);
+        }
+        // Some have no status: only an event can say it.
+        let is_it = |event: &Value| {
+            event["involvedObject"]["kind"] == row.kind
+                && event["type"] == "Warning"
+                && event["reason"] == NOT_SUPPORTED
+                && event["metadata"]["annotations"]["ferroplane.io/cause"] == "KindNotSupported"
+        };
+        let is_said = |list: &Value| list["items"].as_array().into_iter().flatten().any(is_it);
+        plane.until("/api/v1/namespaces/default/events", is_said).await;
     }
-    // This one has no status: only an event can say it.
-    let config = json!({
-        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "c"},
-        "spec": {"matchImages": [{"prefix": "a"}]},
-    });
-    plane.apply("/apis/pkg.crossplane.io/v1beta1/imageconfigs/c", &config).await;
-    let is_it =
-        |event: &Value| event["involvedObject"]["kind"] == "ImageConfig" && event["reason"] == "NotSupported";
-    plane
-        .until("/api/v1/namespaces/default/events", |list| {
-            list["items"].as_array().unwrap().iter().any(is_it)
-        })
-        .await;
 }
 
 #[tokio::test]

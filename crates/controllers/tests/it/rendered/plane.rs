@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_testkit::plane::{Plane, assert_same, condition};
+use http::Method;
 use serde_json::Value;
 
 use super::scenarios::{Scenario, path_of};
@@ -71,12 +72,17 @@ impl Run {
         };
         plane.until(revisions, are_judged).await;
         plane.stop().await;
-        for object in scenario.others.iter().chain([&scenario.xr]) {
+        for object in &scenario.others {
             plane.apply(&path_of(object), object).await;
         }
+        let xr = path_of(&scenario.xr);
+        // Created, as `kubectl apply` does it: every null that its user wrote is sent.
+        let (collection, _) = xr.rsplit_once('/').unwrap();
+        let (code, answer) = plane.send(Method::POST, collection, "application/json", &scenario.xr).await;
+        assert_eq!(code, 201, "{answer}");
         let is_paused = !scenario.xr["metadata"]["annotations"]["crossplane.io/paused"].is_null();
         let composes = !is_paused && !scenario.is_deleted;
-        let run = Self { plane, requests, xr: path_of(&scenario.xr), composes };
+        let run = Self { plane, requests, xr, composes };
         if scenario.is_deleted {
             run.plane.delete(&run.xr).await;
         }
@@ -128,6 +134,12 @@ impl Run {
     fn recorded(&self) -> usize {
         let heads = self.plane.recordings().heads().unwrap();
         heads.iter().filter(|head| head.kind == "Site").count()
+    }
+
+    /// Everything that was recorded comes to the same again, and something was if it was composed.
+    pub(super) fn assert_replays_the_same(&self) {
+        assert!(self.recorded() > 0 || !self.composes, "nothing was recorded");
+        assert_same(&self.plane.recordings());
     }
 
     /// Reconcile until nothing changes any more. Returns what is stored then.

@@ -149,19 +149,102 @@ async fn legacy_with_connection_details() {
 
 #[tokio::test]
 async fn built_in_function_in_place_of_a_package() {
+    check(with_package("v0.10.0")).await;
+}
+
+#[tokio::test]
+async fn built_in_function_in_place_of_a_package_with_a_digest() {
+    check(with_package(&format!("v0.10.0@sha256:{}", "0123456789abcdef".repeat(4)))).await;
+}
+
+/// A site that a function of a package composes, of which this is the version.
+fn with_package(version: &str) -> Scenario {
     let input = json!({
         "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": [
             {"name": "one", "base": setting("one"), "readinessChecks": [{"type": "None"}]},
         ],
     });
     let step = json!({"step": "compose", "functionRef": {"name": "patches"}, "input": input});
+    let package = format!("xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:{version}");
     let function = json!({
         "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "patches"},
-        "spec": {"package": "xpkg.crossplane.io/crossplane-contrib/function-patch-and-transform:v0.10.0"},
+        "spec": {"package": package},
     });
-    check(Scenario::site(passing_on).with(|it| {
+    Scenario::site(passing_on).with(|it| {
         it.compositions = vec![composition("sites", &json!([step, test_step()]))];
         it.functions = vec![function];
+    })
+}
+
+#[tokio::test]
+async fn composed_resource_with_a_connection_secret() {
+    let answer = |request: &RunFunctionRequest| {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        let password = &request["observed"]["resources"]["room"]["connectionDetails"]["password"];
+        let room = json!({
+            "apiVersion": "example.org/v1", "kind": "Room", "metadata": {"name": "inner"},
+            "spec": {"color": "red", "writeConnectionSecretToRef": {"name": "keys"}},
+        });
+        json!({"meta": {}, "desired": {
+            "composite": {"resource": {"status": {"color": password.as_str().unwrap_or("none")}}},
+            "resources": {"room": ready(&room)},
+        }})
+    };
+    let mut rooms = definition("Namespaced", "Room", "rooms");
+    spec_fields(&mut rooms)["writeConnectionSecretToRef"] =
+        json!({"type": "object", "properties": {"name": {"type": "string"}}});
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": "default"},
+        "type": "connection.crossplane.io/v1alpha1", "data": {"password": "c2VjcmV0"},
+    });
+    check(Scenario::site(answer).with(|it| {
+        it.kinds.push(rooms);
+        it.others = vec![secret];
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn defaults_in_place_of_null_items() {
+    let answer = |request: &RunFunctionRequest| {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        let spec = &request["observed"]["composite"]["resource"]["spec"];
+        let color = format!("{} {}", spec["list"], spec["map"]);
+        json!({"meta": {}, "desired": {"composite": {"resource": {"status": {"color": color}}}}})
+    };
+    check(Scenario::site(answer).with(|it| {
+        let fields = spec_fields(&mut it.kinds[0]);
+        fields["list"] = json!({"type": "array", "items": {"type": "integer", "default": 1}});
+        fields["map"] = json!({"type": "object", "additionalProperties": {"type": "integer", "default": 2}});
+        it.xr["spec"]["list"] = json!([null, 5]);
+        it.xr["spec"]["map"] = json!({"a": null, "b": 6});
+    }))
+    .await;
+}
+
+/// The condition has a code, which is compared with the rest of the status.
+#[tokio::test]
+async fn namespace_is_missing() {
+    let answer =
+        |_: &RunFunctionRequest| json!({"meta": {}, "desired": {"resources": {"one": ready(&unnamed())}}});
+    check(Scenario::site(answer).with(|it| {
+        it.kinds = vec![definition("Cluster", "Site", "sites")];
+        it.xr["metadata"].as_object_mut().map(|metadata| metadata.remove("namespace"));
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn resource_that_is_not_wanted_any_more() {
+    check(Scenario::site(|request| {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        let mut resources = json!({"one": ready(&setting("one"))});
+        if request["observed"]["composite"]["resource"]["status"]["color"].is_null() {
+            resources["two"] = ready(&setting("two"));
+        }
+        json!({"meta": {}, "desired": {
+            "composite": {"resource": {"status": {"color": "painted"}}}, "resources": resources,
+        }})
     }))
     .await;
 }
@@ -276,6 +359,12 @@ fn definition(scope: &str, kind: &str, plural: &str) -> Value {
             }],
         },
     })
+}
+
+/// The schemas of the fields that a definition gives to users.
+fn spec_fields(definition: &mut Value) -> &mut Value {
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    &mut schema["properties"]["spec"]["properties"]
 }
 
 fn composition(name: &str, pipeline: &Value) -> Value {
