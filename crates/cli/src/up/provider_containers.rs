@@ -13,6 +13,7 @@ mod credentials;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -51,6 +52,8 @@ pub(crate) struct ProviderSite {
 #[derive(Debug)]
 pub(crate) struct TokenDirectory {
     path: PathBuf,
+    /// How many directories were given out.
+    count: AtomicU64,
     /// Of a plane that keeps nothing else.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -60,7 +63,7 @@ impl TokenDirectory {
     pub(super) fn open(data_dir: Option<&Path>) -> anyhow::Result<Arc<Self>> {
         let Some(data_dir) = data_dir else {
             let temporary = tempfile::tempdir().context("cannot make a directory for tokens of providers")?;
-            return Ok(Arc::new(Self { path: temporary.path().to_owned(), _temporary: Some(temporary) }));
+            return Ok(Arc::new(Self::at(temporary.path().to_owned(), Some(temporary))));
         };
         let path = data_dir.join("providers");
         match std::fs::remove_dir_all(&path) {
@@ -70,9 +73,20 @@ impl TokenDirectory {
             // A container has to know where it is.
             _ => {
                 let path = std::path::absolute(&path).unwrap_or(path);
-                Ok(Arc::new(Self { path, _temporary: None }))
+                Ok(Arc::new(Self::at(path, None)))
             }
         }
+    }
+
+    fn at(path: PathBuf, temporary: Option<tempfile::TempDir>) -> Self {
+        Self { path, count: AtomicU64::new(0), _temporary: temporary }
+    }
+
+    /// A directory for the token of one container. No other container gets it, not even one of the same account: when a provider is
+    /// started anew, the container before it still ends, and takes its own directory with it.
+    fn allocate(&self, account: &str) -> PathBuf {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.path.join(format!("{account}.{number}"))
     }
 }
 
