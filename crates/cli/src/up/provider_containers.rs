@@ -23,6 +23,7 @@ use ferroplane_controllers::{PackagedProvider, PackagedProviders, ProviderState}
 use ferroplane_runner::{ImageSource, Images, KeepImage, KeptImage, LineSink, PullWhen};
 use ferroplane_sandbox::ServerState;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::function_logs::FunctionLogs;
 use credentials::{Credentials, RENEWED_AFTER};
@@ -207,7 +208,7 @@ async fn attend(
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut state = image.state();
-    let mut renewal = RENEWED_AFTER;
+    let mut renewal = Renewal::begin();
     let told = |state: &ServerState, said: String| match state {
         ServerState::Serving => ProviderState::Running(how.to_owned()),
         ServerState::Starting => ProviderState::Starting,
@@ -221,17 +222,37 @@ async fn attend(
                 state = changed;
                 providers.set(revision, Some(told(&state, image.said())));
             }
-            () = tokio::time::sleep(renewal) => {
+            () = renewal.due() => {
                 let renewed = credentials.renew(site).await;
                 if let Err(error) = &renewed {
                     tracing::warn!(revision, error = format!("{error:#}"), "cannot renew the token of a provider");
                 }
-                renewal = if renewed.is_ok() { RENEWED_AFTER } else { NEXT_TRY };
+                renewal.postpone(renewed.is_ok());
             }
             _ = &mut unwanted => break,
         }
     }
     image.stop().await;
+}
+
+/// When the token of a provider is replaced next. A point in time, so that other events in between do not postpone it: a program that
+/// ends again and again needs its token, too.
+#[derive(Debug)]
+struct Renewal(Instant);
+
+impl Renewal {
+    fn begin() -> Self {
+        Self(Instant::now() + RENEWED_AFTER)
+    }
+
+    async fn due(&self) {
+        tokio::time::sleep_until(self.0).await;
+    }
+
+    /// The token was replaced, or could not be.
+    fn postpone(&mut self, is_renewed: bool) {
+        self.0 = Instant::now() + if is_renewed { RENEWED_AFTER } else { NEXT_TRY };
+    }
 }
 
 /// What a provider finds in its environment, as it would in a pod.
@@ -280,6 +301,24 @@ mod tests {
             error,
             "cannot read the annotation `ferroplane.io/network: runner`: expected Isolated or Runner"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_of_a_provider_that_restarts_is_renewed() {
+        let (mut renewal, began_at) = (Renewal::begin(), Instant::now());
+        let mut renewed_after = Vec::new();
+        while renewed_after.len() < 3 {
+            tokio::select! {
+                // The state of its program changes.
+                () = tokio::time::sleep(LONGEST_PAUSE) => {}
+                () = renewal.due() => {
+                    renewed_after.push(began_at.elapsed().as_secs());
+                    // The second time, the API server does not answer.
+                    renewal.postpone(renewed_after.len() != 2);
+                }
+            }
+        }
+        assert_eq!(renewed_after, [2400, 4800, 4810]);
     }
 
     #[test]
