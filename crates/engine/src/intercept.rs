@@ -75,7 +75,10 @@ impl Intercept {
             && is(api_group, group)
             && is(namespace, meta::namespace(composite))
             && is(name, meta::name(composite))
-            && match_labels.iter().all(|(key, value)| meta::label(composite, key) == value)
+            && meta::matches_labels(
+                composite,
+                match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+            )
     }
 
     /// Whether an administrator lets the process have calls for a composite resource.
@@ -196,6 +199,7 @@ mod tests {
             (json!({"kind": "Site", "name": "blog", "apiGroup": "example.com"}), false),
             (json!({"kind": "App", "name": "blog"}), false),
             (json!({"kind": "Site", "matchLabels": {"tier": "silver"}}), false),
+            (json!({"kind": "Site", "matchLabels": {"absent": ""}}), false),
             (json!({"kind": "Site"}), false),
         ] {
             assert_eq!(intercept(&composites).selects(&site("blog")), is_selected, "{composites}");
