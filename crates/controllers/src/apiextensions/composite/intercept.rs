@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferroplane_api::{InterceptComparison, Object, RolloutDifference, meta};
 use ferroplane_engine::changes::{Change, ObjectName, REDACTED};
-use ferroplane_engine::intercept::{Intercept, plan_changes};
+use ferroplane_engine::intercept::{Intercept, choose, plan_changes};
 use ferroplane_engine::rollout::{Comparison, compare};
 use ferroplane_engine::{Event, EventKind, Grants, Outcome, Pipeline, chain};
 use serde_json::Value;
@@ -59,14 +59,15 @@ impl Controller {
             return Intercepted::No;
         }
         let Ok(pipeline) = &resolved.pipeline else { return Intercepted::No };
-        let mut selecting = callables.intercepts.iter().filter(|intercept| intercept.selects(live));
-        let redirected = selecting.find_map(|intercept| Some((intercept, intercept.redirect(pipeline)?)));
-        let Some((intercept, redirected)) = redirected else { return Intercepted::No };
         let is_open = self.shared.functions.allows_development();
-        if let Some(denied) = intercept.permit(live, grants).err().filter(|_| !is_open) {
-            return Intercepted::Denied(intercept.clone(), denied.to_string());
-        }
-        let (intercept, pipeline) = (intercept.clone(), Arc::new(redirected));
+        let permit = |intercept: &Intercept| if is_open { Ok(()) } else { intercept.permit(live, grants) };
+        let (intercept, pipeline) = match choose(&callables.intercepts, live, pipeline, permit) {
+            None => return Intercepted::No,
+            Some((intercept, Err(denied))) => {
+                return Intercepted::Denied(intercept.clone(), denied.to_string());
+            }
+            Some((intercept, Ok(redirected))) => (intercept.clone(), Arc::new(redirected)),
+        };
         if !intercept.is_for_real() {
             return Intercepted::Shadow(Shadow { intercept, pipeline });
         }
