@@ -20,12 +20,24 @@ use crate::rollout::{Rollout, revisions_of};
 const INTERCEPTS: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercepts";
 const DEBUG: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercepts/debug";
 const GRANT: &str = "/apis/ferroplane.io/v1alpha1/accessgrants/debug";
+const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SHOP: &str = "/apis/example.org/v1/namespaces/default/sites/shop";
 
 /// Two sites that are composed by a revision of a function.
 async fn begin() -> Rollout {
     let mut rollout = Rollout::begin().await;
+    compose(&mut rollout).await;
+    rollout
+}
+
+/// The same as on a cluster: a process is called over mTLS and with a grant only.
+async fn begin_on_a_cluster(pki: &Pki) -> Rollout {
+    let mut rollout = Rollout::begin().await;
+    rollout.plane.stop().await;
+    rollout.plane.allows_development_functions = false;
+    rollout.plane.calls.tls = Some(tls(pki, &pki.issue(&["plane"])));
+    rollout.plane.start().await;
     compose(&mut rollout).await;
     rollout
 }
@@ -57,6 +69,10 @@ fn intercept(to: &str, more: &Value) -> Value {
 
 fn active(reason: &'static str) -> impl Fn(&Value) -> bool {
     move |intercept| condition(intercept, "Active").as_deref() == Some(reason)
+}
+
+fn has_ended(rollout: &Value) -> bool {
+    ["Promoted", "RolledBack"].iter().any(|state| rollout["status"]["state"] == *state)
 }
 
 fn has_color(color: &'static str) -> impl Fn(&Value) -> bool {
@@ -165,7 +181,6 @@ async fn intercept_that_nobody_renews_expires() {
 
 #[tokio::test]
 async fn rollout_does_not_judge_who_is_intercepted() {
-    const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
     let mut rollout = begin().await;
     let process = process(answer("blue", &["a", "b"])).await;
     rollout.plane.apply(DEBUG, &intercept(&process.address(), &json!({"mode": "ForReal"}))).await;
@@ -173,11 +188,30 @@ async fn rollout_does_not_judge_who_is_intercepted() {
     rollout.plane.apply(ROLLOUT, &function_rollout("own", &json!({}))).await;
     rollout.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
     rollout.install_running("v1.1.0", None, runner(|_| answer("two", &["a", "b"]))).await;
-    let ended =
-        |rollout: &Value| ["Promoted", "RolledBack"].iter().any(|state| rollout["status"]["state"] == *state);
-    let rollout_object = rollout.plane.until(ROLLOUT, ended).await;
+    let rollout_object = rollout.plane.until(ROLLOUT, has_ended).await;
     assert_eq!(rollout_object["status"]["state"], "Promoted", "{rollout_object:#}");
     rollout.plane.until(SHOP, has_color("two")).await;
+}
+
+#[tokio::test]
+async fn rollout_judges_who_would_be_intercepted_if_that_were_granted() {
+    let mut rollout = begin_on_a_cluster(&Pki::new()).await;
+    let more = json!({"mode": "ForReal", "tls": {"caBundle": Pki::new().ca()}});
+    rollout.plane.apply(DEBUG, &intercept("localhost:1", &more)).await;
+    rollout.plane.until(DEBUG, active("False/NotGranted")).await;
+    let impatient = function_rollout("own", &json!({"progressDeadlineSeconds": 1}));
+    rollout.plane.apply(ROLLOUT, &impatient).await;
+    rollout.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
+    let never_ready = runner(|name| {
+        let mut answer = answer("two", &["a", "b"]);
+        if name == "blog" {
+            answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
+        }
+        answer
+    });
+    rollout.install_running("v1.1.0", None, never_ready).await;
+    let rollout_object = rollout.plane.until(ROLLOUT, has_ended).await;
+    assert_eq!(rollout_object["status"]["state"], "RolledBack", "{rollout_object:#}");
 }
 
 #[tokio::test]
@@ -207,12 +241,7 @@ fn tls(pki: &Pki, leaf: &Leaf) -> grpc::Tls {
 #[tokio::test]
 async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
     let (plane_pki, laptop_pki) = (Pki::new(), Pki::new());
-    let mut rollout = Rollout::begin().await;
-    rollout.plane.stop().await;
-    rollout.plane.allows_development_functions = false;
-    rollout.plane.calls.tls = Some(tls(&plane_pki, &plane_pki.issue(&["plane"])));
-    rollout.plane.start().await;
-    compose(&mut rollout).await;
+    let rollout = begin_on_a_cluster(&plane_pki).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     // It trusts whom the status of the intercept names, and the plane trusts whom the intercept names.
