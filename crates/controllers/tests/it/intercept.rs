@@ -13,6 +13,7 @@ use ferroplane_testkit::{FunctionServer, Leaf, Pki, Versions};
 use ferroplane_wire::from_json;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::function_rollout::{answer, fatal, function_rollout, runner};
 use crate::rollout::{Rollout, revisions_of};
@@ -304,6 +305,36 @@ async fn process_of_another_authority_is_not_talked_to() {
     let intercept = plane.until(DEBUG, |it| it["status"]["comparisons"][0].is_object()).await;
     assert_eq!(intercept["status"]["comparisons"][0]["difference"], "Fails", "{intercept:#}");
     assert_eq!(server.calls(), 0);
+}
+
+#[tokio::test]
+async fn process_is_called_with_the_certificate_that_we_have_now() {
+    let (plane_pki, laptop_pki) = (Pki::new(), Pki::new());
+    let mut rollout = Rollout::begin().await;
+    rollout.plane.stop().await;
+    // The process does not know who signed the certificate that we begin with.
+    let certificates = watch::Sender::new(tls(&plane_pki, &Pki::new().issue(&["plane"])));
+    rollout.plane.calls.tls = Some(certificates.borrow().clone());
+    rollout.plane.calls.renewed_tls = Some(certificates.subscribe());
+    rollout.plane.start().await;
+    compose(&mut rollout).await;
+    let leaf = laptop_pki.issue(&["localhost"]);
+    let server = FunctionServer::serve("127.0.0.1:0", Versions::Both, Some((&plane_pki, leaf)), |_| {
+        Ok(from_json(&answer("blue", &["a", "b"])).unwrap())
+    })
+    .await;
+    let to = format!("localhost:{}", server.port());
+    let plane = &rollout.plane;
+    plane.apply(DEBUG, &intercept(&to, &json!({"tls": {"caBundle": laptop_pki.ca()}}))).await;
+    let refused = plane.until(DEBUG, |it| it["status"]["comparisons"][0].is_object()).await;
+    assert_eq!(refused["status"]["comparisons"][0]["difference"], "Fails", "{refused:#}");
+    certificates.send_replace(tls(&plane_pki, &plane_pki.issue(&["plane"])));
+    plane.merge(BLOG, &json!({"metadata": {"labels": {"changed": "yes"}}})).await;
+    let has_changed = |it: &Value| {
+        let comparisons = it["status"]["comparisons"].as_array();
+        comparisons.is_some_and(|all| all.iter().any(|it| it["difference"] == "Changed"))
+    };
+    plane.until(DEBUG, has_changed).await;
 }
 
 /// A revision that is down is replaced by what a developer serves, where the plane has its own to fall back to.
