@@ -38,6 +38,14 @@ pub(super) enum Intercepted {
     Denied(Intercept, String),
 }
 
+impl Intercepted {
+    /// How much longer a reconcile may take because of it. What a process takes whose answers are only compared is not taken from the
+    /// time in which the control plane composes, so that it never makes a reconcile fail.
+    pub(super) fn allowance(&self) -> Duration {
+        if matches!(self, Self::Shadow(_)) { PATIENCE } else { Duration::ZERO }
+    }
+}
+
 /// A pipeline that calls a developer's process, and whose decisions are only compared.
 #[derive(Debug, Clone)]
 pub(super) struct Shadow {
@@ -234,6 +242,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn process_in_the_shadow_takes_no_time_from_a_reconcile() {
+        let object = json!({"metadata": {"name": "debug", "uid": "1"}, "spec": {
+            "functionRef": {"name": "own"}, "composites": {"kind": "Site", "name": "blog"}, "to": "laptop:9443",
+        }});
+        let intercept = Intercept::read(object.as_object().unwrap()).unwrap();
+        let steps = json!([{"step": "a", "functionRef": {"name": "own"}}]);
+        let pipeline = Arc::new(Pipeline::read(&steps, &Value::Null).unwrap());
+        let shadow = Shadow { intercept: intercept.clone(), pipeline };
+        assert_eq!(Intercepted::Shadow(shadow).allowance(), PATIENCE);
+        for other in [Intercepted::No, Intercepted::ForReal(intercept)] {
+            assert_eq!(other.allowance(), Duration::ZERO, "{other:?}");
+        }
+    }
 
     #[test]
     fn comparison_fits_into_a_status() {
