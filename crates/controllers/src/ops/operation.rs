@@ -4,7 +4,8 @@
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
 //! * What is deleted or paused while it runs is broken off, between two calls or two writes.
-//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well.
+//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
+//!   then is kept.
 
 mod apply;
 
@@ -20,8 +21,8 @@ use ferroplane_engine::operation::{
     deleted_object_of, started,
 };
 use ferroplane_engine::{
-    Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Subject, chain, pipeline_condition,
-    validate_operation,
+    Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
+    pipeline_condition, validate_operation,
 };
 use ferroplane_recorder::{Ending, RecordingBuilder};
 use ferroplane_runner::drive_noting;
@@ -77,15 +78,19 @@ struct Told {
     events: Vec<Event>,
 }
 
-impl Told {
-    /// An attempt that ended like this before anything was told.
-    fn nothing(ending: AttemptEnding) -> Self {
-        Self { attempt: Attempt::new(ending), events: Vec::new() }
-    }
+/// What has come of an attempt so far. It is kept outside of the attempt: what was done stays done if the attempt is cut off.
+#[derive(Default)]
+struct Progress {
+    validity: Option<Condition>,
+    outputs: Vec<StepOutput>,
+    applied: Vec<Reference>,
+    events: Vec<Event>,
+}
 
-    fn failed(failure: AttemptFailure, validity: Option<Condition>) -> Self {
-        let ending = AttemptEnding::Failed(failure);
-        Self { attempt: Attempt { validity, ..Attempt::new(ending) }, events: Vec::new() }
+impl Progress {
+    fn end(self, ending: AttemptEnding) -> Told {
+        let Self { validity, outputs, applied, events } = self;
+        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
     }
 }
 
@@ -113,7 +118,7 @@ impl Controller {
         match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
             Begin::GiveUp => {
-                let told = Told::nothing(AttemptEnding::GaveUp);
+                let told = Progress::default().end(AttemptEnding::GaveUp);
                 self.conclude(operation, told, &mut RecordingBuilder::off()).await
             }
             Begin::Run => {
@@ -153,47 +158,42 @@ impl Controller {
     /// Make an attempt that comes to an end.
     async fn within_limits(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
         let limit = attempt_limit(operation, &self.context.clock.now());
-        let attempt = AssertUnwindSafe(self.attempt(operation, recording)).catch_unwind();
-        match tokio::time::timeout(limit, attempt).await {
-            Ok(Ok(told)) => told,
+        let mut progress = Progress::default();
+        let attempt = AssertUnwindSafe(self.attempt(operation, recording, &mut progress)).catch_unwind();
+        let ended = tokio::time::timeout(limit, attempt).await;
+        progress.end(match ended {
+            Ok(Ok(Ok(()))) => AttemptEnding::Succeeded,
+            Ok(Ok(Err(failure))) => AttemptEnding::Failed(failure),
             Ok(Err(_)) => {
                 error!(operation = meta::name(operation), "an attempt of an operation panicked");
-                Told::failed(AttemptFailure::panic(), None)
+                AttemptEnding::Failed(AttemptFailure::panic())
             }
             Err(_) => {
                 let message = format!("the attempt took longer than {} s", limit.as_secs());
-                Told::failed(AttemptFailure::timeout(message), None)
+                AttemptEnding::Failed(AttemptFailure::timeout(message))
             }
-        }
+        })
     }
 
-    async fn attempt(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
+    async fn attempt(
+        &self,
+        operation: &Object,
+        recording: &mut RecordingBuilder,
+        progress: &mut Progress,
+    ) -> Result<(), AttemptFailure> {
         let callables = self.registry.current();
         let validated = self.validate(operation, &callables);
-        let validity = Some(pipeline_condition(&validated));
-        let pipeline = match validated {
-            Ok(pipeline) => pipeline,
-            Err(invalid) => {
-                let failure = AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point());
-                return Told::failed(failure, validity);
-            }
-        };
-        let outcome = match self.decide(operation, pipeline, &callables, recording).await {
-            Ok(outcome) => outcome,
-            Err(failure) => return Told::failed(failure, validity),
-        };
-        let (ending, applied) = match &outcome.result {
-            Err(failure) => {
-                (AttemptEnding::Failed(AttemptFailure::of_pipeline(failure, operation)), Vec::new())
-            }
-            Ok(plan) => {
-                let (applied, refused) = self.apply(operation, plan).await;
-                recording.did(applied.len(), &refused.iter().map(|it| it.point.resource.clone()).collect());
-                (refused.map_or(AttemptEnding::Succeeded, AttemptEnding::Failed), applied)
-            }
-        };
-        let Outcome { outputs, events, .. } = outcome;
-        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
+        progress.validity = Some(pipeline_condition(&validated));
+        let pipeline = validated
+            .map_err(|invalid| AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point()))?;
+        let outcome = self.decide(operation, pipeline, &callables, recording).await?;
+        let Outcome { result, outputs, events, .. } = outcome;
+        (progress.outputs, progress.events) = (outputs, events);
+        let plan = result.map_err(|failure| AttemptFailure::of_pipeline(&failure, operation))?;
+        let refused = self.apply(operation, &plan, &mut progress.applied).await.err();
+        let unsynced = refused.iter().map(|it| it.point.resource.clone()).collect();
+        recording.did(progress.applied.len(), &unsynced);
+        refused.map_or(Ok(()), Err)
     }
 
     fn validate(

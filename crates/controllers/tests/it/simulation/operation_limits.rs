@@ -130,6 +130,12 @@ fn attempt_that_takes_too_long_or_panics_counts() {
             operation(&world, "o", &limits).await;
             let (failed, succeeded) = until_failed(&world, "o").await;
             assert_eq!(succeeded["code"], code, "{failed}");
+            // What was found out before it was cut off is kept.
+            assert_eq!(
+                condition(&failed, "ValidPipeline").as_deref(),
+                Some("True/ValidPipeline"),
+                "{failed}"
+            );
             assert_eq!((&failed["status"]["failures"], counts.calls()), (&json!(calls), calls));
             settle(&world).await;
             assert_eq!(counts.calls(), calls);
