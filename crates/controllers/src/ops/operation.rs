@@ -15,10 +15,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
-use ferroplane_client::{Change, Informer};
+use ferroplane_client::{Change, Informer, ObjectPath};
 use ferroplane_engine::operation::{
     Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
-    deleted_object_of, started,
+    deleted_object_of, is_concluded, started,
 };
 use ferroplane_engine::{
     Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
@@ -30,7 +30,7 @@ use ferroplane_wire::Struct;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Notify;
-use tracing::{Instrument as _, Span, debug_span, error, field};
+use tracing::{Instrument as _, Span, debug_span, error, field, warn};
 
 use super::status::{replace_status, write_status};
 use super::watched_resources::WatchedResources;
@@ -46,6 +46,9 @@ use crate::runtime::queue::{Next, Queue, Slot};
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Pauses before what came of an attempt is written again.
+const WRITE_PAUSES: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4)];
 
 /// Run all operations, until dropped.
 pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, operations: Arc<Informer>) {
@@ -238,7 +241,7 @@ impl Controller {
     }
 
     /// Say what came of an attempt.
-    async fn conclude(&self, mut operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
+    async fn conclude(&self, operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
         let Told { attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
             recording.trouble(&failure.message);
@@ -247,24 +250,71 @@ impl Controller {
             span.record("otel.status_code", "ERROR");
         }
         let now = self.context.clock.now();
-        let Concluded { status, events, retry_in } = conclude(&operation, attempt, &now);
-        said.extend(events);
-        recording.conclude(&status, &said);
+        let mut concluded = conclude(&operation, attempt.clone(), &now);
+        said.append(&mut concluded.events);
+        recording.conclude(&concluded.status, &said);
         for event in &said {
             self.say(&operation, event);
         }
-        let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
-        match (written, retry_in) {
-            (Err(next), _) => next,
-            (Ok(()), Some(pause)) => {
+        match self.write(operation, &attempt, concluded).await {
+            Err(next) => next,
+            Ok(retry_in) => {
                 recording.wrote();
-                Next::After(pause)
-            }
-            (Ok(()), None) => {
-                recording.wrote();
-                Next::Rest
+                retry_in.map_or(Next::Rest, Next::After)
             }
         }
+    }
+
+    /// Write what came of an attempt. Returns when to try again, or what to do if it cannot be written.
+    ///
+    /// Whoever gives up here has the whole pipeline run again. So if somebody else has changed the operation meanwhile, or the API server
+    /// cannot be reached for a moment, the attempt is concluded on the operation as it is now.
+    async fn write(
+        &self,
+        mut operation: Object,
+        attempt: &Attempt,
+        mut concluded: Concluded,
+    ) -> Result<Option<Duration>, Next> {
+        let during = operation.clone();
+        let mut pauses = WRITE_PAUSES.into_iter();
+        loop {
+            let Concluded { status, retry_in, .. } = concluded;
+            let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
+            let next = match written {
+                Ok(()) => return Ok(retry_in),
+                // Whether to give up is decided anew: it costs nothing, and somebody may have given it another try.
+                Err(next) if next == Next::Rest || matches!(attempt.ending, AttemptEnding::GaveUp) => {
+                    return Err(next);
+                }
+                Err(next) => next,
+            };
+            operation = self.read_again(&during, &mut pauses, next).await?;
+            // The answer to a write can be lost.
+            if is_concluded(&during, &operation) {
+                return Ok(retry_in);
+            }
+            concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
+        }
+    }
+
+    /// An operation as it is now, after a pause. The error is what to do if it is gone, or if there are no pauses left.
+    async fn read_again(
+        &self,
+        operation: &Object,
+        pauses: &mut impl Iterator<Item = Duration>,
+        otherwise: Next,
+    ) -> Result<Object, Next> {
+        let name = meta::name(operation);
+        let path = ObjectPath { resource: self.operations.resource(), namespace: "", name };
+        for pause in pauses {
+            tokio::time::sleep(pause).await;
+            match self.context.cluster.get_object(path).await {
+                Ok(Some(found)) if meta::uid(&found) == meta::uid(operation) => return Ok(found),
+                Ok(_) => return Err(Next::Rest),
+                Err(error) => warn!(name, error = chain(&error), "cannot read an operation"),
+            }
+        }
+        Err(otherwise)
     }
 
     fn say(&self, operation: &Object, event: &Event) {
