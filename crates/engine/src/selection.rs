@@ -198,14 +198,12 @@ impl Preferences {
         }
     }
 
-    /// Take over what the definition says for those that say nothing. Whether it said anything new.
-    pub fn take_default_revision_selector(&mut self, defaults: &Defaults) -> bool {
-        if self.revision_selector.is_some() || self.revision.is_some() || defaults.revision_selector.is_none()
-        {
-            return false;
+    /// Take over what the definition says for those that have no selector. It is not written into them, so that it counts each time,
+    /// also once a revision is named; one that is pinned is followed whatever selectors say.
+    pub fn take_default_revision_selector(&mut self, defaults: &Defaults) {
+        if self.revision_selector.is_none() {
+            self.revision_selector.clone_from(&defaults.revision_selector);
         }
-        self.revision_selector.clone_from(&defaults.revision_selector);
-        true
     }
 }
 
@@ -363,6 +361,32 @@ mod tests {
         preferences.revision = None;
         // Design 000: with a selector and no reference, the selector counts, whatever the policy.
         assert_eq!(choose(&preferences), "r1");
+    }
+
+    #[test]
+    fn default_selector_counts_also_once_a_revision_is_named() {
+        let revision = |number: i64, channel: &str| RevisionCandidate {
+            name: format!("r{number}"),
+            number,
+            controller: "uid-c".to_owned(),
+            labels: labels(&[("channel", channel)]),
+        };
+        let revisions = [revision(1, "stable"), revision(2, "next")];
+        let selector = |channel: &str| Some(RevisionSelector::from(labels(&[("channel", channel)])));
+        let defaults = Defaults { revision_selector: selector("stable"), ..Defaults::default() };
+        let choose = |mut preferences: Preferences| {
+            preferences.take_default_revision_selector(&defaults);
+            choose_revision(&preferences, &candidate("c", &[]), &revisions).unwrap()
+        };
+        let mut preferences = Preferences::default();
+        assert_eq!(choose(preferences.clone()), "r1");
+        preferences.revision = Some("r1".to_owned());
+        assert_eq!(choose(preferences.clone()), "r1");
+        let own = Preferences { revision_selector: selector("next"), ..preferences };
+        assert_eq!(choose(own), "r2");
+        let pinned =
+            Preferences { revision: Some("r2".to_owned()), is_manual: true, ..Preferences::default() };
+        assert_eq!(choose(pinned), "r2");
     }
 
     #[test]
