@@ -53,21 +53,12 @@ impl Discovery {
         api_version: &str,
         kind: &str,
     ) -> Result<Option<Arc<Resource>>, Error> {
-        if !is_api_version(api_version) {
-            return Ok(None);
-        }
         let (era, known) = self.recall(api_version);
         if let Some(resource) = known.and_then(|kinds| kinds.get(kind).cloned()) {
             return Ok(Some(resource));
         }
         // A kind that is not known may have come since.
-        let kinds = Arc::new(learn(client, api_version).await?);
-        let resource = kinds.get(kind).cloned();
-        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
-        if learned.era == era {
-            learned.kinds.insert(api_version.to_owned(), kinds);
-        }
-        Ok(resource)
+        Ok(self.ask(client, api_version, era).await?.get(kind).cloned())
     }
 
     /// The same, by the name that a kind has in paths.
@@ -78,12 +69,25 @@ impl Discovery {
         plural: &str,
     ) -> Result<Option<Arc<Resource>>, Error> {
         let find = |kinds: &Kinds| kinds.values().find(|it| it.plural == plural).cloned();
-        if let Some(resource) = self.recall(api_version).1.as_deref().and_then(find) {
+        let (era, known) = self.recall(api_version);
+        if let Some(resource) = known.as_deref().and_then(find) {
             return Ok(Some(resource));
         }
-        // No kind is called this, so that the group is asked again.
-        self.resource(client, api_version, "").await?;
-        Ok(self.recall(api_version).1.as_deref().and_then(find))
+        let kinds = self.ask(client, api_version, era).await?;
+        Ok(find(&kinds))
+    }
+
+    /// What the API server says now. It is the answer to whoever asks, also if everything is forgotten meanwhile; then it is not kept.
+    async fn ask(&self, client: &ApiClient, api_version: &str, era: u64) -> Result<Arc<Kinds>, Error> {
+        if !is_api_version(api_version) {
+            return Ok(Arc::default());
+        }
+        let kinds = Arc::new(learn(client, api_version).await?);
+        let mut learned = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+        if learned.era == era {
+            learned.kinds.insert(api_version.to_owned(), kinds.clone());
+        }
+        Ok(kinds)
     }
 
     pub(crate) fn forget(&self) {

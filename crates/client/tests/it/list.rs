@@ -31,3 +31,14 @@ async fn kinds_are_found_one_by_one_and_all_at_once() {
     assert_eq!(catalogue.get("v1", "ConfigMap"), Some(&found));
     assert_eq!(catalogue.get_any_version("apps/v0", "Deployment").unwrap().api_version, "apps/v1");
 }
+
+#[tokio::test]
+async fn kind_is_found_by_its_plural_while_kinds_change() {
+    let server = TestServer::start().await;
+    let client = server.client();
+    server.make_forgetful(&client);
+    let found = client.resource_of_plural("v1", "configmaps").await.unwrap();
+    assert_eq!(found.as_deref(), Some(&config_maps()));
+    assert!(client.resource_of_plural("v1", "unknowns").await.unwrap().is_none());
+    assert!(client.resource_of_plural("../v1", "configmaps").await.unwrap().is_none());
+}

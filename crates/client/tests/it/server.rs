@@ -32,6 +32,8 @@ struct Notes {
     uris: Mutex<Vec<String>>,
     /// The status with which the next watch is refused.
     refusal: Mutex<Option<StatusCode>>,
+    /// A client that is told that kinds have changed whenever it asks for something.
+    forgetful: Mutex<Option<ApiClient>>,
     watches_end: Arc<Notify>,
 }
 
@@ -56,6 +58,11 @@ impl TestServer {
     /// End all watches, as a server does from time to time.
     pub(crate) fn end_watches(&self) {
         self.notes.watches_end.notify_waiters();
+    }
+
+    /// Tell a client with every request of anybody that kinds have changed.
+    pub(crate) fn make_forgetful(&self, client: &ApiClient) {
+        *self.notes.forgetful.lock().unwrap() = Some(client.clone());
     }
 
     /// Refuse the next watch.
@@ -102,6 +109,9 @@ impl Service<Request<Body>> for TestServer {
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let uri = request.uri().to_string();
         self.notes.uris.lock().unwrap().push(uri.clone());
+        if let Some(client) = &*self.notes.forgetful.lock().unwrap() {
+            client.forget_resources();
+        }
         let is_watch = uri.contains("watch=true");
         if is_watch && let Some(code) = self.notes.refusal.lock().unwrap().take() {
             let body = Answer { body: Box::pin(Full::default().map_err(Into::into)), end: None };
