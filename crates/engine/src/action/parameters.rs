@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use ferroplane_api::{
-    ActionSpec, Artifact, Cause, CredentialType, KanisterReference, Object, Profile, Workload, keys, meta,
+    ActionSpec, Artifact, Cause, CredentialType, KanisterReference, Object, Profile, SecretKey, Workload,
+    keys, meta,
 };
 use ferroplane_golang::base64;
 use serde_json::{Value, json};
@@ -265,22 +266,31 @@ impl Inputs {
         let mut next = || secrets.next().cloned().unwrap_or_default();
         let mut value =
             json!({"Type": credential.r#type, "KeyPair": null, "Secret": null, "KopiaServerSecret": null});
-        if let Some(pair) = &credential.key_pair {
-            let object = next();
-            value["KeyPair"] =
-                json!({"ID": text(&object, &pair.id_field), "Secret": text(&object, &pair.secret_field)});
-        }
-        if credential.secret.is_some() {
-            value["Secret"] = secret(&next());
-        }
-        if let Some(server) = &credential.kopia_server_secret {
-            let password =
-                server.user_passphrase.secret.as_ref().map(|_| text(&next(), &server.user_passphrase.key));
-            let certificate = server.tls_cert.secret.as_ref().map(|_| text(&next(), &server.tls_cert.key));
-            value["KopiaServerSecret"] = json!({
-                "Username": server.username, "Hostname": server.hostname, "Password": password, "Cert": certificate,
-                "ConnectOptions": server.connect_options,
-            });
+        // Only what belongs to the type was read, so that nothing else may take it: a Profile may have several.
+        match credential.r#type {
+            CredentialType::KeyPair => {
+                if let Some(pair) = &credential.key_pair {
+                    let object = next();
+                    value["KeyPair"] = json!({
+                        "ID": text(&object, &pair.id_field), "Secret": text(&object, &pair.secret_field),
+                    });
+                }
+            }
+            CredentialType::Secret => {
+                if credential.secret.is_some() {
+                    value["Secret"] = secret(&next());
+                }
+            }
+            CredentialType::Kopia => {
+                if let Some(server) = &credential.kopia_server_secret {
+                    let mut read = |key: &SecretKey| key.secret.as_ref().map(|_| text(&next(), &key.key));
+                    let (password, certificate) = (read(&server.user_passphrase), read(&server.tls_cert));
+                    value["KopiaServerSecret"] = json!({
+                        "Username": server.username, "Hostname": server.hostname, "Password": password,
+                        "Cert": certificate, "ConnectOptions": server.connect_options,
+                    });
+                }
+            }
         }
         json!({
             "Location": {

@@ -746,6 +746,25 @@ fn templates_see_the_object_secrets_config_maps_options_artifacts_and_pods() {
 }
 
 #[test]
+fn profile_with_several_credentials_gives_templates_that_of_its_type() {
+    let mut world = World::new();
+    world.add(json!({"kind": "Secret", "metadata": {"name": "account", "namespace": "shop"}, "data": {"token": "c2VjcmV0"}}));
+    world.add(json!({
+        "kind": "Profile", "metadata": {"name": "store", "namespace": "shop"},
+        "credential": {
+            "type": "secret", "secret": {"name": "account"},
+            "keyPair": {"idField": "token", "secretField": "token", "secret": {"name": "gone"}},
+        },
+    }));
+    let text =
+        "{{ .Profile.Credential.Secret.Name }}{{ if .Profile.Credential.KeyPair }} and a pair{{ end }}";
+    let action = one(phase("F", "p", json!({"text": text})));
+    let (_, status) = check(&mut world, action, json!({"profile": {"name": "store"}}));
+    assert_eq!(status.error.message, "");
+    assert_eq!(status.actions[0].phases[0].output["text"], "account");
+}
+
+#[test]
 fn values_of_secrets_are_kept_out_of_messages() {
     let mut world = World::new();
     world.add(json!({"kind": "Secret", "metadata": {"name": "login", "namespace": "shop"}, "data": {"password": "aHVudGVyMg=="}}));
