@@ -336,7 +336,13 @@ impl<'a> Run<'a> {
                 }
                 continue;
             }
-            let Some(phase) = self.blueprint_phase(current) else { return self.finish(now) };
+            if current == Current::None {
+                return self.finish(now);
+            }
+            let Some(phase) = self.blueprint_phase(current) else {
+                self.miss(current, now);
+                continue;
+            };
             self.start_phase(current, phase, now);
             let moved = self.objects_to_read(phase).and_then(|objects| {
                 if !objects.is_empty() {
@@ -574,6 +580,17 @@ impl<'a> Run<'a> {
         let point = FailurePoint::new(failure.cause).in_step(&error.phase);
         self.events.push(Event::failure("ActionSetFailed", error.message.clone(), point));
         self.errors.push(error);
+    }
+
+    /// A phase that the Blueprint has lost can never run: the action goes on without it, as if it had failed.
+    fn miss(&mut self, current: Current, now: i64) {
+        let name = self.status_of(current).map(|status| status.name.clone()).unwrap_or_default();
+        // One that only waits for its turn stays as it is. The one at the end is the last: it has to end, or the action never does.
+        if current == Current::Defer {
+            self.status.defer_phase.state = PhaseState::Running;
+        }
+        let message = format!("phase `{name}` cannot be run: the Blueprint does not have it any more");
+        self.fail(&ActionFailure::new(Cause::BlueprintInvalid, &name, message), now);
     }
 
     /// Render what the action leaves, and end.

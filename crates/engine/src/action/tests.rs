@@ -839,6 +839,28 @@ fn defer_phase_runs_after_success_and_failure_and_keeps_the_first_error() {
 }
 
 #[test]
+fn action_whose_blueprint_loses_phases_ends() {
+    let wait = phase("Await", "wait", json!({"name": "x"}));
+    let whole =
+        json!({"phases": [wait, phase("F", "last", json!({}))], "deferPhase": phase("F", "end", json!({}))});
+    for is_cancelled in [true, false] {
+        let mut world = World::new();
+        let (mut object, _) = check(&mut world, whole.clone(), json!({}));
+        world.add(blueprint(one(wait.clone())));
+        world.add(json!({"kind": "ConfigMap", "metadata": {"name": "x", "namespace": "shop"}}));
+        if is_cancelled {
+            meta::set_annotation(&mut object, ferroplane_api::keys::CANCEL, "true");
+        }
+        let status = world.settle(&mut object);
+        assert_eq!(status.state, ActionState::Failed, "{:?}", status.errors);
+        assert_eq!(status.actions[0].defer_phase.state, PhaseState::Failed);
+        let last = status.errors.last().unwrap();
+        assert_eq!((last.phase.as_str(), last.code.as_str()), ("end", "BlueprintInvalid"));
+        assert!(last.message.contains("does not have it any more"), "{}", last.message);
+    }
+}
+
+#[test]
 fn deleted_action_set_runs_its_defer_phase_before_it_goes() {
     let mut world = World::new();
     let action = json!({
