@@ -300,6 +300,13 @@ impl<'a> Run<'a> {
         answers: Vec<Answer>,
     ) -> Result<Option<Turn>, ActionFailure> {
         for (PhaseObject { phase, name, is_secret, request }, answer) in objects.iter().zip(answers) {
+            let is_complete = self.has_completed(phase);
+            let of_phase =
+                self.objects.entry(phase.clone()).or_insert_with(|| json!({"Secrets": {}, "ConfigMaps": {}}));
+            // What a phase needed that is complete may have gone since: templates that want it say so.
+            if is_complete && matches!(answer, Answer::Absent) {
+                continue;
+            }
             let object = parameters::read(request, answer, phase)?;
             let (field, value) = if *is_secret {
                 self.secrets.extend(parameters::secret_texts(&object));
@@ -307,8 +314,6 @@ impl<'a> Run<'a> {
             } else {
                 ("ConfigMaps", parameters::config_map(&object))
             };
-            let of_phase =
-                self.objects.entry(phase.clone()).or_insert_with(|| json!({"Secrets": {}, "ConfigMaps": {}}));
             of_phase[field][name] = value;
         }
         Ok(None)
@@ -696,6 +701,10 @@ impl<'a> Run<'a> {
 
     fn has_begun(&self) -> bool {
         has_begun(&self.status)
+    }
+
+    fn has_completed(&self, phase: &str) -> bool {
+        self.status.phases.iter().any(|it| it.name == phase && it.state == PhaseState::Complete)
     }
 
     fn current(&self) -> Current {

@@ -792,6 +792,29 @@ fn objects_that_cannot_be_rendered_or_read_are_told() {
 }
 
 #[test]
+fn objects_of_complete_phases_may_go_and_are_missed_by_templates_only() {
+    let action = |text: &str| {
+        let mut first = phase("F", "first", json!({}));
+        first["objects"] = json!({"login": {"kind": "Secret", "name": "login"}});
+        json!({"phases": [first, phase("Await", "wait", json!({"name": "x"})), phase("F", "last", json!({"text": text}))]})
+    };
+    let finish = |text: &str| {
+        let mut world = World::new();
+        world.add(json!({"kind": "Secret", "metadata": {"name": "login", "namespace": "shop"}, "data": {"password": "aHVudGVyMg=="}}));
+        let (mut object, status) = check(&mut world, action(text), json!({}));
+        assert_eq!(status.state, ActionState::Running);
+        world.objects.remove("secret/shop/login");
+        world.add(json!({"kind": "ConfigMap", "metadata": {"name": "x", "namespace": "shop"}}));
+        world.settle(&mut object)
+    };
+    let status = finish("done");
+    assert_eq!((status.state, status.error.message.as_str()), (ActionState::Complete, ""));
+    let status = finish("{{ .Phases.first.Secrets.login.Data.password | toString }}");
+    assert_eq!(status.errors[0].code, "PhaseTemplateFailed");
+    assert!(status.error.message.contains("login"), "{}", status.error.message);
+}
+
+#[test]
 fn artifacts_are_rendered_after_success_only() {
     let action = |fail: bool| {
         let args = if fail { json!({"fail": "no"}) } else { json!({"text": "v"}) };
