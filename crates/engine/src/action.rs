@@ -9,6 +9,7 @@ mod function;
 mod parameters;
 mod run;
 mod scope;
+mod secrets;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use function::{
 };
 pub use run::{Asker, OUTPUT_LIMIT, Run, RunIdentity, Turn, running_phase};
 pub use scope::{RenderError, Scope, ScopeHost};
+pub use secrets::Secrets;
 pub use status::{
     BeginActionSet, DELETION_GRACE, Prepared, abandon, begin_action_set, prepare, runnable,
     settle_action_set, spec_of, status_of, tell_conditions,

@@ -13,9 +13,7 @@ use serde_json::{Value, json};
 
 use super::compile::ActionFailure;
 use super::function::{Address, Answer, Request, ResourceName};
-
-/// The shortest value of a Secret that is kept out of messages. Shorter ones are words that messages are made of.
-const SHORTEST_SECRET: usize = 6;
+use super::secrets::Secrets;
 
 /// What was read for an action.
 #[derive(Debug, Clone, Default)]
@@ -302,19 +300,14 @@ impl Inputs {
         })
     }
 
-    /// All values of Secrets that were read and are long enough to be told from other words.
-    pub(super) fn secret_values(&self) -> Vec<String> {
-        let secrets = self.secrets.values().chain(&self.profile_secrets);
-        secrets.flat_map(secret_texts).collect()
+    /// What is to be kept out of messages of all Secrets that were read.
+    pub(super) fn secrets(&self) -> Secrets {
+        let mut secrets = Secrets::default();
+        for secret in self.secrets.values().chain(&self.profile_secrets) {
+            secrets.add(secret);
+        }
+        secrets
     }
-}
-
-/// The values of a Secret that are to be kept out of messages.
-pub(super) fn secret_texts(secret: &Object) -> Vec<String> {
-    let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
-    let decoded = data.filter_map(|(_, value)| base64::decode(value.as_str()?.as_bytes()).ok());
-    let texts = decoded.filter_map(|bytes| String::from_utf8(bytes).ok());
-    texts.map(|text| text.trim().to_owned()).filter(|text| text.len() >= SHORTEST_SECRET).collect()
 }
 
 /// The Secrets that a Profile names, in the order in which they are read.

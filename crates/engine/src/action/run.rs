@@ -22,6 +22,7 @@ use super::compile::{ActionFailure, Facilities};
 use super::function::{Address, Answer, CHECKPOINT_LIMIT, Move, Phase, PhaseFunction, Request};
 use super::parameters::{self, Inputs, named};
 use super::scope::{RenderError, Scope};
+use super::secrets::Secrets;
 use crate::outcome::{Event, EventKind};
 use crate::versions::Version;
 
@@ -83,7 +84,7 @@ pub struct Run<'a> {
     /// Secrets and ConfigMaps of phases, as templates see them, by phase.
     objects: BTreeMap<String, Value>,
     /// Text that no message may have.
-    secrets: Vec<String>,
+    secrets: Secrets,
     /// Answers to requests that were performed before the run was made.
     answers: Vec<Answer>,
     /// Why the action is to end before its last phase.
@@ -150,7 +151,7 @@ impl<'a> Run<'a> {
             stage: Stage::Begin,
             inputs,
             objects: BTreeMap::new(),
-            secrets: Vec::new(),
+            secrets: Secrets::default(),
             answers,
             cancelled: None,
             asker: Asker::default(),
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
         }
         self.inputs.take_further(self.spec, secrets, &pods);
         self.status.workload.clone_from(&self.inputs.workload);
-        self.secrets = self.inputs.secret_values();
+        self.secrets = self.inputs.secrets();
         if !self.has_begun() {
             // Before the first phase: what cannot be rendered in the last one should not stop there.
             for phase in self.action.all_phases() {
@@ -309,7 +310,7 @@ impl<'a> Run<'a> {
             }
             let object = parameters::read(request, answer, phase)?;
             let (field, value) = if *is_secret {
-                self.secrets.extend(parameters::secret_texts(&object));
+                self.secrets.add(&object);
                 ("Secrets", parameters::secret(&object))
             } else {
                 ("ConfigMaps", parameters::config_map(&object))
@@ -688,7 +689,7 @@ impl<'a> Run<'a> {
 
     /// A message without the values of Secrets.
     fn redact(&self, message: &str) -> String {
-        self.secrets.iter().fold(message.to_owned(), |message, secret| message.replace(secret, "***"))
+        self.secrets.redact(message)
     }
 
     fn phase_identity(&self, phase: &str) -> String {
