@@ -19,7 +19,8 @@
 //!   phase creates, or by uid), not "already exists".
 //! * A wait may end early or late, and for no reason: look, do not trust.
 //! * Names of objects derive from [`Phase::identity`], so that twice is once.
-//! * A checkpoint is stored in the status of the ActionSet: at most [`CHECKPOINT_LIMIT`] bytes of JSON, never a Secret.
+//! * A checkpoint is stored in the status of the ActionSet: at most [`CHECKPOINT_LIMIT`] bytes of JSON, never a Secret:
+//!   what others say is redacted with [`Phase::secrets`] first.
 
 use std::fmt;
 
@@ -27,6 +28,7 @@ use ferroplane_api::{Cause, Object};
 use serde_json::Value;
 
 use super::scope::Scope;
+use super::secrets::Secrets;
 
 /// The most bytes of JSON that a checkpoint may have. A move with a larger one fails the phase.
 pub const CHECKPOINT_LIMIT: usize = 4096;
@@ -171,6 +173,9 @@ pub struct Phase<'a> {
     pub target: &'a Object,
     /// What templates of the phase see.
     pub scope: &'a Scope,
+    /// The values of Secrets that the action knows. Words of others (logs, messages) may have them, and are redacted before they are
+    /// shortened or kept in a checkpoint.
+    pub secrets: &'a Secrets,
     /// The checkpoint of the last move. Null at first.
     pub checkpoint: &'a Value,
     /// The answers to the requests of the last move, one for each, in their order. Empty if the last move was a wait, or the phase was

@@ -457,6 +457,7 @@ impl<'a> Run<'a> {
             arguments: &arguments,
             target: &self.inputs.object,
             scope: &scope,
+            secrets: &self.secrets,
             checkpoint: &status.checkpoint,
             answers: &answers,
             now,

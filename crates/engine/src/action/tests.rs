@@ -125,6 +125,21 @@ impl PhaseFunction for Long {
     }
 }
 
+/// Keeps what it is told in its checkpoint, without Secrets.
+struct Note;
+
+impl PhaseFunction for Note {
+    fn advance(&self, phase: &Phase<'_>) -> Move {
+        let words = phase.arguments["words"].as_str().unwrap_or_default();
+        let checkpoint = phase.secrets.redact(words).into();
+        Move::Wait { checkpoint, wake_at: None, watch: Vec::new(), progress: None }
+    }
+
+    fn contract(&self) -> PhaseContract {
+        PhaseContract { required: &["words"], ..PhaseContract::default() }
+    }
+}
+
 struct Functions;
 
 impl PhaseFunctions for Functions {
@@ -141,6 +156,7 @@ impl PhaseFunctions for Functions {
             ("Await", "v0.0.0") => Arc::new(Await),
             ("Exec", "v0.0.0") => Arc::new(Exec),
             ("Long", "v0.0.0") => Arc::new(Long),
+            ("Note", "v0.0.0") => Arc::new(Note),
             _ => return None,
         })
     }
@@ -167,7 +183,7 @@ fn catalogue_with(release: &str, stable: &str, lifecycle: Lifecycle) -> Catalogu
         &Family::built_in("Only", version("v1.0.0"), [(version("v1.0.0"), plain(), true)]),
         None,
     );
-    for name in ["Plain", "Create", "Await", "Exec", "Long", "NoPhase"] {
+    for name in ["Plain", "Create", "Await", "Exec", "Long", "Note", "NoPhase"] {
         catalogue.alias(name, &Family::unversioned(name), None);
     }
     catalogue
@@ -774,6 +790,23 @@ fn values_of_secrets_are_kept_out_of_messages() {
     assert!(status.error.message.ends_with("cannot log in with ***"), "{}", status.error.message);
     assert!(!Value::Object(object).to_string().contains("hunter2"));
     assert!(world.events.iter().all(|event| !event.message.contains("hunter2")));
+}
+
+#[test]
+fn functions_know_what_no_checkpoint_may_have() {
+    let mut world = World::new();
+    for name in ["given", "own"] {
+        let data =
+            json!({"password": ferroplane_golang::base64::encode(format!("hunter2-{name}").as_bytes())});
+        world.add(json!({"kind": "Secret", "metadata": {"name": name, "namespace": "shop"}, "data": data}));
+    }
+    let words =
+        "{{ .Secrets.it.Data.password | toString }} {{ .CurrentPhase.Secrets.own.Data.password | toString }}";
+    let mut note = phase("Note", "p", json!({"words": words}));
+    note["objects"] = json!({"own": {"kind": "Secret", "name": "own"}});
+    let (_, status) = check(&mut world, one(note), json!({"secrets": {"it": {"name": "given"}}}));
+    assert_eq!(status.error.message, "");
+    assert_eq!(status.actions[0].phases[0].checkpoint, "*** ***");
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl KubeExec {
                 Ok(perform(&Executing::Exec, vec![request]))
             }
             (Some(Executing::Exec), []) => Err(interrupted(&[request])),
-            (_, [answer]) => Ok(Move::Done { output: self.output(arguments, &request, answer)? }),
+            (_, [answer]) => Ok(Move::Done { output: self.output(phase, &request, answer)? }),
             (_, answers) => Err(Failure::unexpected(answers)),
         }
     }
@@ -102,9 +102,10 @@ impl KubeExec {
         }
     }
 
-    fn output(self, arguments: Arguments<'_>, request: &Request, answer: &Answer) -> Result<Object, Failure> {
+    fn output(self, phase: &Phase<'_>, request: &Request, answer: &Answer) -> Result<Object, Failure> {
+        let arguments = Arguments(phase.arguments);
         let accepted = if self == Self::V0_2 { accepted_exit_codes(arguments)? } else { vec![0] };
-        let (exit_code, stdout) = ended(request, answer, self != Self::V0_0, &accepted)?;
+        let (exit_code, stdout) = ended(phase, request, answer, self != Self::V0_0, &accepted)?;
         let mut output = outputs(stdout)?;
         if self == Self::V0_2 {
             output.entry("exitCode").or_insert_with(|| exit_code.to_string().into());
@@ -151,15 +152,15 @@ fn all(phase: &Phase<'_>) -> NextMove {
     match (checkpoint(phase)?, phase.answers) {
         (None, []) => Ok(perform(&Executing::Exec, requests)),
         (Some(Executing::Exec), []) => Err(interrupted(&requests)),
-        (_, answers) if answers.len() == requests.len() => merged(&requests, answers),
+        (_, answers) if answers.len() == requests.len() => merged(phase, &requests),
         (_, answers) => Err(Failure::unexpected(answers)),
     }
 }
 
-fn merged(requests: &[Request], answers: &[Answer]) -> NextMove {
+fn merged(phase: &Phase<'_>, requests: &[Request]) -> NextMove {
     let (mut output, mut failures) = (Object::new(), Vec::new());
-    for (request, answer) in requests.iter().zip(answers) {
-        match ended(request, answer, false, &[0]).and_then(|(_, stdout)| outputs(stdout)) {
+    for (request, answer) in requests.iter().zip(phase.answers) {
+        match ended(phase, request, answer, false, &[0]).and_then(|(_, stdout)| outputs(stdout)) {
             Ok(more) => output.extend(more),
             Err(failure) => failures.push(failure),
         }
@@ -171,6 +172,7 @@ fn merged(requests: &[Request], answers: &[Answer]) -> NextMove {
 
 /// The exit code of a command and what it printed, unless it failed.
 fn ended<'a>(
+    phase: &Phase<'_>,
     request: &Request,
     answer: &'a Answer,
     errors_only: bool,
@@ -180,9 +182,11 @@ fn ended<'a>(
     match answer {
         Answer::Ended { exit_code, stdout, .. } if accepted.contains(exit_code) => Ok((*exit_code, stdout)),
         Answer::Ended { exit_code, stdout, stderr } => {
-            let mut words = last_words(stderr, QUOTED);
+            // Before it is cut: what is left of a value would not be recognised.
+            let quote = |printed: &str| last_words(&phase.secrets.redact(printed), QUOTED);
+            let mut words = quote(stderr);
             if !errors_only {
-                let printed = last_words(stdout, QUOTED);
+                let printed = quote(stdout);
                 let both = [printed, words].into_iter().filter(|text| !text.is_empty());
                 words = both.collect::<Vec<_>>().join("; ");
             }

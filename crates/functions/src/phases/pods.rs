@@ -258,7 +258,7 @@ fn contained(phase: &Phase<'_>) -> NextMove {
         ))),
         (_, [Answer::Ended { exit_code: 0, stdout, .. }]) => Ok(Move::Done { output: outputs(stdout)? }),
         (_, [Answer::Ended { exit_code, stdout, stderr }]) => {
-            let words = [last_words(stderr, QUOTED), last_words(stdout, QUOTED)];
+            let words = [stderr, stdout].map(|printed| last_words(&phase.secrets.redact(printed), QUOTED));
             let words = words.into_iter().find(|words| !words.is_empty()).unwrap_or_default();
             let separator = if words.is_empty() { "" } else { ": " };
             Err(Failure::new(format!(

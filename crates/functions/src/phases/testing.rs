@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_engine::action::{
     Address, Answer, CHECKPOINT_LIMIT, Move, NamedBy, PHASE_ANNOTATION, Patch, Phase, PhaseFunction,
-    PodSupport, Refused, Request, Scope,
+    PodSupport, Refused, Request, Scope, Secrets,
 };
 use ferroplane_schema::patch::json::Patch as JsonPatch;
 use ferroplane_schema::patch::merge;
@@ -298,6 +298,9 @@ pub(super) struct Plane<'f> {
     pub(super) arguments: Object,
     pub(super) target: Object,
     pub(super) scope: Scope,
+    pub(super) secrets: Secrets,
+    /// All checkpoints that the phase had, as text.
+    pub(super) checkpoints: Vec<String>,
     pub(super) pods: PodSupport,
     pub(super) pod_override: Object,
     pub(super) pod_labels: Object,
@@ -313,6 +316,8 @@ impl<'f> Plane<'f> {
             arguments: object(arguments),
             target: Object::new(),
             scope: Scope::default(),
+            secrets: Secrets::default(),
+            checkpoints: Vec::new(),
             pods: PodSupport::Cluster,
             pod_override: Object::new(),
             pod_labels: Object::new(),
@@ -335,6 +340,7 @@ impl<'f> Plane<'f> {
             arguments: &self.arguments,
             target: &self.target,
             scope: &self.scope,
+            secrets: &self.secrets,
             checkpoint,
             answers,
             now: self.now,
@@ -357,6 +363,7 @@ impl<'f> Plane<'f> {
             match self.advance(&checkpoint, &answers) {
                 Move::Perform { checkpoint: next, requests } => {
                     performed += 1;
+                    self.checkpoints.push(next.to_string());
                     assert!(!requests.is_empty() && next.to_string().len() <= CHECKPOINT_LIMIT, "{next}");
                     // Nobody writes a checkpoint down for a request that only reads.
                     let durable =
@@ -372,6 +379,7 @@ impl<'f> Plane<'f> {
                     }
                 }
                 Move::Wait { checkpoint: next, wake_at, .. } => {
+                    self.checkpoints.push(next.to_string());
                     assert!(next.to_string().len() <= CHECKPOINT_LIMIT, "{next}");
                     (checkpoint, answers) = (next, Vec::new());
                     if meanwhile(world) {

@@ -107,7 +107,7 @@ impl Wait {
         if round.holds {
             return Ok(done([]));
         }
-        state.last_error = round.error.map(|error| shortened(&error));
+        state.last_error = round.error.map(|error| shortened(&phase.secrets.redact(&error)));
         if phase.now >= state.deadline {
             return Err(overdue(phase, &state)?);
         }

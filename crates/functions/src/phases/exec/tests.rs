@@ -59,6 +59,16 @@ fn versions_tell_failures_differently() {
 }
 
 #[test]
+fn values_of_secrets_are_hidden_before_words_are_cut() {
+    let stderr = format!("hunter2-hunter2{}", "x".repeat(990));
+    let mut plane = tail(&KubeExec::V0_1, json!({}));
+    let encoded = ferroplane_golang::base64::encode(b"hunter2-hunter2");
+    plane.secrets.add(json!({"data": {"password": encoded}}).as_object().unwrap());
+    let failure = plane.run(&mut world(&[ended(1, "", &stderr)])).failure();
+    assert!(failure.contains("code 1: ***xx") && !failure.contains("nter2"), "{failure}");
+}
+
+#[test]
 fn command_is_never_run_twice_unless_that_is_allowed() {
     for crash in [Crash::Before(1), Crash::After(1)] {
         for version in ALL {

@@ -7,6 +7,7 @@
 //! # Invariants
 //! * The pod is deleted only when its output is in the checkpoint, or together with the last reading of its log.
 //! * Output that was read stays read: after a crash the log is read from the first line that was not used.
+//! * What a pod says in its log or its status is redacted before any of it is kept.
 #![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::{Object, meta};
@@ -191,11 +192,11 @@ impl PodRun {
         }
         match text_at(pod, &["status", "phase"]) {
             "Succeeded" => Ok(self.read(log, since, Some(Ending::default()))),
-            "Failed" => Ok(self.read(log, since, Some(Ending { failure: Some(failure_of(pod)) }))),
+            "Failed" => Ok(self.read(log, since, Some(Ending { failure: Some(failure_of(phase, pod)) }))),
             "Running" if phase.now >= next_read => Ok(self.read(log, since, None)),
             "Running" => Ok(self.wait(log, since, next_read)),
             _ if phase.now >= since + START => {
-                let failure = format!("it did not start within 15m0s{}", waiting_for(pod));
+                let failure = format!("it did not start within 15m0s{}", waiting_for(phase, pod));
                 Ok(self.delete_with(log.outputs, Ending { failure: Some(failure) }))
             }
             _ => {
@@ -221,7 +222,7 @@ impl PodRun {
         let mut found = log.outputs.clone();
         found.extend(outputs(text)?);
         if let Some(failure) = &mut ended.failure {
-            let words = last_words(text, QUOTED / 2);
+            let words = last_words(&phase.secrets.redact(text), QUOTED / 2);
             if !words.is_empty() {
                 failure.push_str(": ");
                 failure.push_str(&words);
@@ -274,7 +275,7 @@ fn fits(outputs: &Object) -> bool {
 }
 
 /// What the pod and its containers say about their end.
-fn failure_of(pod: &Object) -> String {
+fn failure_of(phase: &Phase<'_>, pod: &Object) -> String {
     let mut words = Vec::new();
     for field in ["reason", "message"] {
         let text = text_at(pod, &["status", field]);
@@ -296,11 +297,11 @@ fn failure_of(pod: &Object) -> String {
                 .push(format!("container `{name}` exited with code {code}{separator}{}", details.join(": ")));
         }
     }
-    shortened(words.join("; "))
+    shortened(phase.secrets.redact(&words.join("; ")))
 }
 
 /// Why a pod has not started.
-fn waiting_for(pod: &Object) -> String {
+fn waiting_for(phase: &Phase<'_>, pod: &Object) -> String {
     let waiting = containers(pod).find_map(|container| {
         let waiting = value_at(container, &["state", "waiting"])?.as_object()?;
         let texts = ["reason", "message"].map(|field| text_at(waiting, &[field]));
@@ -313,7 +314,7 @@ fn waiting_for(pod: &Object) -> String {
         is_it.then(|| text_at(condition, &["message"]).to_owned())
     });
     let words = waiting.filter(|words| !words.is_empty()).or(unscheduled).filter(|words| !words.is_empty());
-    words.map(|words| format!(": {}", shortened(words))).unwrap_or_default()
+    words.map(|words| format!(": {}", shortened(phase.secrets.redact(&words)))).unwrap_or_default()
 }
 
 fn containers(pod: &Object) -> impl Iterator<Item = &Object> {

@@ -82,6 +82,28 @@ fn failure_of_a_pod_is_told_in_its_own_words() {
     assert!(failure.ends_with("failed: Evicted; the node was low on memory"), "{failure}");
 }
 
+fn knowing(secret: &str, plane: Plane<'static>) -> Plane<'static> {
+    let mut plane = plane;
+    let encoded = ferroplane_golang::base64::encode(secret.as_bytes());
+    plane.secrets.add(&object(json!({"data": {"password": encoded}})));
+    plane
+}
+
+#[test]
+fn words_of_a_pod_are_kept_without_values_of_secrets() {
+    let status = json!({"phase": "Failed", "containerStatuses": [{"name": "container", "state": {"terminated":
+        {"exitCode": 2, "message": "wrong hunter2-hunter2"}}}]});
+    // So long that the value would be cut before it could be recognised.
+    let line = format!("hunter2-hunter2{}", "x".repeat(490));
+    for log in ["cannot log in with hunter2-hunter2\n", line.as_str()] {
+        let mut plane = knowing("hunter2-hunter2", task());
+        let failure = plane.run_while(&mut logging(log), &ends(status.clone())).failure();
+        assert!(failure.contains("wrong ***: ") && !failure.contains("nter2"), "{failure}");
+        let kept = plane.checkpoints.concat();
+        assert!(kept.contains("wrong ***") && !kept.contains("nter2"), "{kept}");
+    }
+}
+
 #[test]
 fn pod_that_never_starts_is_given_up_and_deleted() {
     let status = json!({"phase": "Pending", "containerStatuses": [{"name": "container", "state": {"waiting":

@@ -1,7 +1,7 @@
 //! The conditions of a phase: `anyOf`, `allOf`, or both, in which case one of the two lists is enough.
 #![expect(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
 
-use ferroplane_api::Cause;
+use ferroplane_api::{Cause, meta};
 use ferroplane_engine::action::{Address, Answer, ArgumentMistake, Phase, RenderError};
 use serde_json::Value;
 
@@ -109,10 +109,21 @@ impl Conditions {
 impl OfObject {
     fn holds(&self, answer: Option<&Answer>, phase: &Phase<'_>) -> Result<bool, String> {
         match answer {
-            Some(Answer::Object { object, .. }) => self.condition.holds(object, phase),
+            Some(Answer::Object { object, .. }) => {
+                let holds = self.condition.holds(object, phase);
+                // An error quotes what it is about, and nobody knows the values of this Secret but the condition.
+                if meta::kind(object) == "Secret" { holds.map_err(|_| self.untold()) } else { holds }
+            }
             Some(Answer::Refused(refused)) => Err(refused.message.clone()),
             _ => Err(format!("{} does not exist", describe(&self.object))),
         }
+    }
+
+    fn untold(&self) -> String {
+        let object = describe(&self.object);
+        format!(
+            "a condition about {object} cannot be evaluated; why is not told, because it may quote the Secret"
+        )
     }
 }
 

@@ -291,3 +291,28 @@ fn template_that_never_ends_is_an_error_like_others() {
         .run(&mut World::with([pod("Running")]));
     assert!(matches!(end, End::Failed(Cause::PhaseTimeout, _)), "{end:?}");
 }
+
+#[test]
+fn condition_about_a_secret_keeps_nothing_of_it() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login", "namespace": "team"},
+        "data": {"password": "aHVudGVyMg=="}});
+    let condition = json!({"condition": r#"{{ fail "no { $.data.password }" }}"#, "objectReference":
+        {"apiVersion": "v1", "group": "", "resource": "secrets", "name": "login", "namespace": "team"}});
+    let mut plane = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [condition]}));
+    let failure = plane.run(&mut World::with([secret])).failure();
+    assert!(failure.contains("secrets `login` in namespace `team` cannot be evaluated"), "{failure}");
+    assert!(!failure.contains("aHVudGVy"), "{failure}");
+    let kept = plane.checkpoints.concat();
+    assert!(kept.contains("cannot be evaluated") && !kept.contains("aHVudGVy"), "{kept}");
+}
+
+#[test]
+fn errors_are_kept_without_values_of_secrets() {
+    let broken = about("db-0", r#"{{ fail "no hunter2-hunter2" }}"#);
+    let mut plane = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [broken]}));
+    let encoded = ferroplane_golang::base64::encode(b"hunter2-hunter2");
+    plane.secrets.add(&object(json!({"data": {"password": encoded}})));
+    assert!(plane.run(&mut World::with([pod("Running")])).failure().contains("no ***"));
+    let kept = plane.checkpoints.concat();
+    assert!(kept.contains("no ***") && !kept.contains("hunter2"), "{kept}");
+}
