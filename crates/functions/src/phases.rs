@@ -204,7 +204,11 @@ mod tests {
                 stderr: stdout.clone(),
                 stdout,
             }),
-            ("\\PC{0,40}", any::<u64>()).prop_map(|(text, next_offset)| Answer::Log { text, next_offset }),
+            ("\\PC{0,40}", any::<u64>(), any::<bool>()).prop_map(|(text, next_offset, is_end)| Answer::Log {
+                text,
+                next_offset,
+                is_end
+            }),
         ]
     }
 

@@ -22,10 +22,12 @@ use tracing::warn;
 
 use crate::runtime::refused::cause_of;
 
-/// The most bytes of a log that are read. What is logged after them is not seen.
+/// The most bytes of a log that are read. A longer one is refused: output in it would be lost.
 const LONGEST_LOG: u64 = 16 << 20;
-/// The most bytes of a log that one answer has.
-const LOG_CHUNK: usize = 1 << 20;
+/// How many bytes of a log one answer has, unless a single line is longer.
+const LOG_CHUNK: u64 = 4 << 20;
+/// API servers may send slightly less than they are asked for, although there is more.
+const LOG_SLACK: u64 = 4096;
 
 /// On whose behalf requests are performed.
 pub(super) struct Performer<'a> {
@@ -254,11 +256,21 @@ impl Performer<'_> {
             Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        let limit = offset.saturating_add(LOG_CHUNK as u64).min(LONGEST_LOG);
-        match self.cluster.log(permitted.path(), container, limit).await {
-            Ok(bytes) => Ok(log_from(&bytes, offset)),
-            Err(error) if error.is_not_found() => Ok(Answer::Absent),
-            Err(error) => answer(error, || format!("cannot read the log of {permitted}")),
+        let mut limit = offset;
+        loop {
+            limit = limit.saturating_add(LOG_CHUNK).min(LONGEST_LOG);
+            let bytes = match self.cluster.log(permitted.path(), container, limit).await {
+                Ok(bytes) => bytes,
+                Err(error) if error.is_not_found() => return Ok(Answer::Absent),
+                Err(error) => return answer(error, || format!("cannot read the log of {permitted}")),
+            };
+            if let Some(part) = log_from(&bytes, offset, limit) {
+                return Ok(part);
+            }
+            if limit >= LONGEST_LOG {
+                let message = format!("the log of {permitted} has more than {} MiB", LONGEST_LOG >> 20);
+                return Ok(refused(413, Refused::TOO_LARGE, message, Cause::PhaseFailed));
+            }
         }
     }
 
@@ -434,17 +446,18 @@ fn refused(code: u16, reason: &str, message: impl Into<String>, cause: Cause) ->
     Answer::Refused(Refused { code, reason: reason.to_owned(), message: message.into(), cause })
 }
 
-/// What a log has from a byte on, in whole characters.
-fn log_from(bytes: &[u8], offset: u64) -> Answer {
+/// What a log has from a byte on, of which so many bytes were asked for. None if that is less than a line, and there is more.
+fn log_from(bytes: &[u8], offset: u64, limit: u64) -> Option<Answer> {
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
-    let rest = &bytes[start..bytes.len().min(start.saturating_add(LOG_CHUNK))];
-    // A character may be cut at the end: it comes with the next part.
-    let whole = match std::str::from_utf8(rest) {
-        Err(error) if error.error_len().is_none() => error.valid_up_to(),
-        _ => rest.len(),
-    };
-    let text = String::from_utf8_lossy(&rest[..whole]).into_owned();
-    Answer::Log { text, next_offset: offset.saturating_add(whole as u64) }
+    let rest = &bytes[start..];
+    let is_end = (bytes.len() as u64).saturating_add(LOG_SLACK) <= limit;
+    let lines = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if lines == 0 && !is_end {
+        return None;
+    }
+    // A line or a character that is cut comes with the next part.
+    let text = String::from_utf8_lossy(if is_end { rest } else { &rest[..lines] }).into_owned();
+    Some(Answer::Log { text, next_offset: offset.saturating_add(lines as u64), is_end })
 }
 
 /// Labels as users write them. None for what is more than `key=value`.
@@ -463,17 +476,32 @@ fn parse_selector(labels: &str) -> Option<LabelSelector> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn log_is_read_in_whole_characters_from_an_offset() {
-        let log = "aé\n".as_bytes();
-        let text = |bytes: &[u8], offset| match log_from(bytes, offset) {
-            Answer::Log { text, next_offset } => (text, next_offset),
+    fn part(bytes: &[u8], offset: u64, limit: u64) -> Option<(String, u64, bool)> {
+        match log_from(bytes, offset, limit)? {
+            Answer::Log { text, next_offset, is_end } => Some((text, next_offset, is_end)),
             _ => unreachable!("a log is a log"),
-        };
-        assert_eq!(text(log, 0), ("aé\n".to_owned(), 4));
-        assert_eq!(text(&log[..2], 0), ("a".to_owned(), 1));
-        assert_eq!(text(log, 1), ("é\n".to_owned(), 4));
-        assert_eq!(text(log, 9), (String::new(), 9));
+        }
+    }
+
+    #[test]
+    fn log_is_read_from_an_offset_to_its_end() {
+        let log = "aé\nb".as_bytes();
+        let rest = |offset| part(log, offset, LOG_CHUNK).unwrap();
+        assert_eq!(rest(0), ("aé\nb".to_owned(), 4, true));
+        assert_eq!(rest(1), ("é\nb".to_owned(), 4, true));
+        assert_eq!(rest(4), ("b".to_owned(), 4, true));
+        assert_eq!(rest(9), (String::new(), 9, true));
+    }
+
+    #[test]
+    fn log_that_goes_on_is_read_in_whole_lines_and_by_its_own_bytes() {
+        let log = b"one\n\xff\xfe\ntwo";
+        let whole = log.len() as u64;
+        assert_eq!(part(log, 0, whole), Some(("one\n\u{fffd}\u{fffd}\n".to_owned(), 7, false)));
+        assert_eq!(part(log, 7, whole), None, "a line is not cut");
+        // Slightly less than was asked for is no end.
+        assert_eq!(part(log, 4, whole + 100), Some(("\u{fffd}\u{fffd}\n".to_owned(), 7, false)));
+        assert_eq!(part(log, 7, whole + LOG_SLACK), Some(("two".to_owned(), 7, true)));
     }
 
     #[test]

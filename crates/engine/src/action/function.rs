@@ -291,7 +291,8 @@ pub enum Request {
         /// does in the pod is not known.
         timeout: Option<i64>,
     },
-    /// Read what a container has logged, from this byte on.
+    /// Read what a container has logged, from this byte on. A log that is longer than the plane reads is refused
+    /// ([`Refused::is_too_large`]).
     ReadLog {
         namespace: String,
         pod: String,
@@ -349,10 +350,15 @@ pub enum Answer {
         /// Its end, where it is long.
         stderr: String,
     },
-    /// What a container logged, and the byte after it.
+    /// A part of what a container logged.
     Log {
+        /// Whole lines. Only at the end of the log, the last one may not be complete.
         text: String,
+        /// The byte after the last complete line: where to read on. It counts the bytes of the log, and not those of the text, which has
+        /// other ones in place of what is no UTF-8.
         next_offset: u64,
+        /// Whether nothing was logged after it until now.
+        is_end: bool,
     },
 }
 
@@ -370,6 +376,13 @@ pub struct Refused {
 }
 
 impl Refused {
+    /// The reason of a refusal because there is more to read than the plane takes.
+    pub const TOO_LARGE: &'static str = "TooLarge";
+
+    pub fn is_too_large(&self) -> bool {
+        self.reason == Self::TOO_LARGE
+    }
+
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }

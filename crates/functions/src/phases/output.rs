@@ -19,14 +19,6 @@ struct KeyValue {
     value: String,
 }
 
-/// What was found in a part of a log.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scanned {
-    pub(super) outputs: Object,
-    /// The bytes up to the end of the last line that is complete.
-    pub(super) complete: usize,
-}
-
 /// All output in a text that ends here.
 pub(super) fn outputs(text: &str) -> Result<Object, Failure> {
     let mut outputs = Object::new();
@@ -36,10 +28,9 @@ pub(super) fn outputs(text: &str) -> Result<Object, Failure> {
     Ok(outputs)
 }
 
-/// The output in the complete lines of a text that goes on.
-pub(super) fn scan(text: &str) -> Result<Scanned, Failure> {
-    let complete = text.rfind('\n').map_or(0, |end| end + 1);
-    Ok(Scanned { outputs: outputs(&text[..complete])?, complete })
+/// The complete lines of a text that goes on.
+pub(super) fn complete_lines(text: &str) -> &str {
+    &text[..text.rfind('\n').map_or(0, |end| end + 1)]
 }
 
 fn read_line(line: &str, outputs: &mut Object) -> Result<(), Failure> {
@@ -112,10 +103,10 @@ mod tests {
     #[test]
     fn line_that_is_not_complete_is_left_for_later() {
         let text = format!("a\n{MARKER}{{\"key\":\"k\",\"value\":\"v\"}}\n{MARKER}{{\"key\":\"h");
-        let scanned = scan(&text).unwrap();
-        assert_eq!(serde_json::Value::from(scanned.outputs), json!({"k": "v"}));
-        assert_eq!(&text[scanned.complete..], format!("{MARKER}{{\"key\":\"h"));
-        assert_eq!(scan("###Phase-out").unwrap(), Scanned::default());
+        let complete = complete_lines(&text);
+        assert_eq!(found(complete), json!({"k": "v"}));
+        assert_eq!(&text[complete.len()..], format!("{MARKER}{{\"key\":\"h"));
+        assert_eq!(complete_lines("###Phase-out"), "");
     }
 
     #[test]
@@ -147,9 +138,9 @@ mod tests {
                 "one\n{MARKER}{{\"key\":\"a\",\"value\":\"1\"}}\nnoise {MARKER}{{\"key\":\"b\",\"value\":\"2\"}}\n\
                  {MARKER}{{\"key\":\"c\",\"value\":\"3\"}}"
             );
-            let first = scan(&text[..cut.min(text.len())]).unwrap();
-            let mut all = first.outputs;
-            all.extend(outputs(&text[first.complete..]).unwrap());
+            let first = complete_lines(&text[..cut.min(text.len())]);
+            let mut all = outputs(first).unwrap();
+            all.extend(outputs(&text[first.len()..]).unwrap());
             prop_assert_eq!(all, outputs(&text).unwrap());
         }
 

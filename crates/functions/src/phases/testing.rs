@@ -39,6 +39,8 @@ pub(super) struct World {
     pub(super) commands: Vec<Answer>,
     /// What all pods log.
     pub(super) log: String,
+    /// How many bytes of it come at once. None: all.
+    pub(super) log_chunk: Option<usize>,
     /// Refusals for requests to come.
     pub(super) refusals: Vec<Refused>,
 }
@@ -160,10 +162,20 @@ impl World {
                     return Err(refused(404, "NotFound", "there is no such pod"));
                 }
                 let start = usize::try_from(*offset).unwrap_or(usize::MAX).min(self.log.len());
-                Ok(Answer::Log { text: self.log[start..].to_owned(), next_offset: self.log.len() as u64 })
+                Ok(self.log_from(start))
             }
             Request::List { .. } => Err(refused(500, "InternalError", "nobody lists")),
         }
+    }
+
+    /// A part of the log, in whole lines unless it is the last.
+    fn log_from(&self, start: usize) -> Answer {
+        let rest = &self.log[start..];
+        let chunk = self.log_chunk.unwrap_or(rest.len()).min(rest.len());
+        let is_end = chunk == rest.len();
+        let lines = rest[..chunk].rfind('\n').map_or(0, |end| end + 1);
+        let text = if is_end { rest } else { &rest[..lines] };
+        Answer::Log { text: text.to_owned(), next_offset: (start + lines) as u64, is_end }
     }
 
     fn answer(&self, key: &Key) -> Answer {

@@ -7,6 +7,7 @@
 //! # Invariants
 //! * The pod is deleted only when its output is in the checkpoint, or together with the last reading of its log.
 //! * Output that was read stays read: after a crash the log is read from the first line that was not used.
+//! * Output that cannot be read or kept fails the phase when the pod has ended. It is never left out silently.
 //! * What a pod says in its log or its status is redacted before any of it is kept.
 #![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
@@ -19,7 +20,7 @@ use super::QUOTED;
 use crate::phases::moves::{
     Failure, NextMove, address_of, checkpoint, describe, is_own, perform, taken, text_at, value_at, wait,
 };
-use crate::phases::output::{last_words, outputs, scan};
+use crate::phases::output::{complete_lines, last_words, outputs};
 
 const MANAGER: &str = "ferroplane-phase";
 /// How long a pod may take to start, as in Kanister.
@@ -28,8 +29,8 @@ const START: i64 = 15 * 60_000;
 const READ_EVERY: i64 = 10 * 60_000;
 /// How much output a checkpoint may have, in bytes of JSON. Its limit leaves room for the rest.
 const KEPT_OUTPUT: usize = 2000;
-/// How many bytes of a log come at once. A shorter answer is all that there is.
-const LOG_CHUNK: usize = 4 << 20;
+/// Why output is lost that is too large for a checkpoint, in a log that is too long to be read at once.
+const TOO_MUCH: &str = "its log is long, and has more output than can be kept while it is read";
 
 /// A pod that is run for a phase.
 #[derive(Debug)]
@@ -86,6 +87,17 @@ struct Ending {
     /// What is wrong, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
+    /// Why some of its output is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost: Option<String>,
+}
+
+/// A part of a log, as the plane gives it.
+#[derive(Debug, Clone, Copy)]
+struct LogPart<'t> {
+    text: &'t str,
+    next_offset: u64,
+    is_end: bool,
 }
 
 /// What to do next about the pod.
@@ -106,10 +118,16 @@ pub(super) fn run(phase: &Phase<'_>, run: &PodRun) -> NextMove {
         }
         (Running::Look { .. }, [Answer::Absent]) => Err(run.vanished()),
         (Running::Read { log, since, ended }, []) => Ok(run.read(log, since, ended)),
-        (Running::Read { log, since, ended }, [Answer::Log { text, .. }]) => {
-            run.take(phase, text, log, since, ended)
+        (Running::Read { log, since, ended }, [Answer::Log { text, next_offset, is_end }]) => {
+            let part = LogPart { text, next_offset: *next_offset, is_end: *is_end };
+            run.take(phase, part, log, since, ended)
         }
         (Running::Read { ended: None, .. }, [Answer::Absent]) => Err(run.vanished()),
+        (Running::Read { log, ended: Some(ended), .. }, [Answer::Refused(refused)])
+            if refused.is_too_large() =>
+        {
+            Ok(run.lose(log, ended, refused.message.clone()))
+        }
         // Of a pod that ended without having begun there is no log.
         (Running::Read { log, ended: Some(ended), .. }, [Answer::Refused(_) | Answer::Absent]) => {
             Ok(run.delete_with(log.outputs, ended))
@@ -121,16 +139,23 @@ pub(super) fn run(phase: &Phase<'_>, run: &PodRun) -> NextMove {
         // A pod that cannot be deleted does not undo what it did.
         (Running::Delete { outputs, ended }, [_]) => run.finish(outputs, ended),
         (Running::ReadAndDelete { log, ended }, []) => Ok(run.read_and_delete(log, ended)),
-        (Running::ReadAndDelete { log, ended }, [Answer::Log { text, .. }, _]) => {
+        (Running::ReadAndDelete { log, ended }, [Answer::Log { text, is_end, .. }, _]) => {
             let mut found = log.outputs;
             found.extend(outputs(text)?);
-            run.finish(found, ended)
+            let lost = (!is_end).then(|| TOO_MUCH.to_owned());
+            run.finish(found, Ending { lost, ..ended })
         }
         (Running::ReadAndDelete { .. }, [_, _]) => Err(Failure::interrupted(format!(
             "the control plane stopped when {} had been deleted and its output was not saved yet",
             describe(&run.address())
         ))),
         (_, answers) => Err(Failure::unexpected(answers)),
+    }
+}
+
+impl Ending {
+    fn failed(failure: String) -> Self {
+        Self { failure: Some(failure), lost: None }
     }
 }
 
@@ -192,12 +217,12 @@ impl PodRun {
         }
         match text_at(pod, &["status", "phase"]) {
             "Succeeded" => Ok(self.read(log, since, Some(Ending::default()))),
-            "Failed" => Ok(self.read(log, since, Some(Ending { failure: Some(failure_of(phase, pod)) }))),
+            "Failed" => Ok(self.read(log, since, Some(Ending::failed(failure_of(phase, pod))))),
             "Running" if phase.now >= next_read => Ok(self.read(log, since, None)),
             "Running" => Ok(self.wait(log, since, next_read)),
             _ if phase.now >= since + START => {
                 let failure = format!("it did not start within 15m0s{}", waiting_for(phase, pod));
-                Ok(self.delete_with(log.outputs, Ending { failure: Some(failure) }))
+                Ok(self.delete_with(log.outputs, Ending::failed(failure)))
             }
             _ => {
                 let state = Running::Look { log, since, next_read };
@@ -210,19 +235,19 @@ impl PodRun {
     fn take(
         &self,
         phase: &Phase<'_>,
-        text: &str,
+        part: LogPart<'_>,
         log: LogPosition,
         since: i64,
         ended: Option<Ending>,
     ) -> NextMove {
         let mut ended = match ended {
-            Some(ended) if text.len() < LOG_CHUNK => ended,
-            ended => return self.take_part(phase, text, log, since, ended),
+            Some(ended) if part.is_end => ended,
+            ended => return self.take_part(phase, part, log, since, ended),
         };
         let mut found = log.outputs.clone();
-        found.extend(outputs(text)?);
+        found.extend(outputs(part.text)?);
         if let Some(failure) = &mut ended.failure {
-            let words = last_words(&phase.secrets.redact(text), QUOTED / 2);
+            let words = last_words(&phase.secrets.redact(part.text), QUOTED / 2);
             if !words.is_empty() {
                 failure.push_str(": ");
                 failure.push_str(&words);
@@ -235,31 +260,39 @@ impl PodRun {
     fn take_part(
         &self,
         phase: &Phase<'_>,
-        text: &str,
+        part: LogPart<'_>,
         mut log: LogPosition,
         since: i64,
         ended: Option<Ending>,
     ) -> NextMove {
-        let scanned = scan(text)?;
         let mut found = log.outputs.clone();
-        found.extend(scanned.outputs);
-        if fits(&found) {
-            log.offset += scanned.complete as u64;
-            log.outputs = found;
+        found.extend(outputs(complete_lines(part.text))?);
+        let goes_on = fits(&found) && part.next_offset > log.offset;
+        if goes_on {
+            log = LogPosition { offset: part.next_offset, outputs: found };
         }
-        let is_stuck = text.len() >= LOG_CHUNK && (scanned.complete == 0 || !fits(&log.outputs));
-        match (is_stuck, text.len() >= LOG_CHUNK) {
-            (true, _) => Err(Failure::new("the pod prints more output than can be kept before it ends")),
+        match (part.is_end, ended) {
             // There is more to read at once.
-            (false, true) => Ok(self.read(log, since, ended)),
-            (false, false) => Ok(self.wait(log, since, phase.now + READ_EVERY)),
+            (false, ended) if goes_on => Ok(self.read(log, since, ended)),
+            (false, Some(ended)) => Ok(self.lose(log, ended, TOO_MUCH.to_owned())),
+            // A pod that runs is not disturbed. What cannot be kept now is looked at again when it has ended.
+            _ => Ok(self.wait(log, since, phase.now + READ_EVERY)),
         }
     }
 
+    /// Has the pod deleted, and the phase fail after that.
+    fn lose(&self, log: LogPosition, ended: Ending, why: String) -> Move {
+        self.delete_with(log.outputs, Ending { lost: Some(shortened(why)), ..ended })
+    }
+
     fn finish(&self, outputs: Object, ended: Ending) -> NextMove {
-        match ended.failure {
-            Some(failure) if self.fails => {
-                Err(Failure::new(format!("{} failed: {failure}", describe(&self.address()))))
+        let pod = describe(&self.address());
+        match ended {
+            Ending { failure: Some(failure), .. } if self.fails => {
+                Err(Failure::new(format!("{pod} failed: {failure}")))
+            }
+            Ending { lost: Some(why), .. } => {
+                Err(Failure::new(format!("cannot know all output of {pod}: {why}")))
             }
             _ => Ok(Move::Done { output: outputs }),
         }

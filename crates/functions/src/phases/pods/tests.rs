@@ -2,11 +2,11 @@
 #![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
 
 use ferroplane_api::meta;
-use ferroplane_engine::action::Scope;
+use ferroplane_engine::action::{Refused, Scope};
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, End, Plane, World, object, survives_crashes};
+use crate::phases::testing::{Crash, End, Plane, World, object, refused, survives_crashes};
 
 const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
 
@@ -63,6 +63,49 @@ fn output_that_no_checkpoint_can_hold_is_not_lost() {
     assert_eq!((output["all"].as_str().unwrap().len(), &output["path"]), (100_000, &json!("/a")));
     assert!(world.names("Pod").is_empty());
     survives_crashes(task, &logging(&log), &succeeds());
+}
+
+#[test]
+fn output_is_found_wherever_it_is_in_a_long_log() {
+    let line = |key: &str| format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
+    let noise = "noise\n".repeat(50);
+    let log = [line("first"), noise.clone(), line("middle"), noise, line("last")].concat();
+    let long = World { log_chunk: Some(100), ..logging(&log) };
+    let output = task().run_while(&mut long.clone(), &succeeds()).output();
+    assert_eq!(output, json!({"first": "1", "middle": "1", "last": "1"}));
+    survives_crashes(task, &long, &succeeds());
+}
+
+#[test]
+fn position_in_a_log_counts_the_bytes_of_the_log() {
+    let checkpoint = json!({"step": "read", "log": {"offset": 10}, "since": 0, "ended": {}});
+    let part = Answer::Log { text: "\u{fffd}\n".to_owned(), next_offset: 12, is_end: false };
+    let Move::Perform { requests, .. } = task().advance(&checkpoint, &[part]) else { panic!("no request") };
+    assert!(matches!(requests[..], [Request::ReadLog { offset: 12, .. }]), "{requests:?}");
+}
+
+#[test]
+fn output_that_is_lost_fails_the_phase_and_the_pod_goes() {
+    let large = format!("###Phase-output###:{{\"key\":\"all\",\"value\":\"{}\"}}\n", "x".repeat(3000));
+    let log = large + &"noise\n".repeat(1000);
+    let mut world = World { log_chunk: Some(4000), ..logging(&log) };
+    let failure = task().run_while(&mut world, &succeeds()).failure();
+    assert!(failure.starts_with("cannot know all output of Pod"), "{failure}");
+    assert!(world.names("Pod").is_empty());
+    // So does a log that is too long, whether or not the pod has to succeed.
+    let optional = json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"}});
+    for plane in [task(), Plane::of(&PrepareData, optional)] {
+        let checkpoint = json!({"step": "read", "log": {"offset": 0}, "since": 0, "ended": {}});
+        let refusal = Answer::Refused(refused(413, Refused::TOO_LARGE, "it has more than 16 MiB"));
+        let Move::Perform { checkpoint, requests } = plane.advance(&checkpoint, &[refusal]) else {
+            panic!("no request")
+        };
+        assert!(matches!(requests[..], [Request::Delete { .. }]), "{requests:?}");
+        let Move::Fail { message, .. } = plane.advance(&checkpoint, &[Answer::Absent]) else {
+            panic!("no failure")
+        };
+        assert!(message.ends_with("it has more than 16 MiB"), "{message}");
+    }
 }
 
 #[test]
