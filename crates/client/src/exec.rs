@@ -14,8 +14,7 @@ use crate::{ApiClient, Error, ObjectPath, StatusError, Subresource};
 const PROTOCOL: &str = "v4.channel.k8s.io";
 /// How long the API server may take to begin.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How much of what a command prints is kept: the beginning of its output, and the end of its errors.
-const LONGEST_OUTPUT: usize = 1 << 20;
+/// How much of the errors that a command prints is kept: their end.
 const LONGEST_ERRORS: usize = 16 << 10;
 
 const STDOUT: u8 = 1;
@@ -26,19 +25,19 @@ const ERROR: u8 = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandEnding {
     pub exit_code: i32,
-    /// The beginning of it, where it is long.
-    pub stdout: String,
     /// The end of it, where it is long.
     pub stderr: String,
 }
 
 impl ApiClient {
-    /// Run a command in a container of a pod, and wait until it has ended. An error does not say whether it has run.
+    /// Run a command in a container of a pod, and wait until it has ended. `stdout` is given what it prints, piece by piece. An error does
+    /// not say whether it has run.
     pub async fn exec(
         &self,
         pod: ObjectPath<'_>,
         container: &str,
         command: &[String],
+        stdout: &mut (dyn FnMut(&[u8]) + Send),
     ) -> Result<CommandEnding, Error> {
         let request = exec_request(pod, container, command)?;
         let sent = tokio::time::timeout(PATIENCE, self.send_raw(request)).await;
@@ -50,18 +49,16 @@ impl ApiClient {
         let stream =
             hyper::upgrade::on(&mut response).await.map_err(|error| Error::Unreachable(error.into()))?;
         let mut socket = WebSocket::new(TokioIo::new(stream));
-        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        let mut stderr = Vec::new();
         while let Some(message) = socket.next().await.map_err(|error| Error::Unreachable(error.into()))? {
             match message.split_first() {
-                Some((&STDOUT, text)) => {
-                    stdout.extend_from_slice(&text[..text.len().min(LONGEST_OUTPUT - stdout.len())]);
-                }
+                Some((&STDOUT, text)) => stdout(text),
                 Some((&STDERR, text)) => {
                     stderr.extend_from_slice(text);
                     let excess = stderr.len().saturating_sub(LONGEST_ERRORS);
                     stderr.drain(..excess);
                 }
-                Some((&ERROR, status)) => return ending(status, &stdout, &stderr),
+                Some((&ERROR, status)) => return ending(status, &stderr),
                 _ => {}
             }
         }
@@ -90,7 +87,7 @@ fn exec_request(pod: ObjectPath<'_>, container: &str, command: &[String]) -> Res
 }
 
 /// What the last message says: a `Status`.
-fn ending(status: &[u8], stdout: &[u8], stderr: &[u8]) -> Result<CommandEnding, Error> {
+fn ending(status: &[u8], stderr: &[u8]) -> Result<CommandEnding, Error> {
     let status: Value = serde_json::from_slice(status).map_err(Error::invalid_answer)?;
     let causes = status["details"]["causes"].as_array().into_iter().flatten();
     let exit_code = causes
@@ -105,8 +102,7 @@ fn ending(status: &[u8], stdout: &[u8], stderr: &[u8]) -> Result<CommandEnding, 
             return Err(Error::Refused(StatusError { code: 422, reason, message, ..StatusError::default() }));
         }
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ok(CommandEnding { exit_code, stdout: text(stdout), stderr: text(stderr) })
+    Ok(CommandEnding { exit_code, stderr: String::from_utf8_lossy(stderr).into_owned() })
 }
 
 #[cfg(test)]
@@ -115,7 +111,7 @@ mod tests {
 
     #[test]
     fn exit_code_is_read_from_the_last_message() {
-        let of = |status: &str| ending(status.as_bytes(), b"o", b"e").map(|it| it.exit_code);
+        let of = |status: &str| ending(status.as_bytes(), b"e").map(|it| it.exit_code);
         assert_eq!(of(r#"{"status": "Success"}"#).unwrap(), 0);
         let failed = r#"{"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "7"}]}}"#;
         assert_eq!(of(failed).unwrap(), 7);

@@ -5,6 +5,7 @@ mod actions;
 pub(crate) mod admission;
 mod background;
 mod perform;
+mod printed;
 mod wake;
 
 use std::sync::Arc;

@@ -20,6 +20,7 @@ use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use tracing::warn;
 
+use super::printed::Printed;
 use crate::runtime::refused::cause_of;
 
 /// The most bytes of a log that are read. A longer one is refused: output in it would be lost.
@@ -290,7 +291,9 @@ impl Performer<'_> {
             Ok(permitted) => permitted,
             Err(answer) => return Ok(answer),
         };
-        let running = self.cluster.exec(permitted.path(), container, command);
+        let mut printed = Printed::default();
+        let mut keep = |text: &[u8]| printed.add(text);
+        let running = self.cluster.exec(permitted.path(), container, command, &mut keep);
         let timeout = timeout.and_then(|timeout| u64::try_from(timeout).ok()).map(Duration::from_millis);
         let ended = match timeout {
             None => running.await,
@@ -305,7 +308,17 @@ impl Performer<'_> {
             }
         };
         Ok(match ended {
-            Ok(CommandEnding { exit_code, stdout, stderr }) => Answer::Ended { exit_code, stdout, stderr },
+            Ok(CommandEnding { exit_code, stderr }) => {
+                if let Some(stdout) = printed.into_text() {
+                    Answer::Ended { exit_code, stdout, stderr }
+                } else {
+                    let most = Printed::MOST >> 10;
+                    let message = format!(
+                        "the command in {permitted} exited with code {exit_code} and printed more than {most} KiB of output"
+                    );
+                    refused(413, Refused::TOO_LARGE, message, Cause::PhaseFailed)
+                }
+            }
             Err(error) if error.is_not_found() => Answer::Absent,
             Err(error) => {
                 let message = format!("cannot run a command in {permitted}: {}", chain(&error));

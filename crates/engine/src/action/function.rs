@@ -36,6 +36,9 @@ pub const CHECKPOINT_LIMIT: usize = 4096;
 /// On every object that a phase creates: the [`Phase::identity`] of the phase. The plane adds it.
 pub const PHASE_ANNOTATION: &str = "ferroplane.io/created-by-phase";
 
+/// Stands before a piece of output in the lines that commands print, as Kanister's tools write it.
+pub const OUTPUT_MARKER: &str = "###Phase-output###:";
+
 /// A function that phases of Blueprints call, in one version. It decides; the plane acts.
 pub trait PhaseFunction: Send + Sync {
     /// What to do next.
@@ -280,7 +283,8 @@ pub enum Request {
         target: Address,
         replicas: i64,
     },
-    /// Run a command in a container of a pod and wait for it.
+    /// Run a command in a container of a pod and wait for it. One that prints more output than the plane keeps is refused
+    /// ([`Refused::is_too_large`]), although it has run.
     Exec {
         namespace: String,
         pod: String,
@@ -346,6 +350,7 @@ pub enum Answer {
     /// A command or a container ended.
     Ended {
         exit_code: i32,
+        /// All lines with the [`OUTPUT_MARKER`], from the marker on, and its end, where it is long.
         stdout: String,
         /// Its end, where it is long.
         stderr: String,

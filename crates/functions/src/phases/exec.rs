@@ -198,6 +198,8 @@ fn ended<'a>(
         Answer::Refused(refused) if refused.reason == "Timeout" => Err(Failure::timeout(format!(
             "the command in {place} did not end in time; it may still run there"
         ))),
+        // It has run.
+        Answer::Refused(refused) if refused.is_too_large() => Err(Failure::refused(refused)),
         Answer::Refused(refused) => {
             let mut failure = Failure::refused(refused);
             failure.message = format!("cannot run the command in {place}: {}", failure.message);

@@ -4,11 +4,11 @@
 //! replaces an earlier one. A marker without a readable object behind it is an error: output that is lost silently is worse.
 
 use ferroplane_api::Object;
+use ferroplane_engine::action::OUTPUT_MARKER as MARKER;
 use serde::Deserialize;
 
 use super::moves::Failure;
 
-pub(super) const MARKER: &str = "###Phase-output###:";
 /// How much of what somebody printed is quoted in an error.
 const QUOTED: usize = 100;
 

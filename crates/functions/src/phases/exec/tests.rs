@@ -10,6 +10,7 @@ use serde_json::json;
 use super::*;
 use crate::phases::testing::{Crash, End, Plane, World, refused};
 use ferroplane_api::Cause;
+use ferroplane_engine::action::Refused;
 
 fn ended(exit_code: i32, stdout: &str, stderr: &str) -> Answer {
     Answer::Ended { exit_code, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
@@ -95,6 +96,14 @@ fn command_that_takes_too_long_is_told_as_that() {
         panic!("no request")
     };
     assert!(matches!(requests[..], [Request::Exec { timeout: Some(5000), .. }]));
+}
+
+#[test]
+fn command_whose_output_cannot_be_kept_fails_and_is_not_told_as_not_run() {
+    let words =
+        "the command in Pod `default/timer` exited with code 0 and printed more than 1024 KiB of output";
+    let mut world = World { refusals: vec![refused(413, Refused::TOO_LARGE, words)], ..World::default() };
+    assert_eq!(tail(&KubeExec::V0_1, json!({})).run(&mut world).failure(), words);
 }
 
 #[test]
