@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{ActionSetSpec, ActionSetStatus, BlueprintAction, Cause, Object, keys, meta};
+use ferroplane_api::{
+    ActionSetSpec, ActionSetStatus, ActionStatus, BlueprintAction, Cause, Object, keys, meta,
+};
 use ferroplane_client::{Error, Informer, ObjectPath, Subresource};
 use ferroplane_engine::action::{
     ActionFailure, Address, Answer, Asker, BeginActionSet, DELETION_GRACE, Facilities, Request, Run,
@@ -21,7 +23,7 @@ use futures_util::future::try_join_all;
 use serde_json::Value;
 use tracing::warn;
 
-use super::actions::{Actions, Found};
+use super::actions::{ActionText, Actions, Found};
 use super::background::{Background, Progress};
 use super::perform::{Performer, is_long};
 use super::wake::Wakers;
@@ -208,8 +210,9 @@ impl Controller {
         for (action, status) in spec.iter().flat_map(|spec| &spec.actions).zip(&prepared.status.actions) {
             let found =
                 blueprints.get(&action.blueprint).and_then(|blueprint| blueprint.actions.get(&action.name));
-            if let Some(found) = found {
-                self.actions.remember(&status.blueprint_hash, found);
+            // Without a hash it could not be joined, and nothing runs.
+            if let Some(found) = found.filter(|_| !status.blueprint_hash.is_empty()) {
+                self.actions.remember(text_of(&key.0, status), found);
             }
         }
         let mut object = object;
@@ -437,11 +440,9 @@ impl Controller {
     ) -> Result<Vec<Option<(Arc<BlueprintAction>, bool)>>, Next> {
         let mut actions = Vec::new();
         for index in 0..work.status.actions.len() {
-            let status = work.status.actions[index].clone();
             let is_there = work.spec.actions.len() > index;
             let found = if is_there {
-                let (blueprint, action) = (&status.blueprint, &status.name);
-                self.actions.find(&work.key.0, blueprint, action, &status.blueprint_hash).await
+                self.actions.find(text_of(&work.key.0, &work.status.actions[index])).await
             } else {
                 Ok(Found::Gone)
             };
@@ -566,6 +567,16 @@ impl Waits {
 fn own_errors(status: &ActionSetStatus, index: usize) -> Vec<ferroplane_api::PhaseError> {
     let own = status.errors.iter().filter(|error| usize::try_from(error.action) == Ok(index));
     own.cloned().collect()
+}
+
+/// The action that an action of an ActionSet in this namespace runs.
+fn text_of(namespace: &str, status: &ActionStatus) -> ActionText {
+    ActionText {
+        namespace: namespace.to_owned(),
+        blueprint: status.blueprint.clone(),
+        action: status.name.clone(),
+        hash: status.blueprint_hash.clone(),
+    }
 }
 
 fn to_json(status: &ActionSetStatus) -> Value {

@@ -4,7 +4,7 @@
 //! if it is still the same.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Blueprint, BlueprintAction};
 use ferroplane_client::{Error, Informer, ObjectPath};
@@ -15,11 +15,22 @@ use crate::context::Context;
 /// How many actions are remembered that nobody runs.
 const REMEMBERED: usize = 256;
 
-/// The actions that run, by their hash.
+/// An action of a Blueprint as it once was.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ActionText {
+    /// The namespace of the Blueprint. A hash alone would give the text of a Blueprint to whoever writes the hash in the status of an
+    /// ActionSet, wherever that is.
+    pub(super) namespace: String,
+    pub(super) blueprint: String,
+    pub(super) action: String,
+    pub(super) hash: String,
+}
+
+/// The actions that run.
 pub(super) struct Actions {
     context: Arc<Context>,
     blueprints: Arc<Informer>,
-    by_hash: Mutex<HashMap<String, Arc<BlueprintAction>>>,
+    remembered: Mutex<Remembered>,
     read: Mutex<ReadBlueprints>,
 }
 
@@ -37,7 +48,7 @@ pub(super) enum Found {
 
 impl Actions {
     pub(super) fn new(context: Arc<Context>, blueprints: Arc<Informer>) -> Self {
-        Self { context, blueprints, by_hash: Mutex::default(), read: Mutex::default() }
+        Self { context, blueprints, remembered: Mutex::default(), read: Mutex::default() }
     }
 
     /// A Blueprint as it is now. None if there is none, or if it cannot be read.
@@ -74,34 +85,67 @@ impl Actions {
     }
 
     /// Remember an action that begins to run.
-    pub(super) fn remember(&self, hash: &str, action: &BlueprintAction) {
-        let mut by_hash = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner);
-        if by_hash.len() >= REMEMBERED {
-            by_hash.retain(|_, action| Arc::strong_count(action) > 1);
-        }
-        by_hash.entry(hash.to_owned()).or_insert_with(|| Arc::new(action.clone()));
+    pub(super) fn remember(&self, text: ActionText, action: &BlueprintAction) -> Arc<BlueprintAction> {
+        self.remembered().remember(text, action)
     }
 
-    /// The action with this hash, or what has become of it.
-    pub(super) async fn find(
-        &self,
-        namespace: &str,
-        blueprint: &str,
-        action: &str,
-        hash: &str,
-    ) -> Result<Found, Error> {
-        let known = self.by_hash.lock().unwrap_or_else(PoisonError::into_inner).get(hash).cloned();
+    /// The action as it was, or what has become of it.
+    pub(super) async fn find(&self, text: ActionText) -> Result<Found, Error> {
+        let known = self.remembered().get(&text);
         if let Some(action) = known {
             return Ok(Found::Same(action));
         }
-        let blueprint = self.blueprint(namespace, blueprint).await?;
-        let Some(found) = blueprint.as_ref().and_then(|it| it.actions.get(action)) else {
+        let blueprint = self.blueprint(&text.namespace, &text.blueprint).await?;
+        let Some(found) = blueprint.as_ref().and_then(|it| it.actions.get(&text.action)) else {
             return Ok(Found::Gone);
         };
-        if action_hash(found) == hash {
-            self.remember(hash, found);
-            return Ok(Found::Same(Arc::new(found.clone())));
+        if action_hash(found) == text.hash {
+            return Ok(Found::Same(self.remember(text, found)));
         }
         Ok(Found::Changed(Arc::new(found.clone())))
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Actions that were seen.
+#[derive(Debug, Default)]
+struct Remembered {
+    by_text: HashMap<ActionText, Arc<BlueprintAction>>,
+}
+
+impl Remembered {
+    fn remember(&mut self, text: ActionText, action: &BlueprintAction) -> Arc<BlueprintAction> {
+        if self.by_text.len() >= REMEMBERED {
+            self.by_text.retain(|_, action| Arc::strong_count(action) > 1);
+        }
+        self.by_text.entry(text).or_insert_with(|| Arc::new(action.clone())).clone()
+    }
+
+    fn get(&self, text: &ActionText) -> Option<Arc<BlueprintAction>> {
+        self.by_text.get(text).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(namespace: &str, blueprint: &str, action: &str) -> ActionText {
+        let [namespace, blueprint, action, hash] = [namespace, blueprint, action, "h"].map(str::to_owned);
+        ActionText { namespace, blueprint, action, hash }
+    }
+
+    #[test]
+    fn text_of_an_action_is_found_in_its_own_blueprint_only() {
+        let mut remembered = Remembered::default();
+        remembered.remember(text("shop", "b", "backup"), &BlueprintAction::default());
+        assert!(remembered.get(&text("shop", "b", "backup")).is_some());
+        for other in [text("team", "b", "backup"), text("shop", "c", "backup"), text("shop", "b", "restore")]
+        {
+            assert!(remembered.get(&other).is_none(), "{other:?}");
+        }
     }
 }
