@@ -146,6 +146,7 @@ impl Controller {
     fn rest(&self, key: &Key) -> Next {
         self.wakers.forget(key);
         self.background.forget(key);
+        self.actions.forget(key);
         Next::Rest
     }
 
@@ -212,7 +213,7 @@ impl Controller {
                 blueprints.get(&action.blueprint).and_then(|blueprint| blueprint.actions.get(&action.name));
             // Without a hash it could not be joined, and nothing runs.
             if let Some(found) = found.filter(|_| !status.blueprint_hash.is_empty()) {
-                self.actions.remember(text_of(&key.0, status), found);
+                self.actions.remember(key, text_of(&key.0, status), found);
             }
         }
         let mut object = object;
@@ -442,7 +443,7 @@ impl Controller {
         for index in 0..work.status.actions.len() {
             let is_there = work.spec.actions.len() > index;
             let found = if is_there {
-                self.actions.find(text_of(&work.key.0, &work.status.actions[index])).await
+                self.actions.find(&work.key, text_of(&work.key.0, &work.status.actions[index])).await
             } else {
                 Ok(Found::Gone)
             };
