@@ -92,6 +92,10 @@ struct Work {
     status: ActionSetStatus,
     /// What was not told yet, because the status does not say it yet.
     events: Vec<Event>,
+    /// The phases whose answers from the background were handed out, by action.
+    answered: BTreeMap<usize, String>,
+    /// Those that have used their answers, while the stored status does not say it yet.
+    used: Vec<String>,
     now: i64,
 }
 
@@ -250,7 +254,16 @@ impl Controller {
         if status.state.is_final() {
             return self.rest(&key);
         }
-        let mut work = Work { key, object, spec, status, events: Vec::new(), now: self.now() };
+        let mut work = Work {
+            key,
+            object,
+            spec,
+            status,
+            events: Vec::new(),
+            answered: BTreeMap::new(),
+            used: Vec::new(),
+            now: self.now(),
+        };
         let ended = self.drive(&mut work, cancelled).await;
         let waits = match ended {
             Ok(waits) => waits,
@@ -355,7 +368,7 @@ impl Controller {
     /// The answers that a phase waited for, if it did. Nothing if it still does.
     fn performed(
         &self,
-        work: &Work,
+        work: &mut Work,
         identity: &RunIdentity<'_>,
         cancelled: Cancelled,
     ) -> Option<Vec<Answer>> {
@@ -365,7 +378,10 @@ impl Controller {
         let phase = identity.phase(phase);
         match self.background.progress(&work.key, &phase) {
             Progress::None => Some(Vec::new()),
-            Progress::Ended(answers) => Some(answers),
+            Progress::Ended(answers) => {
+                work.answered.insert(identity.index, phase);
+                Some(answers)
+            }
             // The phase at the end is no less important because somebody is in a hurry.
             Progress::Running
                 if cancelled.is_some() && own_errors(&work.status, identity.index).is_empty() =>
@@ -469,6 +485,9 @@ impl Controller {
             object.insert("status".to_owned(), status);
             work.object = self.replace(&work.key, object).await?;
         }
+        for phase in std::mem::take(&mut work.used) {
+            self.background.settle(&work.key, &phase);
+        }
         self.tell(&work.object, &std::mem::take(&mut work.events));
         Ok(())
     }
@@ -555,6 +574,9 @@ impl Work {
         self.status.errors.extend(run.errors.iter().skip(known).cloned());
         self.status.actions[index].clone_from(&run.status);
         self.events.append(&mut run.events);
+        if !run.has_answers() {
+            self.used.extend(self.answered.remove(&index));
+        }
     }
 }
 

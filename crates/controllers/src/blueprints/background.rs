@@ -1,6 +1,10 @@
 //! Requests that take long, such as commands in pods: an ActionSet does not occupy a worker while one runs.
 //!
 //! In-memory state: after a restart, a phase that had such a request is asked again without an answer, and decides what that means.
+//!
+//! # Invariants
+//! * Answers are handed out until somebody says that the status has what came of them. Whoever is kept from writing it gets them again,
+//!   and no command is taken for interrupted or run twice because of that.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -31,17 +35,21 @@ pub(super) enum Progress {
 }
 
 impl Background {
-    /// How far the requests of a phase are. Answers are handed out once.
+    /// How far the requests of a phase are.
     pub(super) fn progress(&self, key: &Key, identity: &str) -> Progress {
-        let mut tasks = self.lock();
-        let Some(of_key) = tasks.get_mut(key) else { return Progress::None };
-        match of_key.get(identity) {
+        match self.lock().get(key).and_then(|tasks| tasks.get(identity)) {
             None => Progress::None,
             Some(Task::Running(_)) => Progress::Running,
-            Some(Task::Ended(_)) => match of_key.remove(identity) {
-                Some(Task::Ended(answers)) => Progress::Ended(answers),
-                _ => Progress::None,
-            },
+            Some(Task::Ended(answers)) => Progress::Ended(answers.clone()),
+        }
+    }
+
+    /// The status has what came of the answers of a phase: they are needed no more.
+    pub(super) fn settle(&self, key: &Key, identity: &str) {
+        let mut tasks = self.lock();
+        let Some(of_key) = tasks.get_mut(key) else { return };
+        if let Some(Task::Ended(_)) = of_key.get(identity) {
+            of_key.remove(identity);
         }
     }
 
@@ -96,5 +104,44 @@ impl Drop for Background {
                 task.abort();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn key() -> Key {
+        ("shop".to_owned(), "s".to_owned())
+    }
+
+    fn answers(progress: Progress) -> Option<Vec<Answer>> {
+        match progress {
+            Progress::Ended(answers) => Some(answers),
+            Progress::None | Progress::Running => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_are_handed_out_until_they_are_settled() {
+        let background = Arc::<Background>::default();
+        let (ended, told) = oneshot::channel();
+        background.start(&key(), "p", async { vec![Answer::Absent] }, move || ended.send(()).unwrap());
+        told.await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(answers(background.progress(&key(), "p")), Some(vec![Answer::Absent]));
+        }
+        background.settle(&key(), "p");
+        assert!(matches!(background.progress(&key(), "p"), Progress::None));
+    }
+
+    #[tokio::test]
+    async fn requests_that_run_are_not_settled_with_the_answers_of_earlier_ones() {
+        let background = Arc::<Background>::default();
+        background.start(&key(), "p", std::future::pending(), || {});
+        background.settle(&key(), "p");
+        assert!(matches!(background.progress(&key(), "p"), Progress::Running));
     }
 }

@@ -166,6 +166,11 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Whether the phase has not been asked yet with answers that it was given. Until it was, they must not be thrown away.
+    pub fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// End the action as if its current phase had failed, after that has cleaned up. The phase at the end still runs.
     pub fn cancel(&mut self, cause: Cause, message: &str) {
         if !self.has_failed() {
@@ -566,6 +571,8 @@ impl<'a> Run<'a> {
     /// Note a failure. The phase that runs has failed, too.
     fn fail(&mut self, failure: &ActionFailure, now: i64) {
         let current = self.current();
+        // They are for this phase, and must not be taken for those of the next one.
+        self.answers.clear();
         let index = self.identity.index;
         let mut error = PhaseError {
             action: i64::try_from(index).unwrap_or_default(),

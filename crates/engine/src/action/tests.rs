@@ -895,6 +895,40 @@ fn defer_phase_runs_after_success_and_failure_and_keeps_the_first_error() {
 }
 
 #[test]
+fn answers_are_kept_until_their_phase_is_asked_and_never_reach_the_next() {
+    let mut world = World::new();
+    world.add(json!({"kind": "Secret", "metadata": {"name": "login", "namespace": "shop"}}));
+    let action = json!({
+        "phases": [phase("Await", "wait", json!({"name": "x"}))], "deferPhase": phase("Await", "end", json!({"name": "y"})),
+    });
+    let (object, status) = check(&mut world, action, json!({"secrets": {"login": {"name": "login"}}}));
+    let (spec, blueprints) = (spec_of(&object).unwrap(), world.blueprints());
+    let found = find_action(&spec.actions[0], blueprints.get("b")).unwrap();
+    let resume = || {
+        let identity = RunIdentity { uid: "u-1", namespace: "shop", index: 0, seed: [1; 32] };
+        let answers = vec![Answer::Object { object: Object::new(), resource: String::new() }];
+        let status = status.actions[0].clone();
+        Run::resume(&spec.actions[0], found, world.facilities(), identity, status, Vec::new(), answers)
+    };
+    let login = || Answer::Object { object: Object::new(), resource: String::new() };
+    let mut run = resume();
+    // What the action is given is read first.
+    assert!(matches!(run.next(Vec::new(), world.now), Turn::Perform(_)));
+    assert!(run.has_answers());
+    run.next(vec![login()], world.now);
+    assert!(!run.has_answers());
+    assert_eq!(run.status.phases[0].state, PhaseState::Complete);
+
+    let mut run = resume();
+    run.next(Vec::new(), world.now);
+    let (reason, message) = ("Forbidden".to_owned(), "no".to_owned());
+    let refused = Refused { code: 403, reason, message, cause: Cause::RequestRefused };
+    let turn = run.next(vec![Answer::Refused(refused)], world.now);
+    assert!(matches!(turn, Turn::Perform(_)), "{turn:?}");
+    assert_eq!(run.status.defer_phase.state, PhaseState::Running);
+}
+
+#[test]
 fn action_whose_blueprint_loses_phases_ends() {
     let wait = phase("Await", "wait", json!({"name": "x"}));
     let whole =
