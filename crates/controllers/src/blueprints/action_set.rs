@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{
-    ActionSetSpec, ActionSetStatus, ActionStatus, BlueprintAction, Cause, Object, keys, meta,
+    ActionSetSpec, ActionSetStatus, ActionStatus, BlueprintAction, Cause, Object, PhaseState, keys, meta,
 };
 use ferroplane_client::{Error, Informer, ObjectPath, Subresource};
 use ferroplane_engine::action::{
@@ -382,10 +382,7 @@ impl Controller {
                 work.answered.insert(identity.index, phase);
                 Some(answers)
             }
-            // The phase at the end is no less important because somebody is in a hurry.
-            Progress::Running
-                if cancelled.is_some() && own_errors(&work.status, identity.index).is_empty() =>
-            {
+            Progress::Running if cancelled.is_some() && may_break_off(&work.status, identity.index) => {
                 self.background.stop(&work.key, &phase);
                 Some(Vec::new())
             }
@@ -592,6 +589,13 @@ fn own_errors(status: &ActionSetStatus, index: usize) -> Vec<ferroplane_api::Pha
     own.cloned().collect()
 }
 
+/// Whether the phase of an action that runs ends when its ActionSet is cancelled. The phase at the end is no less important because
+/// somebody is in a hurry, whether or not another one failed before.
+fn may_break_off(status: &ActionSetStatus, index: usize) -> bool {
+    let is_at_end = status.actions[index].defer_phase.state == PhaseState::Running;
+    !is_at_end && own_errors(status, index).is_empty()
+}
+
 /// The action that an action of an ActionSet in this namespace runs.
 fn text_of(namespace: &str, status: &ActionStatus) -> ActionText {
     ActionText {
@@ -623,4 +627,27 @@ fn give_up(work: &mut Work, index: usize) {
     let failure = ActionFailure { cause: Cause::BlueprintNotFound, phase: String::new(), message };
     let event = abandon(&mut work.status, index, &failure, work.now);
     work.events.push(event);
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_api::{PhaseError, PhaseStatus};
+
+    use super::*;
+
+    fn status(phase: PhaseState, defer_phase: PhaseState, errors: usize) -> ActionSetStatus {
+        let of = |state| PhaseStatus { state, ..PhaseStatus::default() };
+        let action =
+            ActionStatus { phases: vec![of(phase)], defer_phase: of(defer_phase), ..ActionStatus::default() };
+        let errors = vec![PhaseError::default(); errors];
+        ActionSetStatus { actions: vec![action], errors, ..ActionSetStatus::default() }
+    }
+
+    #[test]
+    fn phase_at_the_end_is_not_broken_off_by_a_cancellation() {
+        assert!(may_break_off(&status(PhaseState::Running, PhaseState::Pending, 0), 0));
+        for (phase, errors) in [(PhaseState::Complete, 0), (PhaseState::Failed, 1)] {
+            assert!(!may_break_off(&status(phase, PhaseState::Running, errors), 0), "{phase:?}");
+        }
+    }
 }
