@@ -175,6 +175,16 @@ impl<'e> Context<'e> {
         &self.budget
     }
 
+    /// What the execution has left of its budget.
+    pub(crate) fn remaining_budget(&self) -> Budget {
+        Budget {
+            steps: self.budget.steps.saturating_sub(self.steps),
+            memory: self.budget.memory.saturating_sub(self.memory),
+            output: self.budget.output.saturating_sub(self.output.len() as u64),
+            depth: self.budget.depth,
+        }
+    }
+
     /// Counts steps. A function whose work grows with its arguments counts one for each item.
     pub fn step(&mut self, count: u64) -> Result<(), Exhausted> {
         let before = self.steps;

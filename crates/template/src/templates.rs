@@ -86,7 +86,22 @@ impl Templates {
         Ok(context.output)
     }
 
-    /// The same, and which part of the text printed what.
+    /// The same, within a budget that several executions share: what this one takes is taken from it, also if it fails.
+    pub fn execute_within(
+        &self,
+        data: Value,
+        heap: &Heap,
+        host: &mut dyn Host,
+        budget: &mut Budget,
+    ) -> Result<Vec<u8>, ExecuteError> {
+        let mut context = Context::new(self, heap, host, *budget);
+        let executed = execute::execute(&mut context, data);
+        *budget = context.remaining_budget();
+        executed?;
+        Ok(context.output)
+    }
+
+    /// The output of the text, and which part of the text printed what.
     pub fn execute_traced(
         &self,
         data: Value,

@@ -21,6 +21,7 @@ use ferroplane_engine::action::{
 use ferroplane_engine::{Event, EventKind, chain};
 use futures_util::future::try_join_all;
 use serde_json::Value;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::warn;
 
 use super::actions::{ActionText, Actions, Found};
@@ -340,7 +341,7 @@ impl Controller {
                         (vacant.insert(run), Vec::new())
                     }
                 };
-                let turn = run.next(given, work.now);
+                let turn = aside(|| run.next(given, work.now));
                 work.take(index, run);
                 match turn {
                     Turn::Perform(requests) => asked.push((index, requests)),
@@ -584,6 +585,16 @@ impl Waits {
     }
 }
 
+/// Do what may take long, as templates do, without keeping the tasks waiting that this thread would run next.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    // Where there is one thread, as in tests, there is nobody who could take them over.
+    if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
+}
+
 fn own_errors(status: &ActionSetStatus, index: usize) -> Vec<ferroplane_api::PhaseError> {
     let own = status.errors.iter().filter(|error| usize::try_from(error.action) == Ok(index));
     own.cloned().collect()
@@ -641,6 +652,19 @@ mod tests {
             ActionStatus { phases: vec![of(phase)], defer_phase: of(defer_phase), ..ActionStatus::default() };
         let errors = vec![PhaseError::default(); errors];
         ActionSetStatus { actions: vec![action], errors, ..ActionSetStatus::default() }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_that_takes_long_keeps_no_task_waiting() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let working = tokio::spawn(async move { aside(|| receiver.recv_timeout(Duration::from_secs(30))) });
+        tokio::spawn(async move { sender.send(()) });
+        assert_eq!(working.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn work_is_done_where_there_is_one_thread() {
+        assert_eq!(aside(|| 1), 1);
     }
 
     #[test]

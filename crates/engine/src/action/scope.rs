@@ -3,10 +3,17 @@
 //! Follows Kanister 0.119, pkg/param: a missing key is an error, text, lists and maps are rendered (keys of maps, too), everything else
 //! stays as it is. Data of Secrets is bytes, as in Go, so that templates say `toString`.
 //!
-//! Rendering is repeatable: the same scope renders the same text every time, `now` and `randAlphaNum` included. A phase that goes on
+//! Rendering is repeatable: the same data renders the same text every time, `now` and `randAlphaNum` included. A phase that goes on
 //! after a restart has the arguments that it began with.
+//!
+//! # Invariants
+//! * All texts that are rendered with one scope share one budget, however many there are.
+//! * The data becomes values of templates once, and only if there is a template. As in Kanister, what one text does to a map (`set`) is
+//!   seen by the texts after it.
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::LazyLock;
 
 use ferroplane_api::Object;
@@ -16,7 +23,7 @@ use ferroplane_template::{Budget, Functions, Heap, Host, MissingKey, Options, Te
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// What one text may cost. A phase has few texts, and people wait for them.
+/// What all texts of a scope may cost together. A phase has few texts, and people wait for them.
 const BUDGET: Budget = Budget { steps: 1_000_000, memory: 64 << 20, output: 4 << 20, depth: 200 };
 
 /// The most levels of nesting of arguments.
@@ -32,6 +39,34 @@ pub struct Scope {
     /// Milliseconds since 1970.
     now: i64,
     seed: [u8; 32],
+    shared: Shared,
+}
+
+/// What the texts of a scope share. A clone of the scope begins anew.
+struct Shared {
+    /// What is left of the budget.
+    left: Cell<Budget>,
+    /// The data as templates see it, once somebody has looked.
+    value: RefCell<Option<(ferroplane_template::Value, Heap)>>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self { left: Cell::new(BUDGET), value: RefCell::new(None) }
+    }
+}
+
+impl Clone for Shared {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may contain themselves.
+        f.debug_struct("Shared").field("left", &self.left.get()).finish_non_exhaustive()
+    }
 }
 
 /// Why something cannot be rendered.
@@ -46,7 +81,7 @@ pub struct RenderError {
 impl Scope {
     /// A scope over this data. `seed` is what randomness is computed from: text that only the plane knows.
     pub fn new(data: Object, now: i64, seed: [u8; 32]) -> Self {
-        Self { data, now, seed }
+        Self { data, now, seed, shared: Shared::default() }
     }
 
     /// The data as JSON. Bytes are text in base64.
@@ -55,6 +90,7 @@ impl Scope {
     }
 
     pub(crate) fn data_mut(&mut self) -> &mut Object {
+        *self.shared.value.get_mut() = None;
         &mut self.data
     }
 
@@ -79,10 +115,25 @@ impl Scope {
         let options = Options { missing_key: MissingKey::Error, ..Options::default() };
         let templates = Templates::parse(field, text, &options, &FUNCTIONS);
         let templates = templates.map_err(|error| failed(error.to_string()))?;
-        let heap = Heap::new();
-        let output = templates.execute(self.value(&heap), &heap, &mut self.host(), BUDGET);
-        let output = output.map_err(|error| failed(error.to_string()))?;
+        let output = self.execute(&templates).map_err(failed)?;
         String::from_utf8(output).map_err(|_| failed("the result is not UTF-8".to_owned()))
+    }
+
+    fn execute(&self, templates: &Templates) -> Result<Vec<u8>, String> {
+        let mut shared = self.shared.value.borrow_mut();
+        let (value, heap) = shared.get_or_insert_with(|| {
+            let heap = Heap::new();
+            (self.value(&heap), heap)
+        });
+        let mut left = self.shared.left.get();
+        let output = templates.execute_within(value.clone(), heap, &mut self.host(), &mut left);
+        self.shared.left.set(left);
+        output.map_err(|error| {
+            let is_exhausted = error.exhausted.is_some();
+            let note =
+                if is_exhausted { " (all texts that are rendered at once share this limit)" } else { "" };
+            format!("{error}{note}")
+        })
     }
 
     /// Render all text in a value, keys of maps included.
@@ -246,6 +297,24 @@ mod tests {
         assert!(one.starts_with("1767323045 "), "{one}");
         let other = Scope::new(Object::new(), 0, [8; 32]).render("args.x", text).unwrap();
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn many_texts_cost_no_more_than_one_may() {
+        let text = "{{ range until 10000 }}x{{ end }}";
+        assert!(scope().render_value("args", &json!([text, text])).is_ok());
+        let error = scope().render_value("args", &json!(vec![text; 1000])).unwrap_err();
+        assert!(error.message.ends_with("share this limit)"), "{error}");
+    }
+
+    #[test]
+    fn data_becomes_values_once() {
+        let text = r#"{{ $x := set .Options "seen" "yes" }}"#;
+        let scope = scope();
+        let rendered = scope.render_value("args", &json!([text, "{{ .Options.seen }}"])).unwrap();
+        assert_eq!(rendered, json!(["", "yes"]));
+        // Another call of the phase begins with the data as it is.
+        assert!(scope.clone().render("args.x", "{{ .Options.seen }}").is_err());
     }
 
     #[test]

@@ -45,6 +45,17 @@ fn template_that_loops_is_stopped() {
 }
 
 #[test]
+fn executions_that_share_a_budget_end_within_it() {
+    let text = "{{ range 100 }}x{{ end }}";
+    let templates = Templates::parse("t", text, &Options::default(), &Functions::builtin()).unwrap();
+    let (heap, mut budget) = (Heap::new(), Budget { steps: 1000, ..Budget::default() });
+    let mut execute = || templates.execute_within(Value::Nil, &heap, &mut NoHost, &mut budget);
+    let count = (0..100).take_while(|_| execute().is_ok()).count();
+    assert!((1..=10).contains(&count), "{count}");
+    assert_eq!(budget.steps, 0);
+}
+
+#[test]
 fn template_that_makes_much_is_stopped() {
     assert_eq!(
         limit(r#"{{ $x := "x" }}{{ range 100 }}{{ $x = print $x $x }}{{ end }}"#),
