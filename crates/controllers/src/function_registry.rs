@@ -27,6 +27,7 @@ use ferroplane_engine::{
 };
 use ferroplane_runner::{CallError, Directory, Happening, Observer, Runner, grpc};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -259,6 +260,20 @@ struct State {
     connections: BTreeMap<Address, Arc<Runner>>,
     /// The Functions that were told that nobody calls them where they say.
     warned: BTreeSet<String>,
+    /// Our certificates, as they are renewed.
+    renewed_tls: Option<watch::Receiver<grpc::Tls>>,
+}
+
+impl State {
+    /// Whether our certificate was renewed since this was asked last.
+    fn has_new_certificate(&mut self) -> bool {
+        let Some(renewed) = &mut self.renewed_tls else { return false };
+        let is_new = renewed.has_changed().unwrap_or(false);
+        if is_new {
+            renewed.mark_unchanged();
+        }
+        is_new
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -267,6 +282,9 @@ struct Address {
     revision: String,
     target: String,
     is_secure: bool,
+    /// Of a connection to a developer's process: whom it is for, whom it trusts, and who we are in it. Other connections take up new
+    /// certificates themselves.
+    parties: Option<[u8; 32]>,
 }
 
 /// Why a function cannot be called where it is served.
@@ -316,6 +334,7 @@ impl FunctionRegistry {
             current,
             connections: BTreeMap::new(),
             warned: BTreeSet::new(),
+            renewed_tls: options.renewed_tls.clone(),
         });
         let returned = Arc::default();
         let registry = Arc::new(Self {
@@ -419,7 +438,9 @@ impl FunctionRegistry {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let packaged_version = self.packaged.as_ref().map_or(0, |packaged| packaged.version());
         let local_version = (self.local.version(), packaged_version);
-        let is_over = self.has_expired(&mut state);
+        // Developers' processes are called with the certificate that we had when they were listed.
+        let is_renewed = state.has_new_certificate();
+        let is_over = self.has_expired(&mut state) || is_renewed;
         if std::mem::take(&mut state.is_stale) || state.local_version != local_version || is_over {
             // Before they are listed: what changes meanwhile is listed again.
             state.local_version = local_version;
@@ -668,7 +689,8 @@ impl FunctionRegistry {
 
     /// List a function that is served somewhere, by the connection that is there already if there is one.
     fn connect(&self, revision: String, target: &str, is_secure: bool, listing: &mut Listing) {
-        let address = Address { revision: revision.clone(), target: target.to_owned(), is_secure };
+        let address =
+            Address { revision: revision.clone(), target: target.to_owned(), is_secure, parties: None };
         let known = listing.known.get(&address).cloned();
         let runner = match known.map_or_else(|| self.dial(&address), Ok) {
             Ok(runner) => runner,

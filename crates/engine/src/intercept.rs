@@ -75,7 +75,10 @@ impl Intercept {
             && is(api_group, group)
             && is(namespace, meta::namespace(composite))
             && is(name, meta::name(composite))
-            && match_labels.iter().all(|(key, value)| meta::label(composite, key) == value)
+            && meta::matches_labels(
+                composite,
+                match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str())),
+            )
     }
 
     /// Whether an administrator lets the process have calls for a composite resource.
@@ -100,6 +103,25 @@ impl Intercept {
         }
         is_called.then_some(Pipeline { steps })
     }
+}
+
+/// Which intercept gets calls for a composite resource, and what is called then: the first that selects it, calls its function and is
+/// permitted. If none is permitted, the first that is denied, and why.
+pub fn choose<'i>(
+    intercepts: &'i [Intercept],
+    composite: &Object,
+    pipeline: &Pipeline,
+    permit: impl Fn(&Intercept) -> Result<(), Box<DeniedIntercept>>,
+) -> Option<(&'i Intercept, Result<Pipeline, Box<DeniedIntercept>>)> {
+    let mut denied = None;
+    for intercept in intercepts.iter().filter(|intercept| intercept.selects(composite)) {
+        let Some(redirected) = intercept.redirect(pipeline) else { continue };
+        match permit(intercept) {
+            Ok(()) => return Some((intercept, Ok(redirected))),
+            Err(why) => denied = denied.or(Some((intercept, Err(why)))),
+        }
+    }
+    denied
 }
 
 /// What is known about an intercept, besides what it says.
@@ -196,6 +218,7 @@ mod tests {
             (json!({"kind": "Site", "name": "blog", "apiGroup": "example.com"}), false),
             (json!({"kind": "App", "name": "blog"}), false),
             (json!({"kind": "Site", "matchLabels": {"tier": "silver"}}), false),
+            (json!({"kind": "Site", "matchLabels": {"absent": ""}}), false),
             (json!({"kind": "Site"}), false),
         ] {
             assert_eq!(intercept(&composites).selects(&site("blog")), is_selected, "{composites}");
@@ -220,6 +243,26 @@ mod tests {
         assert_eq!(name_in("own-1a2b3c"), None);
         let other = Pipeline::read(&json!([{"step": "b", "functionRef": {"name": "other"}}]), &Value::Null);
         assert!(intercept.redirect(&other.unwrap()).is_none());
+    }
+
+    #[test]
+    fn intercept_that_is_denied_does_not_keep_calls_from_one_that_is_granted() {
+        let composites = json!({"kind": "Site", "name": "blog"});
+        let steps = json!([{"step": "a", "functionRef": {"name": "own"}}]);
+        let pipeline = Pipeline::read(&steps, &Value::Null).unwrap();
+        let intercepts =
+            ["a", "b", "c"].map(|name| Intercept { name: name.to_owned(), ..intercept(&composites) });
+        let chosen = |granted: &[&str]| {
+            let permit = |intercept: &Intercept| {
+                let is_granted = granted.contains(&intercept.name.as_str());
+                if is_granted { Ok(()) } else { intercept.permit(&site("blog"), &Grants::default()) }
+            };
+            let chosen = choose(&intercepts, &site("blog"), &pipeline, permit);
+            chosen.map(|(intercept, redirected)| (intercept.name.clone(), redirected.is_ok()))
+        };
+        assert_eq!(chosen(&["a", "b"]), Some(("a".to_owned(), true)));
+        assert_eq!(chosen(&["b", "c"]), Some(("b".to_owned(), true)));
+        assert_eq!(chosen(&[]), Some(("a".to_owned(), false)), "the first is told why it is denied");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use super::schema::{Schema, of};
 #[schemars(transform = rule(
     "has(self.by) || (!has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)) && \
      (!has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__))",
-    "only what somebody uses can be in another namespace: say by whom"
+    "set no namespace without spec.by: a Usage protects only resources in its own namespace"
 ))]
 struct Spec {
     /// Resource that is in use and that the control plane protects from deletion.

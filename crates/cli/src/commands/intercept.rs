@@ -190,8 +190,9 @@ impl Intercept {
             connection.client.list_objects(resource, namespace, &ferroplane_client::Query::default()).await;
         let all = all.with_context(|| format!("cannot list {}", resource.plural))?;
         let is_meant = |object: &&Object| {
+            let labels = composites.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
             composites.name.as_deref().is_none_or(|name| name == meta::name(object))
-                && composites.match_labels.iter().all(|(key, value)| meta::label(object, key) == value)
+                && meta::matches_labels(object, labels)
         };
         match (all.iter().filter(is_meant).count(), &composites.name) {
             (0, Some(name)) => bail!("there is no {} `{name}`", resource.kind),

@@ -1,10 +1,9 @@
 //! Certificates with which a developer's process and a control plane know each other.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use ferroplane_apiserver::private_file;
 use ferroplane_certificates::{Authority, LeafRequest, Profile, Purpose};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -40,9 +39,25 @@ pub(crate) fn write_client_ca(directory: &Path, authority: &str) -> anyhow::Resu
     write(&directory.join("ca.crt"), authority)
 }
 
-/// What is there is replaced: a certificate of an earlier run is of no use.
+/// What is there is replaced, with its permissions: a certificate of an earlier run is of no use, and others may have been able to read it.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let written = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.with_context(|| format!("cannot write {}", path.display()))
+    private_file::write(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn only_the_owner_may_read_a_key_that_replaces_another() {
+        let directory = tempfile::tempdir().unwrap();
+        let key = directory.path().join("tls.key");
+        std::fs::write(&key, "old").unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        write_server(directory.path(), "localhost").unwrap();
+        assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_ne!(std::fs::read_to_string(&key).unwrap(), "old");
+    }
 }

@@ -13,6 +13,7 @@ mod credentials;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -22,6 +23,7 @@ use ferroplane_controllers::{PackagedProvider, PackagedProviders, ProviderState}
 use ferroplane_runner::{ImageSource, Images, KeepImage, KeptImage, LineSink, PullWhen};
 use ferroplane_sandbox::ServerState;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::function_logs::FunctionLogs;
 use credentials::{Credentials, RENEWED_AFTER};
@@ -51,6 +53,8 @@ pub(crate) struct ProviderSite {
 #[derive(Debug)]
 pub(crate) struct TokenDirectory {
     path: PathBuf,
+    /// How many directories were given out.
+    count: AtomicU64,
     /// Of a plane that keeps nothing else.
     _temporary: Option<tempfile::TempDir>,
 }
@@ -60,7 +64,7 @@ impl TokenDirectory {
     pub(super) fn open(data_dir: Option<&Path>) -> anyhow::Result<Arc<Self>> {
         let Some(data_dir) = data_dir else {
             let temporary = tempfile::tempdir().context("cannot make a directory for tokens of providers")?;
-            return Ok(Arc::new(Self { path: temporary.path().to_owned(), _temporary: Some(temporary) }));
+            return Ok(Arc::new(Self::at(temporary.path().to_owned(), Some(temporary))));
         };
         let path = data_dir.join("providers");
         match std::fs::remove_dir_all(&path) {
@@ -70,9 +74,20 @@ impl TokenDirectory {
             // A container has to know where it is.
             _ => {
                 let path = std::path::absolute(&path).unwrap_or(path);
-                Ok(Arc::new(Self { path, _temporary: None }))
+                Ok(Arc::new(Self::at(path, None)))
             }
         }
+    }
+
+    fn at(path: PathBuf, temporary: Option<tempfile::TempDir>) -> Self {
+        Self { path, count: AtomicU64::new(0), _temporary: temporary }
+    }
+
+    /// A directory for the token of one container. No other container gets it, not even one of the same account: when a provider is
+    /// started anew, the container before it still ends, and takes its own directory with it.
+    fn allocate(&self, account: &str) -> PathBuf {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        self.path.join(format!("{account}.{number}"))
     }
 }
 
@@ -193,7 +208,7 @@ async fn attend(
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut state = image.state();
-    let mut renewal = RENEWED_AFTER;
+    let mut renewal = Renewal::begin();
     let told = |state: &ServerState, said: String| match state {
         ServerState::Serving => ProviderState::Running(how.to_owned()),
         ServerState::Starting => ProviderState::Starting,
@@ -207,17 +222,37 @@ async fn attend(
                 state = changed;
                 providers.set(revision, Some(told(&state, image.said())));
             }
-            () = tokio::time::sleep(renewal) => {
+            () = renewal.due() => {
                 let renewed = credentials.renew(site).await;
                 if let Err(error) = &renewed {
                     tracing::warn!(revision, error = format!("{error:#}"), "cannot renew the token of a provider");
                 }
-                renewal = if renewed.is_ok() { RENEWED_AFTER } else { NEXT_TRY };
+                renewal.postpone(renewed.is_ok());
             }
             _ = &mut unwanted => break,
         }
     }
     image.stop().await;
+}
+
+/// When the token of a provider is replaced next. A point in time, so that other events in between do not postpone it: a program that
+/// ends again and again needs its token, too.
+#[derive(Debug)]
+struct Renewal(Instant);
+
+impl Renewal {
+    fn begin() -> Self {
+        Self(Instant::now() + RENEWED_AFTER)
+    }
+
+    async fn due(&self) {
+        tokio::time::sleep_until(self.0).await;
+    }
+
+    /// The token was replaced, or could not be.
+    fn postpone(&mut self, is_renewed: bool) {
+        self.0 = Instant::now() + if is_renewed { RENEWED_AFTER } else { NEXT_TRY };
+    }
 }
 
 /// What a provider finds in its environment, as it would in a pod.
@@ -266,6 +301,24 @@ mod tests {
             error,
             "cannot read the annotation `ferroplane.io/network: runner`: expected Isolated or Runner"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_of_a_provider_that_restarts_is_renewed() {
+        let (mut renewal, began_at) = (Renewal::begin(), Instant::now());
+        let mut renewed_after = Vec::new();
+        while renewed_after.len() < 3 {
+            tokio::select! {
+                // The state of its program changes.
+                () = tokio::time::sleep(LONGEST_PAUSE) => {}
+                () = renewal.due() => {
+                    renewed_after.push(began_at.elapsed().as_secs());
+                    // The second time, the API server does not answer.
+                    renewal.postpone(renewed_after.len() != 2);
+                }
+            }
+        }
+        assert_eq!(renewed_after, [2400, 4800, 4810]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use ferroplane_api::{Object, meta};
 use ferroplane_client::{CachedObject, Change};
 use ferroplane_engine::intercept::Intercept;
 use ferroplane_runner::{Runner, grpc};
+use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::{Address, DialError, FunctionRegistry, Listing, State};
@@ -75,10 +76,15 @@ impl FunctionRegistry {
             if !is_secure && !self.allows_development {
                 continue;
             }
-            let address =
-                Address { revision: revision.clone(), target: intercept.spec.to.clone(), is_secure };
+            let ours = self.tls().filter(|_| is_secure);
+            let address = Address {
+                revision: revision.clone(),
+                target: intercept.spec.to.clone(),
+                is_secure,
+                parties: Some(parties(intercept, ours.as_ref())),
+            };
             let known = listing.known.get(&address).cloned();
-            match known.map_or_else(|| self.dial_process(intercept), Ok) {
+            match known.map_or_else(|| self.dial_process(intercept, ours), Ok) {
                 Ok(runner) => {
                     listing.callables.directory.insert_changeable(revision, runner.clone());
                     listing.used.insert(address, runner);
@@ -104,11 +110,11 @@ impl FunctionRegistry {
         state.current.intercepts.iter().any(|intercept| self.leases.left(&intercept.uid).is_none())
     }
 
-    fn dial_process(&self, intercept: &Intercept) -> Result<Arc<Runner>, DialError> {
+    fn dial_process(&self, intercept: &Intercept, ours: Option<grpc::Tls>) -> Result<Arc<Runner>, DialError> {
         let target: grpc::Target = intercept.spec.to.parse()?;
         let mut options = grpc::Options { tls: None, renewed_tls: None, ..self.options.clone() };
         if let Some(tls) = &intercept.spec.tls {
-            let ours = self.tls().ok_or(DialError::NoCertificate)?;
+            let ours = ours.ok_or(DialError::NoCertificate)?;
             options.tls = Some(grpc::Tls { ca: tls.ca_bundle.clone().into_bytes(), ..ours });
         }
         let client = grpc::Client::new(target, options)?;
@@ -122,4 +128,16 @@ impl FunctionRegistry {
         let renewed = self.options.renewed_tls.as_ref().map(|renewed| renewed.borrow().clone());
         renewed.or_else(|| self.options.tls.clone())
     }
+}
+
+/// Whom a connection to a process is for, whom it trusts, and who we are in it. If one of them changes, it is another connection.
+fn parties(intercept: &Intercept, ours: Option<&grpc::Tls>) -> [u8; 32] {
+    let trusted = intercept.spec.tls.as_ref().map(|tls| tls.ca_bundle.as_bytes()).unwrap_or_default();
+    let ours = ours.map(|ours| ours.certificate.as_slice()).unwrap_or_default();
+    let mut digest = Sha256::new();
+    for part in [intercept.uid.as_bytes(), trusted, ours] {
+        digest.update(part.len().to_be_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
 }

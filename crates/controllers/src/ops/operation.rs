@@ -4,7 +4,8 @@
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
 //! * What is deleted or paused while it runs is broken off, between two calls or two writes.
-//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well.
+//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
+//!   then is kept.
 
 mod apply;
 
@@ -14,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
-use ferroplane_client::{Change, Informer};
+use ferroplane_client::{Change, Informer, ObjectPath};
 use ferroplane_engine::operation::{
     Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
-    deleted_object_of, started,
+    deleted_object_of, is_concluded, started,
 };
 use ferroplane_engine::{
-    Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Subject, chain, pipeline_condition,
-    validate_operation,
+    Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
+    pipeline_condition, validate_operation,
 };
 use ferroplane_recorder::{Ending, RecordingBuilder};
 use ferroplane_runner::drive_noting;
@@ -29,7 +30,7 @@ use ferroplane_wire::Struct;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::sync::Notify;
-use tracing::{Instrument as _, Span, debug_span, error, field};
+use tracing::{Instrument as _, Span, debug_span, error, field, warn};
 
 use super::status::{replace_status, write_status};
 use super::watched_resources::WatchedResources;
@@ -45,6 +46,9 @@ use crate::runtime::queue::{Next, Queue, Slot};
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Pauses before what came of an attempt is written again.
+const WRITE_PAUSES: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4)];
 
 /// Run all operations, until dropped.
 pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, operations: Arc<Informer>) {
@@ -77,15 +81,19 @@ struct Told {
     events: Vec<Event>,
 }
 
-impl Told {
-    /// An attempt that ended like this before anything was told.
-    fn nothing(ending: AttemptEnding) -> Self {
-        Self { attempt: Attempt::new(ending), events: Vec::new() }
-    }
+/// What has come of an attempt so far. It is kept outside of the attempt: what was done stays done if the attempt is cut off.
+#[derive(Default)]
+struct Progress {
+    validity: Option<Condition>,
+    outputs: Vec<StepOutput>,
+    applied: Vec<Reference>,
+    events: Vec<Event>,
+}
 
-    fn failed(failure: AttemptFailure, validity: Option<Condition>) -> Self {
-        let ending = AttemptEnding::Failed(failure);
-        Self { attempt: Attempt { validity, ..Attempt::new(ending) }, events: Vec::new() }
+impl Progress {
+    fn end(self, ending: AttemptEnding) -> Told {
+        let Self { validity, outputs, applied, events } = self;
+        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
     }
 }
 
@@ -113,7 +121,7 @@ impl Controller {
         match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
             Begin::GiveUp => {
-                let told = Told::nothing(AttemptEnding::GaveUp);
+                let told = Progress::default().end(AttemptEnding::GaveUp);
                 self.conclude(operation, told, &mut RecordingBuilder::off()).await
             }
             Begin::Run => {
@@ -153,47 +161,42 @@ impl Controller {
     /// Make an attempt that comes to an end.
     async fn within_limits(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
         let limit = attempt_limit(operation, &self.context.clock.now());
-        let attempt = AssertUnwindSafe(self.attempt(operation, recording)).catch_unwind();
-        match tokio::time::timeout(limit, attempt).await {
-            Ok(Ok(told)) => told,
+        let mut progress = Progress::default();
+        let attempt = AssertUnwindSafe(self.attempt(operation, recording, &mut progress)).catch_unwind();
+        let ended = tokio::time::timeout(limit, attempt).await;
+        progress.end(match ended {
+            Ok(Ok(Ok(()))) => AttemptEnding::Succeeded,
+            Ok(Ok(Err(failure))) => AttemptEnding::Failed(failure),
             Ok(Err(_)) => {
                 error!(operation = meta::name(operation), "an attempt of an operation panicked");
-                Told::failed(AttemptFailure::panic(), None)
+                AttemptEnding::Failed(AttemptFailure::panic())
             }
             Err(_) => {
                 let message = format!("the attempt took longer than {} s", limit.as_secs());
-                Told::failed(AttemptFailure::timeout(message), None)
+                AttemptEnding::Failed(AttemptFailure::timeout(message))
             }
-        }
+        })
     }
 
-    async fn attempt(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
+    async fn attempt(
+        &self,
+        operation: &Object,
+        recording: &mut RecordingBuilder,
+        progress: &mut Progress,
+    ) -> Result<(), AttemptFailure> {
         let callables = self.registry.current();
         let validated = self.validate(operation, &callables);
-        let validity = Some(pipeline_condition(&validated));
-        let pipeline = match validated {
-            Ok(pipeline) => pipeline,
-            Err(invalid) => {
-                let failure = AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point());
-                return Told::failed(failure, validity);
-            }
-        };
-        let outcome = match self.decide(operation, pipeline, &callables, recording).await {
-            Ok(outcome) => outcome,
-            Err(failure) => return Told::failed(failure, validity),
-        };
-        let (ending, applied) = match &outcome.result {
-            Err(failure) => {
-                (AttemptEnding::Failed(AttemptFailure::of_pipeline(failure, operation)), Vec::new())
-            }
-            Ok(plan) => {
-                let (applied, refused) = self.apply(operation, plan).await;
-                recording.did(applied.len(), &refused.iter().map(|it| it.point.resource.clone()).collect());
-                (refused.map_or(AttemptEnding::Succeeded, AttemptEnding::Failed), applied)
-            }
-        };
-        let Outcome { outputs, events, .. } = outcome;
-        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
+        progress.validity = Some(pipeline_condition(&validated));
+        let pipeline = validated
+            .map_err(|invalid| AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point()))?;
+        let outcome = self.decide(operation, pipeline, &callables, recording).await?;
+        let Outcome { result, outputs, events, .. } = outcome;
+        (progress.outputs, progress.events) = (outputs, events);
+        let plan = result.map_err(|failure| AttemptFailure::of_pipeline(&failure, operation))?;
+        let refused = self.apply(operation, &plan, &mut progress.applied).await.err();
+        let unsynced = refused.iter().map(|it| it.point.resource.clone()).collect();
+        recording.did(progress.applied.len(), &unsynced);
+        refused.map_or(Ok(()), Err)
     }
 
     fn validate(
@@ -238,7 +241,7 @@ impl Controller {
     }
 
     /// Say what came of an attempt.
-    async fn conclude(&self, mut operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
+    async fn conclude(&self, operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
         let Told { attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
             recording.trouble(&failure.message);
@@ -247,24 +250,71 @@ impl Controller {
             span.record("otel.status_code", "ERROR");
         }
         let now = self.context.clock.now();
-        let Concluded { status, events, retry_in } = conclude(&operation, attempt, &now);
-        said.extend(events);
-        recording.conclude(&status, &said);
+        let mut concluded = conclude(&operation, attempt.clone(), &now);
+        said.append(&mut concluded.events);
+        recording.conclude(&concluded.status, &said);
         for event in &said {
             self.say(&operation, event);
         }
-        let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
-        match (written, retry_in) {
-            (Err(next), _) => next,
-            (Ok(()), Some(pause)) => {
+        match self.write(operation, &attempt, concluded).await {
+            Err(next) => next,
+            Ok(retry_in) => {
                 recording.wrote();
-                Next::After(pause)
-            }
-            (Ok(()), None) => {
-                recording.wrote();
-                Next::Rest
+                retry_in.map_or(Next::Rest, Next::After)
             }
         }
+    }
+
+    /// Write what came of an attempt. Returns when to try again, or what to do if it cannot be written.
+    ///
+    /// Whoever gives up here has the whole pipeline run again. So if somebody else has changed the operation meanwhile, or the API server
+    /// cannot be reached for a moment, the attempt is concluded on the operation as it is now.
+    async fn write(
+        &self,
+        mut operation: Object,
+        attempt: &Attempt,
+        mut concluded: Concluded,
+    ) -> Result<Option<Duration>, Next> {
+        let during = operation.clone();
+        let mut pauses = WRITE_PAUSES.into_iter();
+        loop {
+            let Concluded { status, retry_in, .. } = concluded;
+            let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
+            let next = match written {
+                Ok(()) => return Ok(retry_in),
+                // Whether to give up is decided anew: it costs nothing, and somebody may have given it another try.
+                Err(next) if next == Next::Rest || matches!(attempt.ending, AttemptEnding::GaveUp) => {
+                    return Err(next);
+                }
+                Err(next) => next,
+            };
+            operation = self.read_again(&during, &mut pauses, next).await?;
+            // The answer to a write can be lost.
+            if is_concluded(&during, &operation) {
+                return Ok(retry_in);
+            }
+            concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
+        }
+    }
+
+    /// An operation as it is now, after a pause. The error is what to do if it is gone, or if there are no pauses left.
+    async fn read_again(
+        &self,
+        operation: &Object,
+        pauses: &mut impl Iterator<Item = Duration>,
+        otherwise: Next,
+    ) -> Result<Object, Next> {
+        let name = meta::name(operation);
+        let path = ObjectPath { resource: self.operations.resource(), namespace: "", name };
+        for pause in pauses {
+            tokio::time::sleep(pause).await;
+            match self.context.cluster.get_object(path).await {
+                Ok(Some(found)) if meta::uid(&found) == meta::uid(operation) => return Ok(found),
+                Ok(_) => return Err(Next::Rest),
+                Err(error) => warn!(name, error = chain(&error), "cannot read an operation"),
+            }
+        }
+        Err(otherwise)
     }
 
     fn say(&self, operation: &Object, event: &Event) {

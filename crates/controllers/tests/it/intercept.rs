@@ -13,6 +13,7 @@ use ferroplane_testkit::{FunctionServer, Leaf, Pki, Versions};
 use ferroplane_wire::from_json;
 use http::Method;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::function_rollout::{answer, fatal, function_rollout, runner};
 use crate::rollout::{Rollout, revisions_of};
@@ -20,12 +21,24 @@ use crate::rollout::{Rollout, revisions_of};
 const INTERCEPTS: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercepts";
 const DEBUG: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercepts/debug";
 const GRANT: &str = "/apis/ferroplane.io/v1alpha1/accessgrants/debug";
+const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SHOP: &str = "/apis/example.org/v1/namespaces/default/sites/shop";
 
 /// Two sites that are composed by a revision of a function.
 async fn begin() -> Rollout {
     let mut rollout = Rollout::begin().await;
+    compose(&mut rollout).await;
+    rollout
+}
+
+/// The same as on a cluster: a process is called over mTLS and with a grant only.
+async fn begin_on_a_cluster(pki: &Pki) -> Rollout {
+    let mut rollout = Rollout::begin().await;
+    rollout.plane.stop().await;
+    rollout.plane.allows_development_functions = false;
+    rollout.plane.calls.tls = Some(tls(pki, &pki.issue(&["plane"])));
+    rollout.plane.start().await;
     compose(&mut rollout).await;
     rollout
 }
@@ -57,6 +70,10 @@ fn intercept(to: &str, more: &Value) -> Value {
 
 fn active(reason: &'static str) -> impl Fn(&Value) -> bool {
     move |intercept| condition(intercept, "Active").as_deref() == Some(reason)
+}
+
+fn has_ended(rollout: &Value) -> bool {
+    ["Promoted", "RolledBack"].iter().any(|state| rollout["status"]["state"] == *state)
 }
 
 fn has_color(color: &'static str) -> impl Fn(&Value) -> bool {
@@ -165,7 +182,6 @@ async fn intercept_that_nobody_renews_expires() {
 
 #[tokio::test]
 async fn rollout_does_not_judge_who_is_intercepted() {
-    const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
     let mut rollout = begin().await;
     let process = process(answer("blue", &["a", "b"])).await;
     rollout.plane.apply(DEBUG, &intercept(&process.address(), &json!({"mode": "ForReal"}))).await;
@@ -173,11 +189,30 @@ async fn rollout_does_not_judge_who_is_intercepted() {
     rollout.plane.apply(ROLLOUT, &function_rollout("own", &json!({}))).await;
     rollout.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
     rollout.install_running("v1.1.0", None, runner(|_| answer("two", &["a", "b"]))).await;
-    let ended =
-        |rollout: &Value| ["Promoted", "RolledBack"].iter().any(|state| rollout["status"]["state"] == *state);
-    let rollout_object = rollout.plane.until(ROLLOUT, ended).await;
+    let rollout_object = rollout.plane.until(ROLLOUT, has_ended).await;
     assert_eq!(rollout_object["status"]["state"], "Promoted", "{rollout_object:#}");
     rollout.plane.until(SHOP, has_color("two")).await;
+}
+
+#[tokio::test]
+async fn rollout_judges_who_would_be_intercepted_if_that_were_granted() {
+    let mut rollout = begin_on_a_cluster(&Pki::new()).await;
+    let more = json!({"mode": "ForReal", "tls": {"caBundle": Pki::new().ca()}});
+    rollout.plane.apply(DEBUG, &intercept("localhost:1", &more)).await;
+    rollout.plane.until(DEBUG, active("False/NotGranted")).await;
+    let impatient = function_rollout("own", &json!({"progressDeadlineSeconds": 1}));
+    rollout.plane.apply(ROLLOUT, &impatient).await;
+    rollout.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
+    let never_ready = runner(|name| {
+        let mut answer = answer("two", &["a", "b"]);
+        if name == "blog" {
+            answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
+        }
+        answer
+    });
+    rollout.install_running("v1.1.0", None, never_ready).await;
+    let rollout_object = rollout.plane.until(ROLLOUT, has_ended).await;
+    assert_eq!(rollout_object["status"]["state"], "RolledBack", "{rollout_object:#}");
 }
 
 #[tokio::test]
@@ -207,12 +242,7 @@ fn tls(pki: &Pki, leaf: &Leaf) -> grpc::Tls {
 #[tokio::test]
 async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
     let (plane_pki, laptop_pki) = (Pki::new(), Pki::new());
-    let mut rollout = Rollout::begin().await;
-    rollout.plane.stop().await;
-    rollout.plane.allows_development_functions = false;
-    rollout.plane.calls.tls = Some(tls(&plane_pki, &plane_pki.issue(&["plane"])));
-    rollout.plane.start().await;
-    compose(&mut rollout).await;
+    let rollout = begin_on_a_cluster(&plane_pki).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     // It trusts whom the status of the intercept names, and the plane trusts whom the intercept names.
@@ -275,6 +305,36 @@ async fn process_of_another_authority_is_not_talked_to() {
     let intercept = plane.until(DEBUG, |it| it["status"]["comparisons"][0].is_object()).await;
     assert_eq!(intercept["status"]["comparisons"][0]["difference"], "Fails", "{intercept:#}");
     assert_eq!(server.calls(), 0);
+}
+
+#[tokio::test]
+async fn process_is_called_with_the_certificate_that_we_have_now() {
+    let (plane_pki, laptop_pki) = (Pki::new(), Pki::new());
+    let mut rollout = Rollout::begin().await;
+    rollout.plane.stop().await;
+    // The process does not know who signed the certificate that we begin with.
+    let certificates = watch::Sender::new(tls(&plane_pki, &Pki::new().issue(&["plane"])));
+    rollout.plane.calls.tls = Some(certificates.borrow().clone());
+    rollout.plane.calls.renewed_tls = Some(certificates.subscribe());
+    rollout.plane.start().await;
+    compose(&mut rollout).await;
+    let leaf = laptop_pki.issue(&["localhost"]);
+    let server = FunctionServer::serve("127.0.0.1:0", Versions::Both, Some((&plane_pki, leaf)), |_| {
+        Ok(from_json(&answer("blue", &["a", "b"])).unwrap())
+    })
+    .await;
+    let to = format!("localhost:{}", server.port());
+    let plane = &rollout.plane;
+    plane.apply(DEBUG, &intercept(&to, &json!({"tls": {"caBundle": laptop_pki.ca()}}))).await;
+    let refused = plane.until(DEBUG, |it| it["status"]["comparisons"][0].is_object()).await;
+    assert_eq!(refused["status"]["comparisons"][0]["difference"], "Fails", "{refused:#}");
+    certificates.send_replace(tls(&plane_pki, &plane_pki.issue(&["plane"])));
+    plane.merge(BLOG, &json!({"metadata": {"labels": {"changed": "yes"}}})).await;
+    let has_changed = |it: &Value| {
+        let comparisons = it["status"]["comparisons"].as_array();
+        comparisons.is_some_and(|all| all.iter().any(|it| it["difference"] == "Changed"))
+    };
+    plane.until(DEBUG, has_changed).await;
 }
 
 /// A revision that is down is replaced by what a developer serves, where the plane has its own to fall back to.

@@ -87,6 +87,28 @@ async fn operation_applies_what_its_functions_want_once_and_says_so() {
     assert_eq!(plane.get(&format!("{MAPS}/b")).await["data"], json!({"k": "v"}));
 }
 
+#[tokio::test]
+async fn operation_that_is_changed_while_it_runs_does_not_run_again() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counter = calls.clone();
+    let plane = plane_that_answers(move |_| {
+        counter.fetch_add(1, Ordering::Relaxed);
+        // It labels itself, so that its status cannot be written to what was read before.
+        let itself = json!({"resource": {
+            "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation",
+            "metadata": {"name": "o", "labels": {"changed": "yes"}},
+        }});
+        json!({"desired": {"resources": {"itself": itself}}})
+    })
+    .await;
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    let done = until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+    assert_eq!(done["metadata"]["labels"]["changed"], "yes");
+    assert_eq!(done["status"]["appliedResourceRefs"][0]["name"], "o");
+    plane.quiet().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
 /// A kind whose fields cannot be null.
 async fn define_brokers(plane: &Plane) {
     let storage = json!({"type": "object", "properties": {"class": {"type": "string"}, "gigabytes": {"type": "integer"}}});

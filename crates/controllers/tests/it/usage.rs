@@ -157,7 +157,7 @@ async fn selectors_find_what_is_used_in_the_namespace_of_the_usage() {
 }
 
 #[tokio::test]
-async fn only_what_somebody_uses_may_be_in_another_namespace() {
+async fn usage_for_a_reason_cannot_name_a_namespace_and_the_message_says_why() {
     let plane = Plane::new().await;
     let mut reference = map("used");
     reference["resourceRef"]["namespace"] = "other".into();
@@ -168,6 +168,8 @@ async fn only_what_somebody_uses_may_be_in_another_namespace() {
             "metadata": {"name": "u"}, "spec": {"of": of, "reason": "because"}});
         let (code, answer) = plane.send(Method::POST, USAGES, "application/json", &usage).await;
         assert_eq!(code, 422, "{answer}");
+        let told = "a Usage protects only resources in its own namespace";
+        assert!(answer["message"].as_str().unwrap().contains(told), "{answer}");
     }
 }
 

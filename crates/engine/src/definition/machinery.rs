@@ -17,7 +17,7 @@ pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
         reference["namespace"] = text();
     }
     let references = json!({
-        "description": "What it is composed of.",
+        "description": "References to the composed resources.",
         "type": "array",
         "x-kubernetes-list-type": "atomic",
         // The name is not required, as in Crossplane.
@@ -30,7 +30,7 @@ pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
         return fields;
     }
     let machinery = json!({
-        "description": "How it is composed.",
+        "description": "Composition settings: the Composition, its revision, and the composed resources.",
         "type": "object",
         "properties": fields,
     });
@@ -69,8 +69,10 @@ fn selection() -> Object {
 /// What is in the `status` of composite resources.
 pub(crate) fn composite_status(is_legacy: bool) -> Object {
     let mut fields = status(is_legacy);
-    let asked = json!({"description": "The last request to look at it that was met.", "type": "string"});
-    fields.insert("lastHandledReconcileAt".to_owned(), asked);
+    let requested = described(
+        "Value of the annotation crossplane.io/reconcile-requested-at that the controller last acted on.",
+    );
+    fields.insert("lastHandledReconcileAt".to_owned(), requested);
     fields.insert(OWN_STATUS.to_owned(), functions_that_ran());
     fields
 }
@@ -78,22 +80,22 @@ pub(crate) fn composite_status(is_legacy: bool) -> Object {
 /// Which functions composed it.
 fn functions_that_ran() -> Value {
     let functions = json!({
-        "description": "The functions that its resources were composed by, step by step.",
+        "description": "Functions that composed the resources, one for each step of the pipeline.",
         "type": "array",
         "x-kubernetes-list-type": "atomic",
         "items": {
             "type": "object",
             "required": ["step", "function"],
             "properties": {
-                "step": described("The step of the pipeline."),
-                "function": described("The function that the step calls."),
-                "revision": described("The revision of the function that ran."),
-                "version": described("The version of that revision."),
+                "step": described("Name of the step."),
+                "function": described("Name of the function that the step calls."),
+                "revision": described("Name of the function revision that ran."),
+                "version": described("Version of the function revision."),
             },
         },
     });
     json!({
-        "description": "What Ferroplane says of its own work.",
+        "description": "Details that only Ferroplane reports.",
         "type": "object",
         "properties": {"functions": functions},
     })
@@ -107,7 +109,7 @@ pub(super) fn claim_status() -> Object {
 fn status(is_legacy: bool) -> Object {
     let time = json!({"type": "string", "format": "date-time"});
     let conditions = json!({
-        "description": "What is true of it right now, why, and since when.",
+        "description": "Current conditions of the object, one per type.",
         "type": "array",
         "x-kubernetes-list-type": "map",
         "x-kubernetes-list-map-keys": ["type"],
@@ -115,12 +117,14 @@ fn status(is_legacy: bool) -> Object {
             "type": "object",
             "required": ["lastTransitionTime", "reason", "status", "type"],
             "properties": {
-                "code": described("What failed, for programs: a code that never changes its meaning."),
+                "code": described(
+                    "Stable code of the cause of a failure, for programs. The meaning of a code never changes.",
+                ),
                 "lastTransitionTime": time,
                 "message": text(),
                 "observedGeneration": {"type": "integer", "format": "int64"},
                 "reason": text(),
-                "resource": described("What the Composition calls the composed resource that failed."),
+                "resource": described("Name of the composed resource that failed, as the Composition has it."),
                 "status": text(),
                 "step": described("The step of the pipeline that failed."),
                 "type": text(),

@@ -242,6 +242,12 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
     Concluded { status: status.object, events, retry_in }
 }
 
+/// Whether what came of an attempt is in the status of an operation already, given the operation as it was during the attempt. Then it
+/// must not be concluded again: its failure would count twice.
+pub fn is_concluded(during: &Object, operation: &Object) -> bool {
+    is_complete(operation) || failures(operation) > failures(during)
+}
+
 /// Why an operation is not tried again.
 #[derive(Debug)]
 struct Exhaustion {

@@ -52,10 +52,9 @@ impl Subject {
         target: RolloutTarget<'_>,
         first: Option<&RolloutFirst>,
     ) -> Self {
-        let label = |key: &str| meta::label(composite, key);
-        let has_labels = |first: &RolloutFirst| {
-            !first.match_labels.is_empty()
-                && first.match_labels.iter().all(|(key, value)| label(key) == value.as_str())
+        let has_labels = |RolloutFirst { match_labels }: &RolloutFirst| {
+            let wanted = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            !match_labels.is_empty() && meta::matches_labels(composite, wanted)
         };
         let (health, since) = health(composite);
         let machinery = Machinery::of(composite, layout);
@@ -118,5 +117,24 @@ fn health(composite: &Object) -> (Health, i64) {
         (Health::NotReady, since(ready))
     } else {
         (Health::Ready, since(ready))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn composite_resource_without_a_label_does_not_come_first_because_of_an_empty_one() {
+        let first = RolloutFirst { match_labels: [("canary".to_owned(), String::new())].into() };
+        for (labels, is_first) in [(json!({}), false), (json!({"canary": ""}), true)] {
+            let composite = json!({"kind": "Site", "metadata": {"name": "blog", "labels": labels}});
+            let composite: Object = serde_json::from_value(composite).unwrap();
+            let target = RolloutTarget::Function("own");
+            let subject = Subject::read(&composite, Layout::Modern, target, Some(&first));
+            assert_eq!(subject.is_first, is_first, "{labels}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use ferroplane_apiserver::private_file;
 use ferroplane_sandbox::file_owner;
 use serde_json::json;
 
-use super::ProviderSite;
+use super::{ProviderSite, TokenDirectory};
 
 /// How long a token holds, and when it is replaced. Kubernetes' clients read the file again every minute.
 const LIFETIME: Duration = Duration::from_hours(1);
@@ -26,17 +26,28 @@ pub(super) struct Credentials {
 impl Credentials {
     /// Have a token issued, and write it beside the rest of what a program in a pod finds.
     pub(super) async fn issue(site: &ProviderSite, namespace: &str, account: &str) -> anyhow::Result<Self> {
-        let directory = site.tokens.path.join(account);
+        let credentials = Self::prepare(&site.tokens, &site.authority, namespace, account)?;
+        credentials.renew(site).await?;
+        Ok(credentials)
+    }
+
+    /// Write everything but the token to a directory of their own.
+    fn prepare(
+        tokens: &TokenDirectory,
+        authority: &str,
+        namespace: &str,
+        account: &str,
+    ) -> anyhow::Result<Self> {
+        let directory = tokens.allocate(account);
         let (namespace, account) = (namespace.to_owned(), account.to_owned());
         let credentials = Self { directory, namespace, account };
-        let prepare = || -> std::io::Result<()> {
+        let write = || -> std::io::Result<()> {
             private_file::create_directory(&credentials.directory)?;
             give_away(&credentials.directory)?;
-            credentials.write("ca.crt", &site.authority)?;
+            credentials.write("ca.crt", authority)?;
             credentials.write("namespace", &credentials.namespace)
         };
-        prepare().with_context(|| format!("cannot write to `{}`", credentials.directory.display()))?;
-        credentials.renew(site).await?;
+        write().with_context(|| format!("cannot write to `{}`", credentials.directory.display()))?;
         Ok(credentials)
     }
 
@@ -77,5 +88,23 @@ fn give_away(path: &Path) -> std::io::Result<()> {
     match file_owner() {
         Some(owner) => chown(path, Some(owner), Some(owner)),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_stay_when_those_of_the_container_before_go() {
+        let data = tempfile::tempdir().unwrap();
+        let tokens = TokenDirectory::open(Some(data.path())).unwrap();
+        let prepare =
+            || Credentials::prepare(&tokens, "authority", "crossplane-system", "provider-a").unwrap();
+        let (before, after) = (prepare(), prepare());
+        let (gone, kept) = (before.directory().to_owned(), after.directory().join("ca.crt"));
+        drop(before);
+        assert!(!gone.exists(), "`{}` was left behind", gone.display());
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "authority");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferroplane_api::{InterceptComparison, Object, RolloutDifference, meta};
 use ferroplane_engine::changes::{Change, ObjectName, REDACTED};
-use ferroplane_engine::intercept::{Intercept, plan_changes};
+use ferroplane_engine::intercept::{Intercept, choose, plan_changes};
 use ferroplane_engine::rollout::{Comparison, compare};
 use ferroplane_engine::{Event, EventKind, Grants, Outcome, Pipeline, chain};
 use serde_json::Value;
@@ -38,6 +38,14 @@ pub(super) enum Intercepted {
     Denied(Intercept, String),
 }
 
+impl Intercepted {
+    /// How much longer a reconcile may take because of it. What a process takes whose answers are only compared is not taken from the
+    /// time in which the control plane composes, so that it never makes a reconcile fail.
+    pub(super) fn allowance(&self) -> Duration {
+        if matches!(self, Self::Shadow(_)) { PATIENCE } else { Duration::ZERO }
+    }
+}
+
 /// A pipeline that calls a developer's process, and whose decisions are only compared.
 #[derive(Debug, Clone)]
 pub(super) struct Shadow {
@@ -59,14 +67,15 @@ impl Controller {
             return Intercepted::No;
         }
         let Ok(pipeline) = &resolved.pipeline else { return Intercepted::No };
-        let mut selecting = callables.intercepts.iter().filter(|intercept| intercept.selects(live));
-        let redirected = selecting.find_map(|intercept| Some((intercept, intercept.redirect(pipeline)?)));
-        let Some((intercept, redirected)) = redirected else { return Intercepted::No };
         let is_open = self.shared.functions.allows_development();
-        if let Some(denied) = intercept.permit(live, grants).err().filter(|_| !is_open) {
-            return Intercepted::Denied(intercept.clone(), denied.to_string());
-        }
-        let (intercept, pipeline) = (intercept.clone(), Arc::new(redirected));
+        let permit = |intercept: &Intercept| if is_open { Ok(()) } else { intercept.permit(live, grants) };
+        let (intercept, pipeline) = match choose(&callables.intercepts, live, pipeline, permit) {
+            None => return Intercepted::No,
+            Some((intercept, Err(denied))) => {
+                return Intercepted::Denied(intercept.clone(), denied.to_string());
+            }
+            Some((intercept, Ok(redirected))) => (intercept.clone(), Arc::new(redirected)),
+        };
         if !intercept.is_for_real() {
             return Intercepted::Shadow(Shadow { intercept, pipeline });
         }
@@ -233,6 +242,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn process_in_the_shadow_takes_no_time_from_a_reconcile() {
+        let object = json!({"metadata": {"name": "debug", "uid": "1"}, "spec": {
+            "functionRef": {"name": "own"}, "composites": {"kind": "Site", "name": "blog"}, "to": "laptop:9443",
+        }});
+        let intercept = Intercept::read(object.as_object().unwrap()).unwrap();
+        let steps = json!([{"step": "a", "functionRef": {"name": "own"}}]);
+        let pipeline = Arc::new(Pipeline::read(&steps, &Value::Null).unwrap());
+        let shadow = Shadow { intercept: intercept.clone(), pipeline };
+        assert_eq!(Intercepted::Shadow(shadow).allowance(), PATIENCE);
+        for other in [Intercepted::No, Intercepted::ForReal(intercept)] {
+            assert_eq!(other.allowance(), Duration::ZERO, "{other:?}");
+        }
+    }
 
     #[test]
     fn comparison_fits_into_a_status() {

@@ -38,7 +38,8 @@ use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
-/// How long composing may take. Telling what came of it is not part of that.
+/// How long composing may take. Telling what came of it is not part of that, nor is a developer's process whose answers are only
+/// compared.
 const PATIENCE: Duration = Duration::from_mins(2);
 /// How often to wait for the pipeline of a new revision to be checked before that is told.
 const PATIENT_LOOKS: u32 = 4;
@@ -203,7 +204,8 @@ impl Controller {
         let it = self.reconciliation(name, live, slot);
         let mut it = Reconciliation { identity, epoch, grants, recording, ..it };
         let began_at = Instant::now();
-        let composing = tokio::time::timeout(PATIENCE, self.compose(&mut it, result));
+        let allowance = result.as_ref().map_or(Duration::ZERO, |follows| follows.intercepted.allowance());
+        let composing = tokio::time::timeout(PATIENCE + allowance, self.compose(&mut it, result));
         let composed = composing.await.unwrap_or_else(|_| Err(late()));
         let next = self.conclude(&mut it, composed).await;
         let micros = began_at.elapsed().as_micros();

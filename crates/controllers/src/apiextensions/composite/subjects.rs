@@ -67,7 +67,8 @@ impl Controller {
         if callers.is_empty() {
             return;
         }
-        let callables = self.shared.functions.current();
+        let (callables, grants) = (self.shared.functions.current(), self.shared.grants.current());
+        let is_open = self.shared.functions.allows_development();
         for cached in self.informer.all() {
             let Some(composite) = self.informer.to_object(&cached) else { continue };
             let revision = Machinery::of(&composite, self.layout).revision();
@@ -75,8 +76,13 @@ impl Controller {
                 let mut subject = Subject::read(&composite, self.layout, target, first);
                 let selects = self.defaults.revision_selector.is_some();
                 subject.is_manual |= selects && matches!(target, RolloutTarget::Composition(_));
-                // What a developer's process does to it says nothing about the candidate, also if it fails.
-                let is_its = |intercept: &Intercept| intercept.is_for_real() && intercept.selects(&composite);
+                // What a developer's process does to it says nothing about the candidate, also if it fails. One that nobody has
+                // granted does nothing.
+                let is_its = |intercept: &Intercept| {
+                    intercept.is_for_real()
+                        && intercept.selects(&composite)
+                        && (is_open || intercept.permit(&composite, &grants).is_ok())
+                };
                 subject.is_paused |= callables.intercepts.iter().any(is_its);
                 subjects.push(subject);
             }

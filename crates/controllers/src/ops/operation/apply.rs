@@ -11,21 +11,19 @@ use super::Controller;
 const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
 
 impl Controller {
-    /// Apply what is wanted, one after the other, up to the first that is refused. Returns what was applied.
+    /// Apply what is wanted, one after the other, up to the first that is refused. What is applied is noted at once.
     pub(super) async fn apply(
         &self,
         operation: &Object,
         plan: &Plan,
-    ) -> (Vec<Reference>, Option<AttemptFailure>) {
+        applied: &mut Vec<Reference>,
+    ) -> Result<(), AttemptFailure> {
         let manager = format!("{MANAGER_PREFIX}{}", meta::uid(operation));
-        let mut applied = Vec::new();
         for wanted in &plan.apply {
-            if let Err(failure) = self.apply_one(wanted, &manager).await {
-                return (applied, Some(failure));
-            }
+            self.apply_one(wanted, &manager).await?;
             applied.push(Reference::to(&wanted.object, true));
         }
-        (applied, None)
+        Ok(())
     }
 
     async fn apply_one(&self, wanted: &Wanted, manager: &str) -> Result<(), AttemptFailure> {

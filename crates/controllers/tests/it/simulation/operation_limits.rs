@@ -54,6 +54,19 @@ fn hanging(counts: &Counts) -> Function {
     (FUNCTION.to_owned(), inside)
 }
 
+/// A function that takes its time.
+fn slow(counts: &Counts) -> Function {
+    let counts = counts.clone();
+    let inside = AsyncFunction::new(move |_| {
+        counts.calls.fetch_add(1, Ordering::Relaxed);
+        async {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            Ok(ferroplane_wire::from_json(&json!({"meta": {}})).unwrap())
+        }
+    });
+    (FUNCTION.to_owned(), inside)
+}
+
 /// A function that panics.
 fn panicking(counts: &Counts) -> Function {
     let counts = counts.clone();
@@ -130,11 +143,37 @@ fn attempt_that_takes_too_long_or_panics_counts() {
             operation(&world, "o", &limits).await;
             let (failed, succeeded) = until_failed(&world, "o").await;
             assert_eq!(succeeded["code"], code, "{failed}");
+            // What was found out before it was cut off is kept.
+            assert_eq!(
+                condition(&failed, "ValidPipeline").as_deref(),
+                Some("True/ValidPipeline"),
+                "{failed}"
+            );
             assert_eq!((&failed["status"]["failures"], counts.calls()), (&json!(calls), calls));
             settle(&world).await;
             assert_eq!(counts.calls(), calls);
             world.end().await;
         }
+    });
+}
+
+#[test]
+fn operation_that_succeeded_does_not_run_again_because_that_cannot_be_written_for_a_moment() {
+    in_virtual_time(async {
+        let counts = Counts::default();
+        let world = World::with_operations(0, vec![slow(&counts)]).await;
+        operation(&world, "o", &json!({})).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(counts.calls(), 1);
+        let status = "/apis/ops.crossplane.io/v1alpha1/operations/o/status";
+        *world.weather.blocked.lock().unwrap() = Some(status);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        *world.weather.blocked.lock().unwrap() = None;
+        let is_so = |it: &Value| condition(it, "Succeeded").as_deref() == Some("True/PipelineSuccess");
+        world.plane.until(&path("o"), is_so).await;
+        settle(&world).await;
+        assert_eq!(counts.calls(), 1);
+        world.end().await;
     });
 }
 

@@ -64,6 +64,23 @@ fn failures_add_up_until_the_limit_and_pauses_grow() {
 }
 
 #[test]
+fn attempt_is_concluded_once_even_if_nobody_knows_whether_that_was_written() {
+    for (ending, is_label) in [(failed(), false), (AttemptEnding::Succeeded, false), (failed(), true)] {
+        let during = operation(&json!({"retryLimit": 3}), &json!({"failures": 1}));
+        let mut now = during.clone();
+        assert!(!is_concluded(&during, &now));
+        if is_label {
+            // Somebody else has changed something that has nothing to do with it.
+            now.insert("metadata".to_owned(), json!({"name": "o", "labels": {"changed": "yes"}}));
+            assert!(!is_concluded(&during, &now));
+        }
+        let concluded = conclude(&now, Attempt::new(ending), NOW);
+        now.insert("status".to_owned(), Value::Object(concluded.status));
+        assert!(is_concluded(&during, &now));
+    }
+}
+
+#[test]
 fn limit_of_zero_fails_without_an_attempt() {
     let it = operation(&json!({"retryLimit": 0}), &json!({}));
     let concluded = conclude(&it, Attempt::new(AttemptEnding::GaveUp), NOW);
