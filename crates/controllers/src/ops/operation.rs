@@ -4,10 +4,12 @@
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
 //! * What is deleted or paused while it runs is broken off, between two calls or two writes.
+//! * Between two attempts there is a pause, however often the operation is written to meanwhile.
 //! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
 //!   then is kept.
 
 mod apply;
+mod pauses;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -42,6 +44,7 @@ use crate::live_resources::LiveResources;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue, Slot};
+use pauses::Pauses;
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
@@ -59,6 +62,7 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, 
         registry,
         operations,
         running: Mutex::default(),
+        pauses: Pauses::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -73,6 +77,7 @@ struct Controller {
     operations: Arc<Informer>,
     /// What is told to stop, by the names of the operations that run.
     running: Mutex<HashMap<String, Arc<Notify>>>,
+    pauses: Pauses,
 }
 
 /// An attempt, and what was told while it was made.
@@ -117,14 +122,20 @@ impl Controller {
     }
 
     async fn reconcile(self: Arc<Self>, name: String, slot: Slot) -> Next {
-        let Some(operation) = self.operations.object("", &name) else { return Next::Rest };
+        let Some(operation) = self.operations.object("", &name) else {
+            self.pauses.forget(&name);
+            return Next::Rest;
+        };
         match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
             Begin::GiveUp => {
                 let told = Progress::default().end(AttemptEnding::GaveUp);
-                self.conclude(operation, told, &mut RecordingBuilder::off()).await
+                self.conclude(&operation, told, &mut RecordingBuilder::off()).await
             }
             Begin::Run => {
+                if let Some(left) = self.pauses.left(&operation) {
+                    return Next::After(left);
+                }
                 let span = span_of(&operation);
                 let cause = cause_of_writes(&operation);
                 cause.scope(self.run(&name, operation, &slot).instrument(span)).await
@@ -151,7 +162,7 @@ impl Controller {
             // Whoever deleted it wants nothing more of it. What is paused is looked at again once it is not.
             () = stop.notified() => return Next::Rest,
         };
-        let next = self.conclude(operation, told, &mut recording).await;
+        let next = self.conclude(&operation, told, &mut recording).await;
         let ending = if next == Next::Conflict { Ending::Conflict } else { Ending::Succeeded };
         recording.end(ending, began_at.elapsed().as_micros());
         recordings.keep(recording);
@@ -241,7 +252,7 @@ impl Controller {
     }
 
     /// Say what came of an attempt.
-    async fn conclude(&self, operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
+    async fn conclude(&self, operation: &Object, told: Told, recording: &mut RecordingBuilder) -> Next {
         let Told { attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
             recording.trouble(&failure.message);
@@ -250,19 +261,23 @@ impl Controller {
             span.record("otel.status_code", "ERROR");
         }
         let now = self.context.clock.now();
-        let mut concluded = conclude(&operation, attempt.clone(), &now);
+        let mut concluded = conclude(operation, attempt.clone(), &now);
         said.append(&mut concluded.events);
         recording.conclude(&concluded.status, &said);
         for event in &said {
-            self.say(&operation, event);
+            self.say(operation, event);
         }
-        match self.write(operation, &attempt, concluded).await {
-            Err(next) => next,
-            Ok(retry_in) => {
-                recording.wrote();
-                retry_in.map_or(Next::Rest, Next::After)
-            }
+        let retry_in = match self.write(operation, &attempt, concluded).await {
+            Err(next) => return next,
+            Ok(retry_in) => retry_in,
+        };
+        recording.wrote();
+        if let Some(length) = retry_in {
+            self.pauses.begin(operation, length);
+            return Next::After(length);
         }
+        self.pauses.forget(meta::name(operation));
+        Next::Rest
     }
 
     /// Write what came of an attempt. Returns when to try again, or what to do if it cannot be written.
@@ -271,11 +286,11 @@ impl Controller {
     /// cannot be reached for a moment, the attempt is concluded on the operation as it is now.
     async fn write(
         &self,
-        mut operation: Object,
+        during: &Object,
         attempt: &Attempt,
         mut concluded: Concluded,
     ) -> Result<Option<Duration>, Next> {
-        let during = operation.clone();
+        let mut operation = during.clone();
         let mut pauses = WRITE_PAUSES.into_iter();
         loop {
             let Concluded { status, retry_in, .. } = concluded;
@@ -288,9 +303,9 @@ impl Controller {
                 }
                 Err(next) => next,
             };
-            operation = self.read_again(&during, &mut pauses, next).await?;
+            operation = self.read_again(during, &mut pauses, next).await?;
             // The answer to a write can be lost.
-            if is_concluded(&during, &operation) {
+            if is_concluded(during, &operation) {
                 return Ok(retry_in);
             }
             concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
