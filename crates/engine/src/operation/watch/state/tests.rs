@@ -1,0 +1,74 @@
+//! How long changes may wait.
+
+use serde_json::json;
+
+use super::*;
+
+fn spec(policy: &str, deadline: i64) -> WatchSpec {
+    let watch = json!({"spec": {
+        "watch": {"apiVersion": "v1", "kind": "ConfigMap"}, "concurrencyPolicy": policy, "startingDeadlineSeconds": deadline,
+    }});
+    WatchSpec::of(watch.as_object().unwrap()).unwrap()
+}
+
+/// An object in one of its states.
+fn object(number: u64) -> Object {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"number": number}, "metadata": {
+        "namespace": "n", "name": "a", "uid": "u", "resourceVersion": number.to_string(),
+    }});
+    object.as_object().unwrap().clone()
+}
+
+/// What is decided while nothing runs, or while another operation does.
+fn decide(state: &mut WatchState, spec: &WatchSpec, is_busy: bool, now: i64) -> WatchDecision {
+    let other = json!({"metadata": {"name": "other"}}).as_object().unwrap().clone();
+    let operations = if is_busy { vec![other] } else { Vec::new() };
+    state.decide(spec, &operations, &Mark::default(), now)
+}
+
+#[test]
+fn change_is_late_by_its_own_time_and_not_by_that_of_an_earlier_one() {
+    let spec = spec("Forbid", 10);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    assert!(decide(&mut state, &spec, true, 9_000).missed.is_empty());
+    state.see("n/a", Some(&object(2)), &spec, 9_000);
+    // Seen again, as it was: that makes it no newer.
+    state.see("n/a", Some(&object(2)), &spec, 15_000);
+    let waits = decide(&mut state, &spec, true, 19_999);
+    assert_eq!((waits.missed.len(), waits.look_again_at), (0, Some(20_000)));
+    assert_eq!(decide(&mut state, &spec, true, 20_000).missed, ["n/a"]);
+    assert!(!state.is_waiting());
+    assert!(decide(&mut state, &spec, false, 21_000).triggers.is_empty(), "it was dropped");
+
+    state.see("n/a", Some(&object(3)), &spec, 22_000);
+    let next = decide(&mut state, &spec, false, 22_000);
+    assert_eq!(next.triggers.len(), 1, "the next change is handled");
+}
+
+#[test]
+fn deletion_is_late_by_its_own_time() {
+    let spec = spec("Forbid", 10);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    state.see("n/a", None, &spec, 9_000);
+    state.see("n/a", None, &spec, 12_000);
+    assert!(decide(&mut state, &spec, true, 19_999).missed.is_empty());
+    assert_eq!(decide(&mut state, &spec, true, 20_000).missed, ["n/a"]);
+}
+
+#[test]
+fn time_for_which_changes_are_merged_makes_nothing_late() {
+    let spec = spec("Allow", 0);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    let first = decide(&mut state, &spec, false, 0);
+    assert_eq!(first.triggers.len(), 1);
+    state.made(&first.triggers[0], "o", 0);
+    state.see("n/a", Some(&object(2)), &spec, 400);
+    let merged = decide(&mut state, &spec, false, 400);
+    assert_eq!((merged.triggers.len(), merged.missed.len(), merged.look_again_at), (0, 0, Some(1_000)));
+    // Woken a little late.
+    let second = decide(&mut state, &spec, false, 1_020);
+    assert_eq!((second.triggers.len(), second.missed.len()), (1, 0));
+}
