@@ -91,8 +91,8 @@ pub use resources::{IneffectiveField, ineffective_fields, to_pipeline};
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use selection::{
-    Candidate, Defaults, Preferences, RevisionCandidate, Unselectable, Why, choose_composition,
-    choose_revision,
+    Candidate, Defaults, Preferences, RevisionCandidate, RevisionSelector, Unselectable, Why,
+    choose_composition, choose_revision,
 };
 pub use settle::{
     SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,

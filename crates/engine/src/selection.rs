@@ -4,8 +4,10 @@
 //! first by name is taken, so that the same question always has the same answer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use ferroplane_api::{Cause, Object, TypeRef};
+use serde_json::Value;
 
 use crate::composite::{Machinery, match_labels};
 use crate::inputs::Layout;
@@ -18,7 +20,7 @@ pub struct Preferences {
     pub composition: Option<String>,
     pub selector: Option<Labels>,
     pub revision: Option<String>,
-    pub revision_selector: Option<Labels>,
+    pub revision_selector: Option<RevisionSelector>,
     /// Stay with the revision until somebody changes it.
     pub is_manual: bool,
 }
@@ -30,7 +32,22 @@ pub struct Defaults {
     pub enforced: Option<String>,
     /// For those that name none.
     pub composition: Option<String>,
-    pub revision_selector: Option<Labels>,
+    pub revision_selector: Option<RevisionSelector>,
+}
+
+/// Which revisions may be followed, by their labels. Composite resources have labels only, definitions have expressions, too.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RevisionSelector {
+    labels: Labels,
+    expressions: Vec<LabelExpression>,
+}
+
+/// A condition on one label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct LabelExpression {
+    key: String,
+    operator: String,
+    values: Vec<String>,
 }
 
 /// A composition, as far as choosing it needs to know.
@@ -72,8 +89,8 @@ pub enum Unselectable {
     UnknownComposition(String),
     #[error("there is no CompositionRevision `{0}`")]
     UnknownRevision(String),
-    #[error("Composition `{composition}` has no revision{} yet", with_labels(.labels.as_ref()))]
-    NoRevision { composition: String, labels: Option<Labels> },
+    #[error("Composition `{composition}` has no revision{} yet", selected_by(.selector.as_ref()))]
+    NoRevision { composition: String, selector: Option<RevisionSelector> },
     #[error(
         "CompositionRevision `{revision}` composes {} ({}), not {} ({})", .composes.kind, .composes.api_version,
         .wanted.kind, .wanted.api_version
@@ -95,9 +112,77 @@ impl Unselectable {
 }
 
 fn with_labels(labels: Option<&Labels>) -> String {
-    let Some(labels) = labels.filter(|labels| !labels.is_empty()) else { return String::new() };
-    let labels: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    format!(" with the labels {}", labels.join(","))
+    let selector = labels.map(|labels| RevisionSelector::from(labels.clone()));
+    selected_by(selector.as_ref())
+}
+
+fn selected_by(selector: Option<&RevisionSelector>) -> String {
+    let text = selector.map(ToString::to_string).unwrap_or_default();
+    if text.is_empty() { text } else { format!(" with the labels {text}") }
+}
+
+impl From<Labels> for RevisionSelector {
+    fn from(labels: Labels) -> Self {
+        Self { labels, expressions: Vec::new() }
+    }
+}
+
+/// As `kubectl get --selector` has it.
+impl fmt::Display for RevisionSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
+        let all: Vec<_> = labels.chain(self.expressions.iter().map(ToString::to_string)).collect();
+        f.write_str(&all.join(","))
+    }
+}
+
+impl fmt::Display for LabelExpression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, operator, values } = self;
+        match operator.as_str() {
+            "Exists" => write!(f, "{key}"),
+            "DoesNotExist" => write!(f, "!{key}"),
+            operator => write!(f, "{key} {} ({})", operator.to_lowercase(), values.join(",")),
+        }
+    }
+}
+
+impl RevisionSelector {
+    /// A selector of a definition. None if it says nothing.
+    fn read(selector: &Value) -> Option<Self> {
+        let labels = match_labels(Some(selector));
+        let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+        let expressions: Vec<_> = expressions.into_iter().flatten().map(LabelExpression::read).collect();
+        if labels.is_none() && expressions.is_empty() {
+            return None;
+        }
+        Some(Self { labels: labels.unwrap_or_default(), expressions })
+    }
+
+    fn matches(&self, labels: &Labels) -> bool {
+        has(labels, &self.labels) && self.expressions.iter().all(|expression| expression.holds(labels))
+    }
+}
+
+impl LabelExpression {
+    fn read(expression: &Value) -> Self {
+        let text = |field: &str| expression[field].as_str().unwrap_or_default().to_owned();
+        let values = expression["values"].as_array().into_iter().flatten();
+        let values = values.filter_map(|value| value.as_str().map(str::to_owned));
+        Self { key: text("key"), operator: text("operator"), values: values.collect() }
+    }
+
+    fn holds(&self, labels: &Labels) -> bool {
+        let own = labels.get(&self.key);
+        match self.operator.as_str() {
+            "In" => own.is_some_and(|own| self.values.contains(own)),
+            "NotIn" => !self.values.is_empty() && own.is_none_or(|own| !self.values.contains(own)),
+            "Exists" => own.is_some(),
+            "DoesNotExist" => own.is_none(),
+            // Kubernetes refuses it: what cannot be read selects nothing.
+            _ => false,
+        }
+    }
 }
 
 impl Preferences {
@@ -108,19 +193,17 @@ impl Preferences {
             composition: machinery.composition().map(str::to_owned),
             selector: machinery.composition_selector(),
             revision: machinery.revision().map(str::to_owned),
-            revision_selector: machinery.revision_selector(),
+            revision_selector: machinery.revision_selector().map(RevisionSelector::from),
             is_manual: machinery.is_manual(),
         }
     }
 
-    /// Take over what the definition says for those that say nothing. Whether it said anything new.
-    pub fn take_default_revision_selector(&mut self, defaults: &Defaults) -> bool {
-        if self.revision_selector.is_some() || self.revision.is_some() || defaults.revision_selector.is_none()
-        {
-            return false;
+    /// Take over what the definition says for those that have no selector. It is not written into them, so that it counts each time,
+    /// also once a revision is named; one that is pinned is followed whatever selectors say.
+    pub fn take_default_revision_selector(&mut self, defaults: &Defaults) {
+        if self.revision_selector.is_none() {
+            self.revision_selector.clone_from(&defaults.revision_selector);
         }
-        self.revision_selector.clone_from(&defaults.revision_selector);
-        true
     }
 }
 
@@ -136,7 +219,7 @@ impl Defaults {
         Self {
             enforced: name("enforcedCompositionRef"),
             composition: name("defaultCompositionRef"),
-            revision_selector: match_labels(selector),
+            revision_selector: selector.and_then(RevisionSelector::read),
         }
     }
 }
@@ -181,14 +264,16 @@ pub fn choose_revision<'r>(
     if let (true, Some(pinned)) = (preferences.is_manual, &preferences.revision) {
         return Ok(pinned.clone());
     }
-    let labels = preferences.revision_selector.as_ref();
+    let selector = preferences.revision_selector.as_ref();
     let fits = |revision: &&RevisionCandidate| {
         // By identity, not by the label with the name: revisions of a deleted Composition of the same name
         // are not meant.
-        revision.controller == composition.uid && has(&revision.labels, labels.into_iter().flatten())
+        let is_its = revision.controller == composition.uid;
+        is_its && selector.is_none_or(|selector| selector.matches(&revision.labels))
     };
     let latest = revisions.into_iter().filter(fits).max_by_key(|revision| revision.number);
-    let none = || Unselectable::NoRevision { composition: composition.name.clone(), labels: labels.cloned() };
+    let none =
+        || Unselectable::NoRevision { composition: composition.name.clone(), selector: selector.cloned() };
     Ok(latest.ok_or_else(none)?.name.clone())
 }
 
@@ -198,6 +283,8 @@ fn has<'l>(labels: &Labels, wanted: impl IntoIterator<Item = (&'l String, &'l St
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn kind() -> TypeRef {
@@ -267,12 +354,77 @@ mod tests {
         };
         let mut preferences = Preferences { revision: Some("r2".to_owned()), ..Preferences::default() };
         assert_eq!(choose(&preferences), "r3");
-        preferences.revision_selector = Some(labels(&[("channel", "stable")]));
+        preferences.revision_selector = Some(labels(&[("channel", "stable")]).into());
         assert_eq!(choose(&preferences), "r1");
         preferences.is_manual = true;
         assert_eq!(choose(&preferences), "r2");
         preferences.revision = None;
         // Design 000: with a selector and no reference, the selector counts, whatever the policy.
         assert_eq!(choose(&preferences), "r1");
+    }
+
+    #[test]
+    fn default_selector_counts_also_once_a_revision_is_named() {
+        let revision = |number: i64, channel: &str| RevisionCandidate {
+            name: format!("r{number}"),
+            number,
+            controller: "uid-c".to_owned(),
+            labels: labels(&[("channel", channel)]),
+        };
+        let revisions = [revision(1, "stable"), revision(2, "next")];
+        let selector = |channel: &str| Some(RevisionSelector::from(labels(&[("channel", channel)])));
+        let defaults = Defaults { revision_selector: selector("stable"), ..Defaults::default() };
+        let choose = |mut preferences: Preferences| {
+            preferences.take_default_revision_selector(&defaults);
+            choose_revision(&preferences, &candidate("c", &[]), &revisions).unwrap()
+        };
+        let mut preferences = Preferences::default();
+        assert_eq!(choose(preferences.clone()), "r1");
+        preferences.revision = Some("r1".to_owned());
+        assert_eq!(choose(preferences.clone()), "r1");
+        let own = Preferences { revision_selector: selector("next"), ..preferences };
+        assert_eq!(choose(own), "r2");
+        let pinned =
+            Preferences { revision: Some("r2".to_owned()), is_manual: true, ..Preferences::default() };
+        assert_eq!(choose(pinned), "r2");
+    }
+
+    #[test]
+    fn expressions_of_a_default_selector_count() {
+        let selector = |expression: Value| {
+            let selector = json!({"matchLabels": {"team": "a"}, "matchExpressions": [expression]});
+            let definition = json!({"spec": {"defaultCompositionRevisionSelector": selector}});
+            let mut preferences = Preferences::default();
+            preferences.take_default_revision_selector(&Defaults::read(definition.as_object().unwrap()));
+            preferences
+        };
+        let revision = |number: i64, of: &[(&str, &str)]| RevisionCandidate {
+            name: format!("r{number}"),
+            number,
+            controller: "uid-c".to_owned(),
+            labels: labels(of),
+        };
+        let revisions = [
+            revision(1, &[("team", "a"), ("channel", "stable")]),
+            revision(2, &[("team", "a"), ("channel", "next")]),
+            revision(3, &[("team", "a")]),
+            revision(4, &[("team", "b"), ("channel", "stable")]),
+        ];
+        for (expression, chosen) in [
+            (json!({"key": "channel", "operator": "In", "values": ["stable"]}), Some("r1")),
+            (json!({"key": "channel", "operator": "NotIn", "values": ["stable"]}), Some("r3")),
+            (json!({"key": "channel", "operator": "Exists"}), Some("r2")),
+            (json!({"key": "channel", "operator": "DoesNotExist"}), Some("r3")),
+            (json!({"key": "channel", "operator": "Near", "values": ["stable"]}), None),
+        ] {
+            let found = choose_revision(&selector(expression.clone()), &candidate("c", &[]), &revisions);
+            assert_eq!(found.ok().as_deref(), chosen, "{expression}");
+        }
+        let nobody = selector(json!({"key": "channel", "operator": "In", "values": ["x", "y"]}));
+        let error = choose_revision(&nobody, &candidate("c", &[]), &revisions).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "Composition `c` has no revision with the labels team=a,channel in (x,y) yet"
+        );
     }
 }
