@@ -3,7 +3,7 @@
 //! # Invariants
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
-//! * What is deleted or paused while it runs is broken off, between two calls or two writes.
+//! * What is deleted or paused while it runs is broken off, between two calls or two writes. That counts as no attempt.
 //! * Between two attempts there is a pause, however often the operation is written to meanwhile.
 //! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
 //!   then is kept.
@@ -156,26 +156,41 @@ impl Controller {
         let (recordings, clock) = (&self.context.recordings, &self.context.clock);
         let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
         let began_at = Instant::now();
-        let told = tokio::select! {
+        let mut progress = Progress::default();
+        let ending = tokio::select! {
             // A function that hangs must not keep others from being called.
-            told = slot.wait_for(self.within_limits(&operation, &mut recording)) => told,
-            // Whoever deleted it wants nothing more of it. What is paused is looked at again once it is not.
-            () = stop.notified() => return Next::Rest,
+            ending = slot.wait_for(self.within_limits(&operation, &mut recording, &mut progress)) => ending,
+            () = stop.notified() => AttemptEnding::BrokenOff,
         };
-        let next = self.conclude(&operation, told, &mut recording).await;
+        if matches!(ending, AttemptEnding::BrokenOff) {
+            return self.break_off(&operation, progress).await;
+        }
+        let next = self.conclude(&operation, progress.end(ending), &mut recording).await;
         let ending = if next == Next::Conflict { Ending::Conflict } else { Ending::Succeeded };
         recording.end(ending, began_at.elapsed().as_micros());
         recordings.keep(recording);
         next
     }
 
+    /// Whoever deleted an operation wants nothing more of it. What is paused is looked at again once it is not.
+    async fn break_off(&self, operation: &Object, progress: Progress) -> Next {
+        if progress.applied.is_empty() {
+            return Next::Rest;
+        }
+        let told = progress.end(AttemptEnding::BrokenOff);
+        self.conclude(operation, told, &mut RecordingBuilder::off()).await
+    }
+
     /// Make an attempt that comes to an end.
-    async fn within_limits(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
+    async fn within_limits(
+        &self,
+        operation: &Object,
+        recording: &mut RecordingBuilder,
+        progress: &mut Progress,
+    ) -> AttemptEnding {
         let limit = attempt_limit(operation, &self.context.clock.now());
-        let mut progress = Progress::default();
-        let attempt = AssertUnwindSafe(self.attempt(operation, recording, &mut progress)).catch_unwind();
-        let ended = tokio::time::timeout(limit, attempt).await;
-        progress.end(match ended {
+        let attempt = AssertUnwindSafe(self.attempt(operation, recording, progress)).catch_unwind();
+        match tokio::time::timeout(limit, attempt).await {
             Ok(Ok(Ok(()))) => AttemptEnding::Succeeded,
             Ok(Ok(Err(failure))) => AttemptEnding::Failed(failure),
             Ok(Err(_)) => {
@@ -186,7 +201,7 @@ impl Controller {
                 let message = format!("the attempt took longer than {} s", limit.as_secs());
                 AttemptEnding::Failed(AttemptFailure::timeout(message))
             }
-        })
+        }
     }
 
     async fn attempt(
