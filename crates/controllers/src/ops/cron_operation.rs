@@ -60,7 +60,10 @@ impl Controller {
     }
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
-        let Some(cron) = self.crons.object("", &name) else { return Next::Rest };
+        let Some(cron) = self.crons.object("", &name) else {
+            self.children.forget_doubts(&name);
+            return Next::Rest;
+        };
         if meta::is_being_deleted(&cron) {
             return Next::Rest;
         }
@@ -70,6 +73,9 @@ impl Controller {
 
     async fn schedule(&self, cron: Object) -> Next {
         let spec = CronSpec::of(&cron);
+        if let Err(next) = self.children.settle(&cron).await {
+            return next;
+        }
         let operations = self.children.of(&cron);
         let mut old = too_many(&operations, spec.limits);
         // Only what the status knows of: the time would come again otherwise.
