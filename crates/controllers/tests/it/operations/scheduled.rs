@@ -125,6 +125,27 @@ async fn schedule_that_is_invalid_is_told_and_not_tried_again() {
 }
 
 #[tokio::test]
+async fn schedule_whose_operation_cannot_be_created_says_so() {
+    let plane = plane_that_answers(|_| json!({"desired": {}})).await;
+    // Operations have the name of their schedule in a label, which is limited to 63 characters.
+    let name = "c".repeat(70);
+    let path = format!("{CRONS}/{name}");
+    let mut cron = cron("@every 1s");
+    cron["metadata"]["name"] = name.as_str().into();
+    plane.apply(&path, &cron).await;
+    let is_so = |it: &Value| condition(it, "Synced").as_deref() == Some("False/ReconcileError");
+    let refused = plane.until(&path, is_so).await;
+    assert_eq!(condition(&refused, "Scheduling").as_deref(), Some("True/ScheduleActive"));
+    let conditions = refused["status"]["conditions"].as_array().unwrap();
+    let synced = conditions.iter().find(|it| it["type"] == "Synced").unwrap();
+    assert_eq!(synced["code"], "OperationNotCreated");
+    let message = synced["message"].as_str().unwrap();
+    assert!(message.starts_with(&format!("cannot create Operation `{name}-")), "{message}");
+    plane.until_said(&name, "CreateOperation").await;
+    assert!(refused["status"]["lastScheduleTime"].is_null(), "{refused}");
+}
+
+#[tokio::test]
 async fn schedule_moves_on_if_the_operation_of_its_time_exists() {
     let plane = plane_that_answers(|_| json!({"desired": {}})).await;
     // Somebody else was faster for all times to come, such as another replica whose clock is ahead.
