@@ -75,7 +75,13 @@ async fn operation_applies_what_its_functions_want_once_and_says_so() {
         .map(|it| it["name"].clone())
         .collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(plane.get(&format!("{MAPS}/a")).await["data"], json!({"k": "v"}));
+    let map = plane.get(&format!("{MAPS}/a")).await;
+    assert_eq!(map["data"], json!({"k": "v"}));
+    let manager = format!("ops.crossplane.io/operation/{}", done["metadata"]["uid"].as_str().unwrap());
+    let mut managers = map["metadata"]["managedFields"].as_array().unwrap().iter();
+    let own = managers.find(|it| it["manager"] == manager.as_str()).expect("every operation has its own");
+    assert_eq!(own["operation"], "Apply");
+    assert!(map["metadata"].get("ownerReferences").is_none(), "{map}");
     plane.until_said("o", "did it").await;
     // Done is done, whatever becomes of the spec.
     plane.merge(&format!("{OPERATIONS}/o"), &json!({"spec": {"retryLimit": 7}})).await;
@@ -179,6 +185,8 @@ async fn operation_that_keeps_failing_is_given_up_after_its_limit() {
     plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &limited)).await;
     let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
     assert_eq!(failed["status"]["failures"], 2);
+    assert_eq!(condition(&failed, "Synced").as_deref(), Some("True/ReconcileSuccess"));
+    plane.quiet().await;
     assert_eq!(calls.load(Ordering::Relaxed), 2);
     let message = failed["status"]["conditions"]
         .as_array()

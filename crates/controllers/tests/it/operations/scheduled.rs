@@ -47,6 +47,31 @@ async fn schedule_makes_operations_and_keeps_as_many_as_it_says() {
 }
 
 #[tokio::test]
+async fn schedule_keeps_the_newest_of_its_failed_operations() {
+    let plane =
+        plane_that_answers(|_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})).await;
+    let mut cron = cron("@every 1s");
+    cron["spec"]["failedHistoryLimit"] = 2.into();
+    cron["spec"]["operationTemplate"]["spec"]["retryLimit"] = 1.into();
+    plane.apply(&format!("{CRONS}/c"), &cron).await;
+    let second = |it: &Value| {
+        let time = it["status"]["lastScheduleTime"].as_str()?.parse::<jiff::Timestamp>().ok()?;
+        Some(time.as_second())
+    };
+    let first = plane.until(&format!("{CRONS}/c"), |it| second(it).is_some()).await;
+    let first = second(&first).unwrap();
+    plane.until(&format!("{CRONS}/c"), |it| second(it).is_some_and(|last| last >= first + 4)).await;
+    plane.merge(&format!("{CRONS}/c"), &json!({"spec": {"suspend": true}})).await;
+    let is_paused = |it: &Value| condition(it, "Scheduling").as_deref() == Some("False/SchedulePaused");
+    plane.until(&format!("{CRONS}/c"), is_paused).await;
+    plane.quiet().await;
+    let last = second(&plane.get(&format!("{CRONS}/c")).await).unwrap();
+    let kept = times(&plane).await;
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(kept.contains(&last) && kept.iter().all(|time| *time > first), "{first} {kept:?} {last}");
+}
+
+#[tokio::test]
 async fn schedule_that_cannot_be_read_says_so() {
     let plane = Plane::new().await;
     plane.apply(&format!("{CRONS}/c"), &cron("often")).await;
