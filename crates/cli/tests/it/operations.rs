@@ -273,6 +273,10 @@ fn schedule_is_run_now_listed_and_asked_for_its_next_times() {
     assert!(!made.is_empty() && made.iter().all(|row| row.contains("CronOperation/often")), "{made:?}");
     assert!(made.iter().any(|row| row.contains("Succeeded")), "{made:?}");
 
+    // One of its operations may be under way, which is not ready.
+    let tree = plane.says(&format!("{FERROPLANE} trace cronoperation/often || test $? = 3"));
+    assert!(tree.contains("CronOperation/often") && tree.contains("─ Operation/often-"), "{tree}");
+
     let said = ran(&plane, "run good.yaml --no-wait");
     assert!(said.contains("Operation `good` created") && !said.contains("succeeded"), "{said}");
     plane.says("kubectl wait operation/good --for=condition=Succeeded --timeout=60s");
