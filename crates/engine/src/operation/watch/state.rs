@@ -282,7 +282,8 @@ impl WatchState {
         written: &Mark,
         now: i64,
     ) -> WatchDecision {
-        self.made_at.retain(|_, at| *at + MERGE > now);
+        // A time that lies ahead was noted before the clock was set back, and would hold changes up until it comes again.
+        self.made_at.retain(|_, at| *at <= now && *at + MERGE > now);
         let mut decision = WatchDecision::default();
         self.stop_loops(&mut decision);
         self.drop_late(spec, now, &mut decision);

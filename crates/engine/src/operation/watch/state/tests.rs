@@ -72,3 +72,14 @@ fn time_for_which_changes_are_merged_makes_nothing_late() {
     let second = decide(&mut state, &spec, false, 1_020);
     assert_eq!((second.triggers.len(), second.missed.len()), (1, 0));
 }
+
+#[test]
+fn clock_that_is_set_back_holds_no_change_up() {
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 3_600_000);
+    let first = decide(&mut state, &spec, false, 3_600_000);
+    state.made(&first.triggers[0], "o", 3_600_000);
+    state.see("n/a", Some(&object(2)), &spec, 500);
+    assert_eq!(decide(&mut state, &spec, false, 500).triggers.len(), 1);
+}
