@@ -103,7 +103,8 @@ impl WatchState {
         self.mark.selector = selector;
         // Objects that were not selected before may be older than it.
         self.mark.floor = 0;
-        self.waiting.clear();
+        // What is there is seen again. Nobody would tell of a deletion a second time.
+        self.waiting.retain(|_, waiting| waiting.sighting.is_gone());
     }
 
     /// Learn which operations were made. All that the `WatchOperation` has are given. Returns the keys of objects of which something is
@@ -182,7 +183,10 @@ impl WatchState {
         let missing: BTreeSet<_> = known.filter(|key| !seen.contains(*key)).cloned().collect();
         for key in missing {
             if self.is_reselected {
-                self.mark.objects.remove(&key);
+                // A deletion that waits is remembered until it has its operation, also across a restart.
+                if !self.waiting.contains_key(&key) {
+                    self.mark.objects.remove(&key);
+                }
             } else {
                 self.see_gone(&key, now);
             }

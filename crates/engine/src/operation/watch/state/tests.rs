@@ -1,4 +1,4 @@
-//! How long changes may wait.
+//! How long changes may wait, and what becomes of those that wait.
 
 use serde_json::json;
 
@@ -82,4 +82,28 @@ fn clock_that_is_set_back_holds_no_change_up() {
     state.made(&first.triggers[0], "o", 3_600_000);
     state.see("n/a", Some(&object(2)), &spec, 500);
     assert_eq!(decide(&mut state, &spec, false, 500).triggers.len(), 1);
+}
+
+#[test]
+fn deletion_that_waits_is_not_lost_when_the_selector_is_edited() {
+    let before = spec("Forbid", 600);
+    let mut state = WatchState::restore(&Object::new(), &before);
+    state.see("n/a", Some(&object(1)), &before, 0);
+    let first = decide(&mut state, &before, false, 0);
+    state.made(&first.triggers[0], "o", 0);
+    state.see("n/a", None, &before, 2_000);
+    assert!(decide(&mut state, &before, true, 2_000).triggers.is_empty(), "another operation runs");
+
+    let watch = json!({"spec": {
+        "watch": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"team": "blue"}}, "concurrencyPolicy": "Forbid",
+    }});
+    let after = WatchSpec::of(watch.as_object().unwrap()).unwrap();
+    state.select(&after);
+    state.see_all(std::iter::empty(), &after, 3_000);
+    let mark = state.mark(&Mark::default()).expect("it says what was handled");
+    assert!(mark.objects.contains_key("n/a"), "a restart finds it again");
+    let decision = decide(&mut state, &after, false, 3_000);
+    let told: Vec<_> =
+        decision.triggers.iter().map(|it| (it.sighting.name(), it.sighting.is_gone())).collect();
+    assert_eq!(told, [("a", true)]);
 }
