@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
-use ferroplane_client::{Change, Informer, ObjectPath};
+use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
     Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
     deleted_object_of, is_concluded, started,
@@ -397,5 +397,14 @@ fn is_to_stop(change: Change<'_>) -> bool {
         let object = serde_json::from_slice::<Object>(&change.object().bytes);
         object.is_ok_and(|object| meta::annotation(&object, keys::PAUSED) == "true")
     };
-    matches!(change, Change::Deleted { .. }) || change.header().is_being_deleted() || is_paused()
+    matches!(change, Change::Deleted { .. })
+        || change.header().is_being_deleted()
+        || is_another(change)
+        || is_paused()
+}
+
+/// Whether an operation was deleted and created again before anybody heard of it.
+fn is_another(change: Change<'_>) -> bool {
+    let Change::Applied { header, before: Some(before), .. } = change else { return false };
+    ObjectHeader::read(&before.bytes).is_some_and(|before| before.metadata.uid != header.metadata.uid)
 }

@@ -126,6 +126,26 @@ fn operation_that_is_deleted_or_paused_while_it_runs_is_broken_off() {
 }
 
 #[test]
+fn operation_that_takes_the_name_of_one_that_runs_does_not_wait_for_it() {
+    in_virtual_time(async {
+        let counts = Counts::default();
+        let world = World::with_operations(0, vec![hanging(&counts)]).await;
+        operation(&world, "o", &json!({})).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!((counts.calls(), counts.broken_off()), (1, 0));
+        // Nobody hears of the deletion, only of the other one.
+        *world.weather.blocked.lock().unwrap() = Some("/apis/ops.crossplane.io/v1alpha1/operations");
+        world.weather.cut_watches();
+        world.plane.delete(&path("o")).await;
+        operation(&world, "o", &json!({})).await;
+        *world.weather.blocked.lock().unwrap() = None;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!((counts.calls(), counts.broken_off()), (2, 1));
+        world.end().await;
+    });
+}
+
+#[test]
 fn attempt_that_takes_too_long_or_panics_counts() {
     in_virtual_time(async {
         for (function, limits, code, calls) in [
