@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::client::Access;
+use crate::interrupt::Interrupts;
 use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
 use crate::terminal::Terminal;
 
@@ -31,12 +32,17 @@ impl Operations {
 
     /// An object of the group, which must be there.
     pub(crate) async fn get(&self, kind: &str, name: &str) -> anyhow::Result<Object> {
+        self.find(kind, name).await?.with_context(|| format!("there is no {kind} `{name}`"))
+    }
+
+    async fn find(&self, kind: &str, name: &str) -> anyhow::Result<Option<Object>> {
         let resource = resource(kind);
         let path = ObjectPath { resource: &resource, namespace: "", name };
         let found = self.client.get_object(path).await;
-        let found = found.with_context(|| format!("cannot read {kind} `{name}` from {}", self.server))?;
-        let mut found = found.with_context(|| format!("there is no {kind} `{name}`"))?;
-        resource.add_kind(&mut found);
+        let mut found = found.with_context(|| format!("cannot read {kind} `{name}` from {}", self.server))?;
+        if let Some(found) = &mut found {
+            resource.add_kind(found);
+        }
         Ok(found)
     }
 
@@ -47,13 +53,10 @@ impl Operations {
         Ok(list)
     }
 
-    /// Create an operation. Returns its name.
-    pub(crate) async fn create(&self, operation: &Object) -> anyhow::Result<String> {
+    /// Create an operation. Returns it as it was created.
+    pub(crate) async fn create(&self, operation: &Object) -> anyhow::Result<Object> {
         match self.client.create(&resource("Operation"), "", operation).await {
-            Ok(bytes) => {
-                let created: Object = serde_json::from_slice(&bytes).context("cannot read the answer")?;
-                Ok(meta::name(&created).to_owned())
-            }
+            Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read the answer"),
             Err(error) if error.is_already_exists() => bail!(
                 "Operation `{}` exists already, and an operation runs once: `ferroplane operation retry` runs it again under another name",
                 meta::name(operation)
@@ -74,17 +77,38 @@ impl Operations {
         events_about(operation, "", &self.client).await
     }
 
-    /// Wait until an operation is done, and say meanwhile what is said about it.
+    /// Wait until an operation is done, and say meanwhile what is said about it. Whoever interrupts that does not stop the operation.
     pub(crate) async fn follow(
         &self,
-        name: &str,
+        created: &Object,
         timeout: Duration,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
-        let deadline = Instant::now() + timeout;
+        let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
+        let interrupted = tokio::select! {
+            result = self.until_done(created, timeout, terminal) => return result,
+            verdict = interrupts.next() => verdict,
+        };
+        let name = meta::name(created);
+        terminal.note(&format!("Operation `{name}` goes on; `ferroplane operation cancel {name}` stops it"));
+        Ok(interrupted)
+    }
+
+    async fn until_done(
+        &self,
+        created: &Object,
+        timeout: Duration,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
+        let (name, deadline) = (meta::name(created), Instant::now() + timeout);
         let mut printed = PrintedEvents::default();
         loop {
-            let operation = self.get("Operation", name).await?;
+            // One of the same name may have been created since.
+            let found = self.find("Operation", name).await?;
+            let Some(operation) = found.filter(|found| meta::uid(found) == meta::uid(created)) else {
+                terminal.failure(&format!("Operation `{name}` was deleted before it was done"));
+                return Ok(Verdict::No);
+            };
             // Read before the events: what is said of the last attempt is written before its end is.
             let standing = standing(&operation);
             printed.print_new(self.events(&operation).await?, terminal);
@@ -103,6 +127,12 @@ impl Operations {
 /// What is said of an operation that nobody waits for any longer.
 fn still_runs(operation: &Object, timeout: Duration) -> String {
     let (name, seconds) = (meta::name(operation), timeout.as_secs());
+    if meta::annotation(operation, keys::PAUSED) == "true" {
+        return format!(
+            "Operation `{name}` is paused by the annotation `{}`: it runs once that is removed",
+            keys::PAUSED
+        );
+    }
     if operation.get("status").is_none() {
         return format!(
             "no controller has looked at Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"

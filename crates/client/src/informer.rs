@@ -350,10 +350,11 @@ impl Informer {
             if continuation.is_none() {
                 // Deletions are announced after everything that is there: a listener that counts never sees
                 // too few.
-                self.remove_all_but(&present);
+                let version = page.resource_version.parse().unwrap_or_default();
+                self.remove_all_but(&present, version);
                 // Before the state is set: whoever waits for it may insert the answer to a write at once, and
                 // needs the version to compare with.
-                self.advance(page.resource_version.parse().unwrap_or_default());
+                self.advance(version);
                 self.set_state(SyncState::Synced);
                 self.observe(InformerEvent::Listed);
                 return Ok(page.resource_version);
@@ -416,13 +417,9 @@ impl Informer {
         }
     }
 
-    /// What was not listed was deleted meanwhile.
-    fn remove_all_but(&self, present: &HashSet<Box<str>>) {
-        let lost: BTreeMap<_, _> = {
-            let cache = self.read();
-            let lost = cache.objects.iter().filter(|(key, _)| !present.contains(*key));
-            lost.map(|(key, object)| (key.clone(), object.bytes.clone())).collect()
-        };
+    /// What a list of this version does not have was deleted meanwhile.
+    fn remove_all_but(&self, present: &HashSet<Box<str>>, version: u64) {
+        let lost = self.read().lost(present, version);
         for bytes in lost.into_values() {
             if let Some(header) = ObjectHeader::read(&bytes) {
                 self.remove(&header, &bytes);
@@ -431,7 +428,7 @@ impl Informer {
     }
 
     fn remove_all(&self) {
-        self.remove_all_but(&HashSet::new());
+        self.remove_all_but(&HashSet::new(), u64::MAX);
     }
 
     fn advance(&self, version: u64) {
@@ -460,6 +457,14 @@ impl Cache {
             Some(present) => Some(Some(std::mem::replace(present, object.clone()))),
             None => Some(self.objects.insert(key.into(), object.clone())),
         }
+    }
+
+    /// The objects that a list of this version does not have. What was written later than the list and the watch know of is not lost.
+    fn lost(&self, present: &HashSet<Box<str>>, listed: u64) -> BTreeMap<Box<str>, Bytes> {
+        let known = self.version.max(listed);
+        let is_known = |object: &CachedObject| object.version <= known;
+        let lost = self.objects.iter().filter(|(key, it)| is_known(it) && !present.contains(*key));
+        lost.map(|(key, object)| (key.clone(), object.bytes.clone())).collect()
     }
 
     /// Drop an object, unless it has been created anew since. Returns whether it was there.
@@ -491,4 +496,32 @@ fn metadata_of(bytes: &Bytes) -> Option<Bytes> {
 /// The key of an object in the cache of its kind.
 pub fn cache_key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_that_was_written_after_a_list_was_made_is_not_lost_by_it() {
+        let mut cache = Cache { version: 5, ..Cache::default() };
+        for (name, version) in
+            [("told", 4), ("deleted", 5), ("listed", 3), ("older-than-the-list", 6), ("written", 9)]
+        {
+            let text = format!(
+                r#"{{"metadata":{{"name":"{name}","namespace":"n","resourceVersion":"{version}"}}}}"#
+            );
+            let bytes = Bytes::from(text);
+            let header = ObjectHeader::read(&bytes).unwrap();
+            cache.insert(&header, &CachedObject { bytes: bytes.clone(), version });
+        }
+        let present = HashSet::<Box<str>>::from(["n/listed".into()]);
+        let lost =
+            |version: u64| cache.lost(&present, version).into_keys().map(String::from).collect::<Vec<_>>();
+        assert_eq!(lost(7), ["n/deleted", "n/older-than-the-list", "n/told"]);
+        // The data of the API server may have been restored from a backup: what the watch has told goes, too.
+        assert_eq!(lost(1), ["n/deleted", "n/told"]);
+        // The kind is gone.
+        assert_eq!(lost(u64::MAX).len(), 4);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_engine::composite::Machinery;
+use ferroplane_engine::operation::{Standing, standing};
 
 use crate::id::Id;
 use crate::look::{
@@ -162,6 +163,8 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_current = |condition: Condition<'_>| {
         condition.generation == 0 || condition.generation == meta::generation(object)
     };
+    // An operation that has ended is not looked at again, whatever becomes of its spec.
+    let has_ended = role == Role::Operation && standing(object) != Standing::Running;
     let is_supported = role != Role::Unsupported
         && !conditions(object).any(|condition| condition.code == Cause::KindNotSupported.code());
     is_supported
@@ -169,5 +172,5 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
         && !is_paused(object)
         && holds(synced(object), is_ours)
         && holds(ready(object), says_ready)
-        && synced(object).is_none_or(is_current)
+        && (has_ended || synced(object).is_none_or(is_current))
 }

@@ -22,6 +22,9 @@ import (
 
 const language = "go"
 
+// watched is the requirement under which an operation of a WatchOperation is given what changed.
+const watched = "ops.crossplane.io/watched-resource"
+
 func main() {
 	address := flag.String("address", "0.0.0.0:9443", "where to listen")
 	insecure := flag.Bool("insecure", false, "serve without TLS")
@@ -106,6 +109,12 @@ func greet(req *v1.RunFunctionRequest, rsp *v1.RunFunctionResponse) error {
 			"greetedBy": structpb.NewStringValue(language),
 			"replicas":  structpb.NewNumberValue(replicas),
 		}}
+		for _, item := range req.GetRequiredResources()[watched].GetItems() {
+			metadata := item.GetResource().GetFields()["metadata"].GetStructValue()
+			_, isGone := metadata.GetFields()["deletionTimestamp"]
+			rsp.Output.Fields["watched"] = metadata.GetFields()["name"]
+			rsp.Output.Fields["isGone"] = structpb.NewBoolValue(isGone)
+		}
 	} else if err := markGreeted(req, rsp); err != nil {
 		return err
 	}

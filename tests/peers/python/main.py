@@ -10,6 +10,8 @@ from crossplane.function.proto.v1 import run_function_pb2 as fnv1
 from crossplane.function.proto.v1 import run_function_pb2_grpc as grpcv1
 
 LANGUAGE = "python"
+# The requirement under which an operation of a WatchOperation is given what changed.
+WATCHED = "ops.crossplane.io/watched-resource"
 
 
 class Greeter(grpcv1.FunctionRunnerServiceServicer):
@@ -51,6 +53,10 @@ def greet(req: fnv1.RunFunctionRequest, rsp: fnv1.RunFunctionResponse, greeting:
 
     if is_operation(req):
         rsp.output.update({"greetedBy": LANGUAGE, "replicas": replicas})
+        watched = request.get_required_resource(req, WATCHED)
+        if watched:
+            metadata = watched["metadata"]
+            rsp.output.update({"watched": metadata["name"], "isGone": "deletionTimestamp" in metadata})
     else:
         # Not `resource.update_status`, which replaces the status that earlier steps desire.
         status = rsp.desired.composite.resource.get_or_create_struct("status")

@@ -27,6 +27,8 @@ import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 
 const LANGUAGE = 'typescript';
+// The requirement under which an operation of a WatchOperation is given what changed.
+const WATCHED = 'ops.crossplane.io/watched-resource';
 
 function compose(req, rsp) {
   const spec = getObservedCompositeResource(req)?.resource?.spec ?? {};
@@ -55,6 +57,10 @@ function compose(req, rsp) {
   });
   if (isOperation) {
     rsp.output = { greetedBy: LANGUAGE, replicas };
+    const metadata = getRequiredResource(req, WATCHED)[0][0]?.resource?.metadata;
+    if (metadata !== undefined) {
+      Object.assign(rsp.output, { watched: metadata.name, isGone: metadata.deletionTimestamp !== undefined });
+    }
   } else {
     setDesiredCompositeStatus({ rsp, status: { greetedBy: { [LANGUAGE]: true } } });
   }

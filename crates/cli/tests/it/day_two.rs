@@ -266,3 +266,47 @@ fn database_is_deleted_when_its_backup_was_made() {
         plane.says("kubectl get operations -o jsonpath='{.items[*].status.pipeline[*].output.backup}'");
     assert_eq!(outputs, "orders-final");
 }
+
+/// A template where the design omits it for brevity.
+fn complete(manifest: &str) -> String {
+    let template = "spec: {mode: Pipeline, pipeline: [{step: check, functionRef: {name: function-cel-validation}, input: {apiVersion: validation.fn.ferroplane.io/v1beta1, kind: Validation, rules: [{rule: 'true', message: no}]}}]}";
+    assert!(manifest.contains("# Omitted for brevity."), "{manifest}");
+    manifest.replace("# Omitted for brevity.", template)
+}
+
+/// To the letter, statuses included: kubectl has the API server refuse fields that it does not know.
+#[test]
+fn manifests_of_the_design_apply_as_they_are_written() {
+    let Some(plane) = plane("scheduling") else { return };
+    plane.told("kubectl apply -f -", &changed("rolling-upgrade", "required.yaml", "v1.30", "v1.29"));
+    plane.told("kubectl apply -f -", include_str!("day_two/operation.yaml"));
+    plane.says("kubectl wait operation/cluster-rolling-upgrade --for=condition=Succeeded --timeout=60s");
+    // The smallest batch is one cluster.
+    assert_eq!(versions(&plane), "v1.30 v1.29 v1.29 v1.29 v1.29 v1.28");
+    let status = plane.says("kubectl get operation cluster-rolling-upgrade -o jsonpath='{.status}'");
+    assert!(status.contains(r#""upgradedTargets":"#), "{status}");
+    // What the manifest says of its own status is not believed.
+    assert!(!status.contains("mutatedResources") && !status.contains("failures"), "{status}");
+
+    plane.told("kubectl apply -f -", include_str!("day_two/cron-operation.yaml"));
+    plane.says("kubectl wait cronoperation/cluster-rolling-upgrade --for=condition=Scheduling --timeout=60s");
+    let deadline =
+        plane.says("kubectl get cronoperation cluster-rolling-upgrade -o jsonpath='{.spec.startDeadline}'");
+    assert_eq!(deadline, "10m");
+
+    let watch = |manifest: &str| {
+        plane.told("kubectl apply -f -", &complete(manifest));
+        plane.says(
+            "kubectl wait watchoperation/schedule-app-to-cluster --for=condition=Watching --timeout=60s",
+        );
+    };
+    watch(include_str!("day_two/watch-operation.yaml"));
+    plane.told("kubectl apply -f -", &app("designed", 1));
+    let count =
+        "kubectl get watchoperation schedule-app-to-cluster -o jsonpath='{.status.watchingResources}'";
+    until(&plane, count, |said| said == "1");
+    watch(include_str!("day_two/watch-operation-fields.yaml"));
+    let field = "-o jsonpath='{.spec.watch.fields[0].fieldPath}'";
+    let field = plane.says(&format!("kubectl get watchoperation schedule-app-to-cluster {field}"));
+    assert_eq!(field, "metadata.generation");
+}

@@ -174,3 +174,110 @@ fn operations_are_run_listed_and_run_again() {
     let said = plane.fails(&format!("{FERROPLANE} operation logs nobody 2>&1"), "");
     assert!(said.contains("there is no Operation `nobody`"), "{said}");
 }
+
+/// An operation that is tried again and again.
+fn persistent(name: &str) -> String {
+    checking(name, "false").replace("retryLimit: 1", "retryLimit: 1000")
+}
+
+/// A schedule whose operations succeed.
+fn scheduled(name: &str, schedule: &str) -> String {
+    let operation = checking(name, "true");
+    let (_, spec) = operation.split_once("spec: ").unwrap();
+    format!(
+        "apiVersion: ops.crossplane.io/v1alpha1\nkind: CronOperation\nmetadata: {{name: {name}}}\nspec: {{schedule: '{schedule}', timeZone: Europe/Berlin, operationTemplate: {{spec: {}}}}}\n",
+        spec.trim()
+    )
+}
+
+/// What a command says, and the code with which it exits.
+fn ran(plane: &Plane, line: &str) -> String {
+    plane.says(&format!("{FERROPLANE} operation {line}; echo \"code $?\""))
+}
+
+/// A command that waits until a file says this.
+fn until_file_says(file: &str, words: &str) -> String {
+    format!("timeout 60 sh -c 'until grep -q \"{words}\" {file}; do sleep 0.1; done'")
+}
+
+#[test]
+fn operation_that_does_not_end_is_told_and_can_be_cancelled() {
+    let paused = checking("paused", "true");
+    let paused = paused.replace("name: paused", "name: paused, annotations: {crossplane.io/paused: 'true'}");
+    let plane = Plane::new()
+        .with("stuck.yaml", &persistent("stuck"))
+        .with("waited-for.yaml", &persistent("waited-for"))
+        .with("paused.yaml", &paused);
+    let said = ran(&plane, "run stuck.yaml --timeout 1s");
+    assert!(said.contains("Operation `stuck` still runs after 1s") && said.contains("code 3"), "{said}");
+    let said = ran(&plane, "retry stuck");
+    assert!(said.contains("Operation `stuck` still runs") && said.contains("code 1"), "{said}");
+    let said = ran(&plane, "logs stuck");
+    assert!(said.contains("warning: FunctionInvocation: ") && said.contains("it does not hold"), "{said}");
+    assert!(plane.says(&format!("{FERROPLANE} operation history")).contains("Running"));
+    let said = ran(&plane, "cancel stuck");
+    assert!(said.contains("Operation `stuck` deleted") && said.contains("code 0"), "{said}");
+    assert_eq!(plane.says("kubectl get operations -o name"), "");
+
+    let said = ran(&plane, "run paused.yaml --timeout 1s");
+    assert!(said.contains("Operation `paused` is paused by the annotation `crossplane.io/paused`"), "{said}");
+    assert!(said.contains("code 3"), "{said}");
+
+    // Whoever waits is told that somebody else has deleted it.
+    let wait = until_file_says("said", "it does not hold");
+    let said = plane.says(&format!(
+        "{FERROPLANE} operation run waited-for.yaml > said 2>&1 & pid=$!; {wait}; {FERROPLANE} operation cancel waited-for; wait $pid; echo \"code $?\"; cat said"
+    ));
+    assert!(said.contains("Operation `waited-for` was deleted before it was done"), "{said}");
+    assert!(said.contains("code 3"), "{said}");
+}
+
+#[test]
+fn whoever_interrupts_a_run_is_told_that_the_operation_goes_on() {
+    let plane = Plane::new().with("stuck.yaml", &persistent("stuck"));
+    let wait = until_file_says("said", "it does not hold");
+    let said = plane.says(&format!(
+        "{FERROPLANE} operation run stuck.yaml > said 2>&1 & pid=$!; {wait}; kill -TERM $pid; wait $pid; echo \"code $?\"; cat said"
+    ));
+    assert!(
+        said.contains("Operation `stuck` goes on; `ferroplane operation cancel stuck` stops it"),
+        "{said}"
+    );
+    assert!(said.contains("code 143"), "{said}");
+    assert_eq!(plane.says("kubectl get operations -o name").trim(), "operation.ops.crossplane.io/stuck");
+}
+
+#[test]
+fn schedule_is_run_now_listed_and_asked_for_its_next_times() {
+    let plane = Plane::new()
+        .with("nightly.yaml", &scheduled("nightly", "0 3 * * *"))
+        .with("often.yaml", &scheduled("often", "@every 1s"))
+        .with("good.yaml", &checking("good", "true"));
+    let said = ran(&plane, "run nightly.yaml");
+    assert!(said.contains("Operation `nightly-") && said.contains("code 0"), "{said}");
+    plane.says("kubectl apply -f nightly.yaml -f often.yaml");
+    // What a person ran is not one of its own.
+    let said = ran(&plane, "history cronoperation/nightly");
+    assert!(said.contains("CronOperation `nightly` has made no operations that are still kept"), "{said}");
+    let next = format!("{FERROPLANE} operation next nightly --count 1 --after 2026-01-01T00:00:00Z");
+    assert_eq!(plane.says(&next), "Thu 2026-01-01 03:00:00 +01:00   2026-01-01T02:00:00Z\n");
+    let said = ran(&plane, "next nobody");
+    assert!(said.contains("there is no CronOperation `nobody`") && said.contains("code 1"), "{said}");
+
+    plane
+        .says("kubectl wait cronoperation/often --for=jsonpath='{.status.lastSuccessfulTime}' --timeout=60s");
+    let rows = plane.says(&format!("{FERROPLANE} operation history cronoperation/often"));
+    let mut rows = rows.lines();
+    assert!(rows.next().unwrap().starts_with("NAME"));
+    let made: Vec<_> = rows.collect();
+    assert!(!made.is_empty() && made.iter().all(|row| row.contains("CronOperation/often")), "{made:?}");
+    assert!(made.iter().any(|row| row.contains("Succeeded")), "{made:?}");
+
+    // One of its operations may be under way, which is not ready.
+    let tree = plane.says(&format!("{FERROPLANE} trace cronoperation/often || test $? = 3"));
+    assert!(tree.contains("CronOperation/often") && tree.contains("─ Operation/often-"), "{tree}");
+
+    let said = ran(&plane, "run good.yaml --no-wait");
+    assert!(said.contains("Operation `good` created") && !said.contains("succeeded"), "{said}");
+    plane.says("kubectl wait operation/good --for=condition=Succeeded --timeout=60s");
+}

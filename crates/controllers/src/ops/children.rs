@@ -8,6 +8,7 @@ use ferroplane_client::{Change, Error, Informer, ObjectPath, Propagation};
 use ferroplane_engine::chain;
 use ferroplane_engine::operation::{Standing, standing, succeeded_at};
 use serde_json::{Value, json};
+use tracing::warn;
 
 use crate::context::Context;
 use crate::runtime::events::Recorder;
@@ -23,6 +24,8 @@ pub(super) struct Children {
     label: &'static str,
     /// The names of operations, by the names of their parents: nobody looks through those of all others.
     names: Mutex<HashMap<String, BTreeSet<String>>>,
+    /// The names of operations of which it is not known whether they were created, by the names of their parents.
+    doubtful: Mutex<HashMap<String, BTreeSet<String>>>,
 }
 
 impl Children {
@@ -32,7 +35,8 @@ impl Children {
         operations: Arc<Informer>,
         label: &'static str,
     ) -> Arc<Self> {
-        Arc::new(Self { context, recorder, operations, label, names: Mutex::default() })
+        let (names, doubtful) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { context, recorder, operations, label, names, doubtful })
     }
 
     /// Ask for work on a parent whenever one of its operations changes.
@@ -77,8 +81,49 @@ impl Children {
         self.context.cluster.get_object(self.path(name)).await
     }
 
+    /// Find out about operations of which it is not known whether they were created. Nobody may decide as if nothing ran before that: the
+    /// watch may be late. The error is what to do if it cannot be found out.
+    pub(super) async fn settle(&self, parent: &Object) -> Result<(), Next> {
+        for name in &self.doubts(meta::name(parent)) {
+            match self.context.cluster.get(self.path(name)).await {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    self.operations.insert_written(&bytes);
+                    self.index(meta::name(parent), name, false);
+                }
+                Err(error) => {
+                    warn!(name, error = chain(&error), "cannot find out whether an operation was created");
+                    return Err(Next::Retry);
+                }
+            }
+        }
+        self.forget_doubts(meta::name(parent));
+        Ok(())
+    }
+
+    /// A parent is gone, or everything about its operations is known.
+    pub(super) fn forget_doubts(&self, parent: &str) {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(parent);
+    }
+
+    fn doubts(&self, parent: &str) -> BTreeSet<String> {
+        let doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+        doubtful.get(parent).cloned().unwrap_or_default()
+    }
+
+    fn doubt(&self, parent: &str, name: &str) {
+        let mut doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+        doubtful.entry(parent.to_owned()).or_default().insert(name.to_owned());
+    }
+
     pub(super) async fn create(&self, parent: &Object, operation: &Object) -> Result<Object, Error> {
-        let bytes = self.context.cluster.create(self.operations.resource(), "", operation).await?;
+        let created = self.context.cluster.create(self.operations.resource(), "", operation).await;
+        let bytes = created.inspect_err(|error| {
+            // One that exists may be ours, and the watch late to tell.
+            if error.is_inconclusive() || error.is_already_exists() {
+                self.doubt(meta::name(parent), meta::name(operation));
+            }
+        })?;
         // Before the watch tells: the next look must not think that nothing runs.
         self.operations.insert_written(&bytes);
         self.index(meta::name(parent), meta::name(operation), false);

@@ -46,6 +46,20 @@ struct Controller {
     children: Arc<Children>,
 }
 
+/// Why an operation that is due was not made.
+enum NotMade {
+    /// It is looked at again, and nobody has to know.
+    Undecided(Next),
+    /// The API server does not create it, and says why.
+    Refused(String),
+}
+
+impl From<Next> for NotMade {
+    fn from(next: Next) -> Self {
+        Self::Undecided(next)
+    }
+}
+
 impl Drop for Controller {
     fn drop(&mut self) {
         self.crons.stop();
@@ -60,7 +74,10 @@ impl Controller {
     }
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
-        let Some(cron) = self.crons.object("", &name) else { return Next::Rest };
+        let Some(cron) = self.crons.object("", &name) else {
+            self.children.forget_doubts(&name);
+            return Next::Rest;
+        };
         if meta::is_being_deleted(&cron) {
             return Next::Rest;
         }
@@ -70,6 +87,9 @@ impl Controller {
 
     async fn schedule(&self, cron: Object) -> Next {
         let spec = CronSpec::of(&cron);
+        if let Err(next) = self.children.settle(&cron).await {
+            return next;
+        }
         let operations = self.children.of(&cron);
         let mut old = too_many(&operations, spec.limits);
         // Only what the status knows of: the time would come again otherwise.
@@ -87,15 +107,23 @@ impl Controller {
             Ok(decision) => decision,
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
+        let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
         match self.carry_out(&cron, &spec, &operations, &decision).await {
             Ok(made) => {
-                let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
                 let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
                 let operations: Vec<_> = operations.into_iter().chain(made).collect();
                 let pause = decision.look_again_at.map(|at| until(at, now));
                 self.conclude(cron, &operations, [active, synced], pause).await
             }
-            Err(next) => next,
+            Err(NotMade::Undecided(next)) => next,
+            Err(NotMade::Refused(message)) => {
+                let synced = Condition::new("Synced", Status::False, "ReconcileError");
+                let synced = synced.with_message(message).with_failure(Cause::OperationNotCreated.into());
+                match self.conclude(cron, &operations, [active, synced], None).await {
+                    Next::Rest => Next::Retry,
+                    next => next,
+                }
+            }
         }
     }
 
@@ -117,7 +145,7 @@ impl Controller {
         spec: &CronSpec,
         operations: &[Object],
         decision: &CronDecision,
-    ) -> Result<Option<Object>, Next> {
+    ) -> Result<Option<Object>, NotMade> {
         let Some(due) = decision.due else { return Ok(None) };
         self.check(cron, spec, operations, due).await?;
         for name in &decision.replaced {
@@ -129,8 +157,8 @@ impl Controller {
             // It was made for this time, by whomever: twice is once.
             Err(error) if error.is_already_exists() => Ok(Some(operation)),
             Err(error) => {
-                self.children.not_created(cron, meta::name(&operation), &error);
-                Err(Next::Retry)
+                let message = self.children.not_created(cron, meta::name(&operation), &error);
+                Err(NotMade::Refused(message))
             }
         }
     }

@@ -3,11 +3,13 @@
 //! # Invariants
 //! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
 //!   cannot write that, so that nothing runs twice at the same time.
-//! * What is deleted or paused while it runs is broken off, between two calls or two writes.
+//! * What is deleted or paused while it runs is broken off, between two calls or two writes. That counts as no attempt.
+//! * Between two attempts there is a pause, however often the operation is written to meanwhile.
 //! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
 //!   then is kept.
 
 mod apply;
+mod pauses;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -15,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
-use ferroplane_client::{Change, Informer, ObjectPath};
+use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
     Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
     deleted_object_of, is_concluded, started,
@@ -42,6 +44,7 @@ use crate::live_resources::LiveResources;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue, Slot};
+use pauses::Pauses;
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
@@ -59,6 +62,7 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, 
         registry,
         operations,
         running: Mutex::default(),
+        pauses: Pauses::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -73,6 +77,7 @@ struct Controller {
     operations: Arc<Informer>,
     /// What is told to stop, by the names of the operations that run.
     running: Mutex<HashMap<String, Arc<Notify>>>,
+    pauses: Pauses,
 }
 
 /// An attempt, and what was told while it was made.
@@ -117,14 +122,20 @@ impl Controller {
     }
 
     async fn reconcile(self: Arc<Self>, name: String, slot: Slot) -> Next {
-        let Some(operation) = self.operations.object("", &name) else { return Next::Rest };
+        let Some(operation) = self.operations.object("", &name) else {
+            self.pauses.forget(&name);
+            return Next::Rest;
+        };
         match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
             Begin::GiveUp => {
                 let told = Progress::default().end(AttemptEnding::GaveUp);
-                self.conclude(operation, told, &mut RecordingBuilder::off()).await
+                self.conclude(&operation, told, &mut RecordingBuilder::off()).await
             }
             Begin::Run => {
+                if let Some(left) = self.pauses.left(&operation) {
+                    return Next::After(left);
+                }
                 let span = span_of(&operation);
                 let cause = cause_of_writes(&operation);
                 cause.scope(self.run(&name, operation, &slot).instrument(span)).await
@@ -145,26 +156,41 @@ impl Controller {
         let (recordings, clock) = (&self.context.recordings, &self.context.clock);
         let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
         let began_at = Instant::now();
-        let told = tokio::select! {
+        let mut progress = Progress::default();
+        let ending = tokio::select! {
             // A function that hangs must not keep others from being called.
-            told = slot.wait_for(self.within_limits(&operation, &mut recording)) => told,
-            // Whoever deleted it wants nothing more of it. What is paused is looked at again once it is not.
-            () = stop.notified() => return Next::Rest,
+            ending = slot.wait_for(self.within_limits(&operation, &mut recording, &mut progress)) => ending,
+            () = stop.notified() => AttemptEnding::BrokenOff,
         };
-        let next = self.conclude(operation, told, &mut recording).await;
+        if matches!(ending, AttemptEnding::BrokenOff) {
+            return self.break_off(&operation, progress).await;
+        }
+        let next = self.conclude(&operation, progress.end(ending), &mut recording).await;
         let ending = if next == Next::Conflict { Ending::Conflict } else { Ending::Succeeded };
         recording.end(ending, began_at.elapsed().as_micros());
         recordings.keep(recording);
         next
     }
 
+    /// Whoever deleted an operation wants nothing more of it. What is paused is looked at again once it is not.
+    async fn break_off(&self, operation: &Object, progress: Progress) -> Next {
+        if progress.applied.is_empty() {
+            return Next::Rest;
+        }
+        let told = progress.end(AttemptEnding::BrokenOff);
+        self.conclude(operation, told, &mut RecordingBuilder::off()).await
+    }
+
     /// Make an attempt that comes to an end.
-    async fn within_limits(&self, operation: &Object, recording: &mut RecordingBuilder) -> Told {
+    async fn within_limits(
+        &self,
+        operation: &Object,
+        recording: &mut RecordingBuilder,
+        progress: &mut Progress,
+    ) -> AttemptEnding {
         let limit = attempt_limit(operation, &self.context.clock.now());
-        let mut progress = Progress::default();
-        let attempt = AssertUnwindSafe(self.attempt(operation, recording, &mut progress)).catch_unwind();
-        let ended = tokio::time::timeout(limit, attempt).await;
-        progress.end(match ended {
+        let attempt = AssertUnwindSafe(self.attempt(operation, recording, progress)).catch_unwind();
+        match tokio::time::timeout(limit, attempt).await {
             Ok(Ok(Ok(()))) => AttemptEnding::Succeeded,
             Ok(Ok(Err(failure))) => AttemptEnding::Failed(failure),
             Ok(Err(_)) => {
@@ -175,7 +201,7 @@ impl Controller {
                 let message = format!("the attempt took longer than {} s", limit.as_secs());
                 AttemptEnding::Failed(AttemptFailure::timeout(message))
             }
-        })
+        }
     }
 
     async fn attempt(
@@ -241,7 +267,7 @@ impl Controller {
     }
 
     /// Say what came of an attempt.
-    async fn conclude(&self, operation: Object, told: Told, recording: &mut RecordingBuilder) -> Next {
+    async fn conclude(&self, operation: &Object, told: Told, recording: &mut RecordingBuilder) -> Next {
         let Told { attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
             recording.trouble(&failure.message);
@@ -250,19 +276,23 @@ impl Controller {
             span.record("otel.status_code", "ERROR");
         }
         let now = self.context.clock.now();
-        let mut concluded = conclude(&operation, attempt.clone(), &now);
+        let mut concluded = conclude(operation, attempt.clone(), &now);
         said.append(&mut concluded.events);
         recording.conclude(&concluded.status, &said);
         for event in &said {
-            self.say(&operation, event);
+            self.say(operation, event);
         }
-        match self.write(operation, &attempt, concluded).await {
-            Err(next) => next,
-            Ok(retry_in) => {
-                recording.wrote();
-                retry_in.map_or(Next::Rest, Next::After)
-            }
+        let retry_in = match self.write(operation, &attempt, concluded).await {
+            Err(next) => return next,
+            Ok(retry_in) => retry_in,
+        };
+        recording.wrote();
+        if let Some(length) = retry_in {
+            self.pauses.begin(operation, length);
+            return Next::After(length);
         }
+        self.pauses.forget(meta::name(operation));
+        Next::Rest
     }
 
     /// Write what came of an attempt. Returns when to try again, or what to do if it cannot be written.
@@ -271,11 +301,11 @@ impl Controller {
     /// cannot be reached for a moment, the attempt is concluded on the operation as it is now.
     async fn write(
         &self,
-        mut operation: Object,
+        during: &Object,
         attempt: &Attempt,
         mut concluded: Concluded,
     ) -> Result<Option<Duration>, Next> {
-        let during = operation.clone();
+        let mut operation = during.clone();
         let mut pauses = WRITE_PAUSES.into_iter();
         loop {
             let Concluded { status, retry_in, .. } = concluded;
@@ -288,9 +318,9 @@ impl Controller {
                 }
                 Err(next) => next,
             };
-            operation = self.read_again(&during, &mut pauses, next).await?;
+            operation = self.read_again(during, &mut pauses, next).await?;
             // The answer to a write can be lost.
-            if is_concluded(&during, &operation) {
+            if is_concluded(during, &operation) {
                 return Ok(retry_in);
             }
             concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
@@ -367,5 +397,14 @@ fn is_to_stop(change: Change<'_>) -> bool {
         let object = serde_json::from_slice::<Object>(&change.object().bytes);
         object.is_ok_and(|object| meta::annotation(&object, keys::PAUSED) == "true")
     };
-    matches!(change, Change::Deleted { .. }) || change.header().is_being_deleted() || is_paused()
+    matches!(change, Change::Deleted { .. })
+        || change.header().is_being_deleted()
+        || is_another(change)
+        || is_paused()
+}
+
+/// Whether an operation was deleted and created again before anybody heard of it.
+fn is_another(change: Change<'_>) -> bool {
+    let Change::Applied { header, before: Some(before), .. } = change else { return false };
+    ObjectHeader::read(&before.bytes).is_some_and(|before| before.metadata.uid != header.metadata.uid)
 }

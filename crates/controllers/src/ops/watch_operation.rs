@@ -105,6 +105,7 @@ impl Controller {
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
         let Some(watch) = self.watches.object("", &name) else {
             self.take(&name);
+            self.children.forget_doubts(&name);
             return Next::Rest;
         };
         if meta::is_being_deleted(&watch) {
@@ -132,6 +133,9 @@ impl Controller {
     }
 
     async fn watch(&self, name: &str, watch: Object) -> Next {
+        if let Err(next) = self.children.settle(&watch).await {
+            return next;
+        }
         let operations = self.children.of(&watch);
         let spec = match WatchSpec::of(&watch) {
             Ok(spec) => spec,

@@ -75,7 +75,13 @@ async fn operation_applies_what_its_functions_want_once_and_says_so() {
         .map(|it| it["name"].clone())
         .collect();
     assert_eq!(names, ["a", "b"]);
-    assert_eq!(plane.get(&format!("{MAPS}/a")).await["data"], json!({"k": "v"}));
+    let map = plane.get(&format!("{MAPS}/a")).await;
+    assert_eq!(map["data"], json!({"k": "v"}));
+    let manager = format!("ops.crossplane.io/operation/{}", done["metadata"]["uid"].as_str().unwrap());
+    let mut managers = map["metadata"]["managedFields"].as_array().unwrap().iter();
+    let own = managers.find(|it| it["manager"] == manager.as_str()).expect("every operation has its own");
+    assert_eq!(own["operation"], "Apply");
+    assert!(map["metadata"].get("ownerReferences").is_none(), "{map}");
     plane.until_said("o", "did it").await;
     // Done is done, whatever becomes of the spec.
     plane.merge(&format!("{OPERATIONS}/o"), &json!({"spec": {"retryLimit": 7}})).await;
@@ -179,6 +185,8 @@ async fn operation_that_keeps_failing_is_given_up_after_its_limit() {
     plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &limited)).await;
     let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
     assert_eq!(failed["status"]["failures"], 2);
+    assert_eq!(condition(&failed, "Synced").as_deref(), Some("True/ReconcileSuccess"));
+    plane.quiet().await;
     assert_eq!(calls.load(Ordering::Relaxed), 2);
     let message = failed["status"]["conditions"]
         .as_array()
@@ -223,6 +231,39 @@ async fn operation_that_is_paused_waits() {
         )
         .await;
     until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+}
+
+#[tokio::test]
+async fn operation_that_is_paused_while_it_applies_says_what_it_has_applied() {
+    const MANY: usize = 400;
+    let plane = plane_that_answers(move |_| {
+        let itself = json!({"resource": {
+            "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation",
+            "metadata": {"name": "o", "annotations": {"crossplane.io/paused": "true"}},
+        }});
+        // They are applied in the order of these names: it pauses itself first, and is told of that while it applies the others.
+        let mut resources = serde_json::Map::from_iter([("a".to_owned(), itself)]);
+        for number in 0..MANY {
+            let name = format!("m{number:03}");
+            resources.insert(name.clone(), map(&name, &json!({"k": "v"})));
+        }
+        json!({"desired": {"resources": resources}})
+    })
+    .await;
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    let path = format!("{OPERATIONS}/o");
+    let paused = plane.until(&path, |it| it["status"]["appliedResourceRefs"].is_array()).await;
+    assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelineRunning"));
+    assert!(paused["status"]["failures"].is_null(), "nobody failed: {paused}");
+    let told = paused["status"]["appliedResourceRefs"].as_array().unwrap().len();
+    assert!((1..=MANY).contains(&told), "{told}");
+    plane.quiet().await;
+    let list = plane.get(MAPS).await;
+    let names = list["items"].as_array().unwrap().iter().map(|it| it["metadata"]["name"].as_str().unwrap());
+    let applied =
+        names.filter(|name| name.strip_prefix('m').is_some_and(|it| it.parse::<u32>().is_ok())).count();
+    // One may have been under way, and nobody knows what became of it. The other one that is told is the operation itself.
+    assert!((told - 1..=told).contains(&applied), "{told} told, {applied} applied");
 }
 
 #[tokio::test]

@@ -464,3 +464,28 @@ async fn operations_of_a_watch_that_is_deleted_go_with_it_and_nothing_is_watched
     plane.quiet().await;
     assert_eq!(told(&seen), ["a=1"]);
 }
+
+#[tokio::test]
+async fn object_that_changed_is_given_under_the_name_of_the_design_too() {
+    const DESIGN: &str = "ops.crossplane.io/watched-resource-changed";
+    let plane = Plane::with_function(FUNCTION, |request: &RunFunctionRequest| {
+        let name = |requirement: &str| {
+            let given = request.required_resources.get(requirement)?.items.first()?;
+            Some(given.resource.as_ref()?.json().ok()?["metadata"]["name"].clone())
+        };
+        let response = json!({"output": {"shipped": name(WATCHED), "design": name(DESIGN)}});
+        ferroplane_wire::from_json::<RunFunctionResponse>(&response).unwrap()
+    })
+    .await;
+    let mut watch = watch(&json!({}), &json!({}));
+    watch["spec"]["operationTemplate"]["spec"]["pipeline"][0]["requirements"] = json!({"requiredResources": [
+        {"requirementName": DESIGN, "apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "name": "placeholder"},
+    ]});
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    apply(&plane, &watch).await;
+    let is_given = |list: &Value| {
+        let mut items = list["items"].as_array().unwrap().iter();
+        items.any(|it| it["status"]["pipeline"][0]["output"] == json!({"shipped": "a", "design": "a"}))
+    };
+    plane.until(OPERATIONS, is_given).await;
+}

@@ -174,6 +174,8 @@ pub enum AttemptEnding {
     Failed(AttemptFailure),
     /// There was none: the operation was tried as often, or for as long, as it may be.
     GaveUp,
+    /// Somebody paused or deleted the operation meanwhile. That is nobody's failure.
+    BrokenOff,
 }
 
 /// What came of an attempt, as far as it went.
@@ -218,6 +220,7 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
         AttemptEnding::Succeeded => {
             status.complete(Condition::new(SUCCEEDED, Status::True, "PipelineSuccess"));
         }
+        AttemptEnding::BrokenOff => {}
         AttemptEnding::GaveUp => {
             let exhaustion = Exhaustion::of(operation, failures(operation), now);
             let exhaustion = exhaustion.unwrap_or_else(|| Exhaustion::failures(retry_limit(operation)));

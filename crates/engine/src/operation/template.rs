@@ -87,6 +87,8 @@ mod tests {
         let operation = operation_of_watch(&parent("WatchOperation"), node.as_object().unwrap(), "p-1");
         let required = &operation["spec"]["pipeline"][0]["requirements"]["requiredResources"][0];
         assert_eq!((&required["kind"], &required["name"]), (&json!("Node"), &json!("n")));
+        assert_eq!(required.get("namespace"), None, "it has none");
+        assert_eq!(meta::annotation(&operation, "ops.crossplane.io/watched-resource-namespace"), "");
         assert_eq!(meta::label(&operation, WATCH_LABEL), "p");
         assert_eq!(meta::annotation(&operation, "ops.crossplane.io/watched-resource-name"), "n");
         assert_eq!(meta::annotation(&operation, "k"), "v");

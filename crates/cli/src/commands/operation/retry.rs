@@ -15,11 +15,14 @@ use crate::explain::block_on;
 use crate::operations::Operations;
 use crate::terminal::Terminal;
 
+/// How the annotations begin that say for which object a WatchOperation made an operation.
+const WATCHED: &str = "ops.crossplane.io/watched-resource-";
+
 /// Run a finished operation again, under a new name
 ///
 /// Creates an Operation with the same spec, called NAME-retry-SECONDS, and tells what happens until it is done.
 ///
-/// Exit codes: 0 succeeded; 3 failed, or still running after the timeout; 1 error
+/// Exit codes: 0 succeeded; 3 failed, deleted, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane operation retry nightly-1700000000")]
@@ -43,9 +46,9 @@ impl Retry {
             if standing(&operation) == Standing::Running {
                 bail!("Operation `{}` still runs", self.name);
             }
-            let name = operations.create(&copy(&operation, Timestamp::now().as_second())).await?;
-            terminal.line(&format!("Operation `{name}` created"));
-            operations.follow(&name, self.timeout, terminal).await
+            let created = operations.create(&copy(&operation, Timestamp::now().as_second())).await?;
+            terminal.line(&format!("Operation `{}` created", meta::name(&created)));
+            operations.follow(&created, self.timeout, terminal).await
         })
     }
 }
@@ -59,6 +62,11 @@ fn copy(operation: &Object, now: i64) -> Object {
     // Retries of retries do not grow longer and longer names.
     let name = meta::name(operation).split("-retry-").next().unwrap_or_default();
     meta::set_field(&mut copy, "name", &format!("{name}-retry-{now}"));
+    // What it was made for: functions are told of an object that is gone by these alone.
+    let annotations = operation.get("metadata").and_then(|metadata| metadata.get("annotations")?.as_object());
+    for (key, value) in annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(WATCHED)) {
+        meta::set_annotation(&mut copy, key, value.as_str().unwrap_or_default());
+    }
     copy
 }
 
@@ -79,5 +87,17 @@ mod tests {
             "metadata": {"name": "a-retry-2"},
         });
         assert_eq!(Value::Object(copy(operation.as_object().unwrap(), 2)), expected);
+    }
+
+    #[test]
+    fn copy_is_about_the_object_for_which_the_operation_was_made() {
+        let annotations = json!({
+            "ops.crossplane.io/watched-resource-name": "orders", "ferroplane.io/watched-state": "u.1.s.0.1", "note": "x",
+        });
+        let operation = json!({"metadata": {"name": "w-1", "annotations": annotations}, "spec": {}});
+        let copy = copy(operation.as_object().unwrap(), 2);
+        // Not the number by which the watch counts it: the copy is not one of its own.
+        let expected = json!({"ops.crossplane.io/watched-resource-name": "orders"});
+        assert_eq!(copy["metadata"]["annotations"], expected);
     }
 }

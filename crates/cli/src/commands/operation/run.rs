@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 /// Creates the Operation in a file and tells what happens until it is done. What its steps put out is printed. A CronOperation in the file runs now,
 /// whatever its schedule says.
 ///
-/// Exit codes: 0 succeeded; 3 failed, or still running after the timeout; 1 error
+/// Exit codes: 0 succeeded; 3 failed, deleted, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane operation run operation.yaml
@@ -48,12 +48,12 @@ impl Run {
         let operation = self.operation()?;
         block_on(async {
             let operations = Operations::connect(&self.access)?;
-            let name = operations.create(&operation).await?;
-            terminal.line(&format!("Operation `{name}` created"));
+            let created = operations.create(&operation).await?;
+            terminal.line(&format!("Operation `{}` created", meta::name(&created)));
             if self.no_wait {
                 return Ok(Verdict::Yes);
             }
-            operations.follow(&name, self.timeout, terminal).await
+            operations.follow(&created, self.timeout, terminal).await
         })
     }
 

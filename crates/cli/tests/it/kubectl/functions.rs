@@ -1,5 +1,7 @@
 //! Functions on upstream's SDKs, called over mutual TLS by the controllers of a plane that runs.
 
+use std::time::{Duration, Instant};
+
 use ferroplane_testkit::Pki;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -8,6 +10,7 @@ use crate::peers::{Served, free_port, peer, write_certificates};
 use crate::plane::Plane;
 
 const LANGUAGES: [&str; 3] = ["go", "python", "typescript"];
+const PATIENCE: Duration = Duration::from_mins(2);
 
 const DEFINITION: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -127,6 +130,40 @@ spec: {{desiredState: Active, image: '{image}', revision: 1}}
             "spec": {"mode": "Pipeline", "retryLimit": 1, "pipeline": LANGUAGES.map(step)},
         });
         self.plane.told("kubectl apply -f -", &operation.to_string());
+    }
+
+    /// A watch whose operations greet in all languages when a labelled `ConfigMap` changes.
+    fn watch(&self, name: &str) {
+        let step = |language: &str| json!({"step": format!("say-{language}"), "functionRef": {"name": format!("greeter-{language}")}});
+        let watch = json!({
+            "apiVersion": "ops.crossplane.io/v1alpha1",
+            "kind": "WatchOperation",
+            "metadata": {"name": name},
+            "spec": {
+                "watch": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "default", "matchLabels": {"watched": "yes"}},
+                "operationTemplate": {"spec": {"mode": "Pipeline", "pipeline": LANGUAGES.map(step)}},
+            },
+        });
+        self.plane.told("kubectl apply -f -", &watch.to_string());
+    }
+
+    /// Wait until operations of a watch were told this of an object, in all languages.
+    fn until_told(&self, name: &str, is_gone: bool) {
+        let told = |operation: &Value| {
+            let steps = operation["status"]["pipeline"].as_array().cloned().unwrap_or_default();
+            let is_told =
+                |step: &Value| step["output"]["watched"] == name && step["output"]["isGone"] == is_gone;
+            steps.len() == LANGUAGES.len() && steps.iter().all(is_told)
+        };
+        let began = Instant::now();
+        loop {
+            let list = self.json("operations");
+            if list["items"].as_array().unwrap().iter().any(told) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{list:#}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// A Composition whose steps greet in these languages.
@@ -286,4 +323,18 @@ fn operation_calls_functions_in_three_languages_that_say_that_they_can_operate()
         assert!(map["metadata"].get("ownerReferences").is_none(), "{map}");
     }
     assert_eq!(operation["status"]["appliedResourceRefs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn functions_in_three_languages_are_given_what_changed_and_what_is_gone() {
+    let Some(stage) = Stage::set() else { return };
+    for language in LANGUAGES {
+        stage.set_status(language, &json!({"capabilities": ["composition", "operation"]}));
+    }
+    stage.watch("greet");
+    stage.plane.says("kubectl wait watchoperation/greet --for=condition=Watching --timeout=60s");
+    stage.plane.says("kubectl create configmap news && kubectl label configmap news watched=yes");
+    stage.until_told("news", false);
+    stage.plane.says("kubectl delete configmap news");
+    stage.until_told("news", true);
 }

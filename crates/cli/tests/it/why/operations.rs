@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 use super::{Fault, check, other, plane};
 use crate::sandbox::function;
 
+/// A name that is too long to be in a label of operations.
+const LONG: &str = "longer-than-any-name-of-a-schedule-should-be-because-its-operations-have-it-in-a-label";
+
 /// A function that answers what its input says, and misbehaves if that says so.
 async fn server() -> FunctionServer {
     let calls = AtomicU64::new(0);
@@ -204,6 +207,13 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "schedule: '@daily', suspend: true",
             &failing(),
             &["CronOperation idle", "field `spec.suspend`", "is suspended"],
+        ),
+        making(
+            "CronOperation",
+            LONG,
+            "schedule: '@every 1s'",
+            &failing(),
+            &["CronOperation longer-", "field `spec.operationTemplate`", "cannot create Operation `longer-"],
         ),
         making(
             "CronOperation",

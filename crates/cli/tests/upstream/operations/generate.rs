@@ -185,8 +185,12 @@ fn parent(dice: &mut Dice, kind: &str, spec_of_kind: &Value) -> Value {
 }
 
 fn watch(dice: &mut Dice) -> Value {
-    let is_namespaced = dice.chance(60);
-    let (api_version, kind) = if is_namespaced { ("v1", "Pod") } else { ("example.org/v1", "Thing") };
+    let (api_version, kind, is_namespaced) = dice.pick(&[
+        ("v1", "Pod", true),
+        ("apps/v1", "Deployment", true),
+        ("v1", "Namespace", false),
+        ("example.org/v1", "Thing", false),
+    ]);
     let mut metadata = json!({"name": "watched", "resourceVersion": (1 + dice.below(1000)).to_string()});
     if is_namespaced {
         metadata["namespace"] = "team".into();
@@ -197,8 +201,17 @@ fn watch(dice: &mut Dice) -> Value {
     if dice.chance(25) {
         metadata["deletionTimestamp"] = "2023-01-01T00:00:00Z".into();
     }
+    let mut selection = json!({"watch": {"apiVersion": api_version, "kind": kind}});
+    if dice.chance(40) {
+        metadata["labels"] = json!({"team": "blue", "size": "small"});
+        selection["watch"]["matchLabels"] = json!({"team": "blue"});
+    }
+    if dice.chance(10) {
+        // What stands for an object that is gone.
+        metadata["resourceVersion"] = "ops.crossplane.io/synthetic-deleted".into();
+        metadata["deletionTimestamp"] = "2023-01-01T00:00:00Z".into();
+    }
     let watched = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": {"size": 1}});
-    let selection = json!({"watch": {"apiVersion": api_version, "kind": kind}});
     json!({"parent": parent(dice, "WatchOperation", &selection), "watched": watched})
 }
 

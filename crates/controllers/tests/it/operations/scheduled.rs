@@ -47,6 +47,31 @@ async fn schedule_makes_operations_and_keeps_as_many_as_it_says() {
 }
 
 #[tokio::test]
+async fn schedule_keeps_the_newest_of_its_failed_operations() {
+    let plane =
+        plane_that_answers(|_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})).await;
+    let mut cron = cron("@every 1s");
+    cron["spec"]["failedHistoryLimit"] = 2.into();
+    cron["spec"]["operationTemplate"]["spec"]["retryLimit"] = 1.into();
+    plane.apply(&format!("{CRONS}/c"), &cron).await;
+    let second = |it: &Value| {
+        let time = it["status"]["lastScheduleTime"].as_str()?.parse::<jiff::Timestamp>().ok()?;
+        Some(time.as_second())
+    };
+    let first = plane.until(&format!("{CRONS}/c"), |it| second(it).is_some()).await;
+    let first = second(&first).unwrap();
+    plane.until(&format!("{CRONS}/c"), |it| second(it).is_some_and(|last| last >= first + 4)).await;
+    plane.merge(&format!("{CRONS}/c"), &json!({"spec": {"suspend": true}})).await;
+    let is_paused = |it: &Value| condition(it, "Scheduling").as_deref() == Some("False/SchedulePaused");
+    plane.until(&format!("{CRONS}/c"), is_paused).await;
+    plane.quiet().await;
+    let last = second(&plane.get(&format!("{CRONS}/c")).await).unwrap();
+    let kept = times(&plane).await;
+    assert_eq!(kept.len(), 2, "{kept:?}");
+    assert!(kept.contains(&last) && kept.iter().all(|time| *time > first), "{first} {kept:?} {last}");
+}
+
+#[tokio::test]
 async fn schedule_that_cannot_be_read_says_so() {
     let plane = Plane::new().await;
     plane.apply(&format!("{CRONS}/c"), &cron("often")).await;
@@ -122,6 +147,27 @@ async fn schedule_that_is_invalid_is_told_and_not_tried_again() {
             condition(it, "Scheduling").as_deref() == Some("True/ScheduleActive")
         })
         .await;
+}
+
+#[tokio::test]
+async fn schedule_whose_operation_cannot_be_created_says_so() {
+    let plane = plane_that_answers(|_| json!({"desired": {}})).await;
+    // Operations have the name of their schedule in a label, which is limited to 63 characters.
+    let name = "c".repeat(70);
+    let path = format!("{CRONS}/{name}");
+    let mut cron = cron("@every 1s");
+    cron["metadata"]["name"] = name.as_str().into();
+    plane.apply(&path, &cron).await;
+    let is_so = |it: &Value| condition(it, "Synced").as_deref() == Some("False/ReconcileError");
+    let refused = plane.until(&path, is_so).await;
+    assert_eq!(condition(&refused, "Scheduling").as_deref(), Some("True/ScheduleActive"));
+    let conditions = refused["status"]["conditions"].as_array().unwrap();
+    let synced = conditions.iter().find(|it| it["type"] == "Synced").unwrap();
+    assert_eq!(synced["code"], "OperationNotCreated");
+    let message = synced["message"].as_str().unwrap();
+    assert!(message.starts_with(&format!("cannot create Operation `{name}-")), "{message}");
+    plane.until_said(&name, "CreateOperation").await;
+    assert!(refused["status"]["lastScheduleTime"].is_null(), "{refused}");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Operations whose functions hang, panic or fail for ever, and operations that somebody stops.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferroplane_runner::AsyncFunction;
@@ -126,6 +126,26 @@ fn operation_that_is_deleted_or_paused_while_it_runs_is_broken_off() {
 }
 
 #[test]
+fn operation_that_takes_the_name_of_one_that_runs_does_not_wait_for_it() {
+    in_virtual_time(async {
+        let counts = Counts::default();
+        let world = World::with_operations(0, vec![hanging(&counts)]).await;
+        operation(&world, "o", &json!({})).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!((counts.calls(), counts.broken_off()), (1, 0));
+        // Nobody hears of the deletion, only of the other one.
+        *world.weather.blocked.lock().unwrap() = Some("/apis/ops.crossplane.io/v1alpha1/operations");
+        world.weather.cut_watches();
+        world.plane.delete(&path("o")).await;
+        operation(&world, "o", &json!({})).await;
+        *world.weather.blocked.lock().unwrap() = None;
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!((counts.calls(), counts.broken_off()), (2, 1));
+        world.end().await;
+    });
+}
+
+#[test]
 fn attempt_that_takes_too_long_or_panics_counts() {
     in_virtual_time(async {
         for (function, limits, code, calls) in [
@@ -203,6 +223,37 @@ fn operation_is_given_up_when_its_time_is_over_even_if_controllers_are_killed() 
             settle(&world).await;
             world.end().await;
         }
+    });
+}
+
+#[test]
+fn attempts_are_further_and_further_apart_unless_somebody_changes_the_spec() {
+    in_virtual_time(async {
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let notes = calls.clone();
+        let failing = saying(FUNCTION, move |_| {
+            notes.lock().unwrap().push(Instant::now());
+            json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})
+        });
+        let world = World::with_operations(0, vec![failing]).await;
+        operation(&world, "limited", &json!({"retryLimit": 5})).await;
+        until_failed(&world, "limited").await;
+        let made = std::mem::take(&mut *calls.lock().unwrap());
+        let pauses: Vec<_> = made.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8]);
+
+        let count = || calls.lock().unwrap().len();
+        operation(&world, "persistent", &json!({"retryLimit": 99})).await;
+        tokio::time::sleep(Duration::from_secs(40)).await;
+        assert_eq!(count(), 6, "after 0, 1, 3, 7, 15 and 31 s");
+        // Neither what it writes itself nor what others write beside the spec brings the next attempt forward.
+        world.plane.merge(&path("persistent"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(count(), 6);
+        world.plane.merge(&path("persistent"), &json!({"spec": {"retryLimit": 98}})).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(count(), 7, "somebody may have corrected it");
+        world.end().await;
     });
 }
 

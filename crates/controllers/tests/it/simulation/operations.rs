@@ -1,5 +1,6 @@
 //! Operations and schedules in bad weather, and whenever controllers are killed.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -155,6 +156,58 @@ fn operations_end_as_they_should_after_bad_weather() {
                     assert_eq!(applied["data"]["v"], "done", "seed {seed}");
                 }
             }
+            world.end().await;
+        });
+    }
+}
+
+/// How many operations ran at the same time at most, of those that belong together, over so many seconds.
+pub(super) async fn most_running(world: &World, seconds: u64, group: impl Fn(&Value) -> String) -> usize {
+    let mut most = 0;
+    for _ in 0..seconds * 2 {
+        let list = world.plane.get(&format!("{OPS}/operations")).await;
+        let mut running = BTreeMap::<String, usize>::new();
+        for operation in list["items"].as_array().into_iter().flatten() {
+            let is_done = condition(operation, "Succeeded").is_some_and(|it| !it.starts_with("Unknown/"));
+            if !is_done {
+                *running.entry(group(operation)).or_default() += 1;
+            }
+        }
+        most = most.max(running.into_values().max().unwrap_or_default());
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    most
+}
+
+#[test]
+fn policies_of_schedules_hold_whatever_becomes_of_requests_and_watches() {
+    for (seed, policy) in (0..SEEDS).zip(["Allow", "Forbid", "Replace"].into_iter().cycle()) {
+        in_virtual_time(async {
+            let world = World::with_operations(seed, vec![obedient(&Asked::default())]).await;
+            // It fails after 0, 1, 3 and 7 seconds, so that its operations last longer than its schedule.
+            let mut template = spec(&json!({"name": "made", "fails": true}));
+            template["retryLimit"] = 4.into();
+            let cron = json!({
+                "schedule": "@every 3s", "concurrencyPolicy": policy, "operationTemplate": {"spec": template},
+            });
+            apply(&world, "cronoperations", "CronOperation", "c", &cron).await;
+            let one = |_: &Value| String::new();
+            world.weather.set_stormy(true);
+            let mut most = 0;
+            for _ in 0..4 {
+                most = most.max(most_running(&world, 60, one).await);
+                world.weather.kill_now();
+            }
+            world.weather.set_stormy(false);
+            // Until whoever waits for another attempt has made it.
+            most = most.max(most_running(&world, 180, one).await);
+            let made = world.plane.get(&format!("{OPS}/cronoperations/c")).await;
+            most = most.max(most_running(&world, 60, one).await);
+            let later = world.plane.get(&format!("{OPS}/cronoperations/c")).await;
+            let is_as_said = if policy == "Allow" { most > 1 } else { most == 1 };
+            assert!(is_as_said, "seed {seed}, {policy}: {most} at the same time");
+            let time = |cron: &Value| cron["status"]["lastScheduleTime"].clone();
+            assert_ne!(time(&made), time(&later), "seed {seed}, {policy}: it goes on");
             world.end().await;
         });
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::chance::Chance;
 use super::functions::{Function, saying};
 use super::in_virtual_time;
-use super::operations::{FUNCTION, MAPS, OPS, apply, map, settle, spec};
+use super::operations::{FUNCTION, MAPS, OPS, apply, map, most_running, settle, spec};
 use super::world::World;
 
 const POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
@@ -142,6 +142,42 @@ fn nothing_is_lost_and_nothing_is_done_twice_in_bad_weather() {
             assert_eq!(condition(&watch, "Watching").as_deref(), Some("True/WatchActive"), "{story}");
             let running = &watch["status"]["runningOperationRefs"];
             assert!(running.is_null() || *running == json!([]), "{story}: {watch}");
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn policies_of_watches_hold_whatever_becomes_of_requests_and_watches() {
+    for (seed, policy) in (0..SEEDS).zip(POLICIES.into_iter().cycle()) {
+        in_virtual_time(async {
+            // It fails after 0, 1 and 3 seconds, so that its operations last for a while.
+            let failing =
+                saying(FUNCTION, |_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]}));
+            let world = World::with_operations(seed, vec![failing]).await;
+            let mut user = User { world: &world, chance: Chance::new(seed, 4), count: 0 };
+            watch(&world, policy).await;
+            // Which operations may not run at the same time.
+            let group = |operation: &Value| {
+                let name = &operation["metadata"]["annotations"]["ops.crossplane.io/watched-resource-name"];
+                if policy == "Replace" { name.to_string() } else { String::new() }
+            };
+            world.weather.set_stormy(true);
+            let mut most = 0;
+            for _ in 0..THINGS {
+                user.do_something().await;
+                let seconds = 1 + user.chance.below(5);
+                most = most.max(most_running(&world, seconds, group).await);
+            }
+            world.weather.set_stormy(false);
+            // Until whoever waits for another attempt has made it.
+            most = most.max(most_running(&world, 120, group).await);
+            for name in NAMES {
+                user.change(name).await;
+            }
+            most = most.max(most_running(&world, 30, group).await);
+            let is_as_said = if policy == "Allow" { most > 1 } else { most == 1 };
+            assert!(is_as_said, "seed {seed}, {policy}: {most} at the same time");
             world.end().await;
         });
     }

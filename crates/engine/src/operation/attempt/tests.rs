@@ -81,6 +81,22 @@ fn attempt_is_concluded_once_even_if_nobody_knows_whether_that_was_written() {
 }
 
 #[test]
+fn attempt_that_is_broken_off_is_no_failure_and_keeps_what_it_applied() {
+    let started = started(&operation(&json!({}), &json!({"failures": 1})), NOW);
+    let applied = Reference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: "a".to_owned(),
+        namespace: None,
+    };
+    let attempt = Attempt { applied: vec![applied], ..Attempt::new(AttemptEnding::BrokenOff) };
+    let concluded = conclude(&operation(&json!({}), &Value::Object(started)), attempt, NOW);
+    assert_eq!((concluded.events.len(), concluded.retry_in), (0, None));
+    assert_eq!((&concluded.status["failures"], succeeded(&concluded.status).0), (&json!(1), Status::Unknown));
+    assert_eq!(concluded.status["appliedResourceRefs"][0]["name"], "a");
+}
+
+#[test]
 fn limit_of_zero_fails_without_an_attempt() {
     let it = operation(&json!({"retryLimit": 0}), &json!({}));
     let concluded = conclude(&it, Attempt::new(AttemptEnding::GaveUp), NOW);

@@ -155,6 +155,19 @@ mod tests {
     }
 
     #[test]
+    fn step_that_uses_the_name_of_the_design_is_given_what_was_changed_under_both() {
+        let own = json!({"requirementName": WATCHED_RESOURCE_CHANGED, "apiVersion": "v1", "kind": "Pod", "name": "placeholder"});
+        let spec = json!({"pipeline": [{"step": "a", "requirements": {"requiredResources": [own]}}]});
+        let mut spec = spec.as_object().unwrap().clone();
+        require_watched(&mut spec, &pod("1"));
+        let required = spec["pipeline"][0]["requirements"]["requiredResources"].as_array().unwrap();
+        let names: Vec<_> = required.iter().map(|it| (&it["requirementName"], &it["name"])).collect();
+        let (design, shipped) = (json!(WATCHED_RESOURCE_CHANGED), json!(WATCHED_RESOURCE));
+        let name = json!("test-pod");
+        assert_eq!(names, [(&design, &name), (&shipped, &name)]);
+    }
+
+    #[test]
     fn annotations_say_what_was_changed() {
         let mut operation = Object::new();
         let node =

@@ -56,6 +56,8 @@ struct Waiting {
     sighting: Sighting,
     arrival: u64,
     since: i64,
+    /// From when it can become late: since it is what it is, or since an operation may be made for it.
+    fresh_at: i64,
     depth: u32,
 }
 
@@ -101,7 +103,8 @@ impl WatchState {
         self.mark.selector = selector;
         // Objects that were not selected before may be older than it.
         self.mark.floor = 0;
-        self.waiting.clear();
+        // What is there is seen again. Nobody would tell of a deletion a second time.
+        self.waiting.retain(|_, waiting| waiting.sighting.is_gone());
     }
 
     /// Learn which operations were made. All that the `WatchOperation` has are given. Returns the keys of objects of which something is
@@ -180,7 +183,10 @@ impl WatchState {
         let missing: BTreeSet<_> = known.filter(|key| !seen.contains(*key)).cloned().collect();
         for key in missing {
             if self.is_reselected {
-                self.mark.objects.remove(&key);
+                // A deletion that waits is remembered until it has its operation, also across a restart.
+                if !self.waiting.contains_key(&key) {
+                    self.mark.objects.remove(&key);
+                }
             } else {
                 self.see_gone(&key, now);
             }
@@ -226,17 +232,23 @@ impl WatchState {
 
     /// The later state takes the place of the earlier one, and its turn.
     fn wait(&mut self, sighting: Sighting, depth: u32, now: i64) {
+        let fresh_at = self.made_at.get(&sighting.key).map_or(now, |at| now.max(at + MERGE));
         if let Some(waiting) = self.waiting.get_mut(&sighting.key) {
             // The name of the operation for a deletion is made of when it was noticed.
             if sighting.is_gone() && !waiting.sighting.is_gone() {
                 waiting.since = now;
+            }
+            // An earlier change that has waited for long does not make this one late. The same one that is seen again is as old as it was.
+            if (&sighting.uid, &sighting.state) != (&waiting.sighting.uid, &waiting.sighting.state) {
+                waiting.fresh_at = fresh_at;
             }
             waiting.sighting = sighting;
             waiting.depth = depth;
         } else {
             self.arrivals += 1;
             let arrival = self.arrivals;
-            self.waiting.insert(sighting.key.clone(), Waiting { sighting, arrival, since: now, depth });
+            let waiting = Waiting { sighting, arrival, since: now, fresh_at, depth };
+            self.waiting.insert(waiting.sighting.key.clone(), waiting);
         }
     }
 
@@ -274,7 +286,8 @@ impl WatchState {
         written: &Mark,
         now: i64,
     ) -> WatchDecision {
-        self.made_at.retain(|_, at| *at + MERGE > now);
+        // A time that lies ahead was noted before the clock was set back, and would hold changes up until it comes again.
+        self.made_at.retain(|_, at| *at <= now && *at + MERGE > now);
         let mut decision = WatchDecision::default();
         self.stop_loops(&mut decision);
         self.drop_late(spec, now, &mut decision);
@@ -330,14 +343,17 @@ impl WatchState {
     }
 
     fn drop_late(&mut self, spec: &WatchSpec, now: i64, decision: &mut WatchDecision) {
-        let Some(deadline) = spec.deadline.map(|seconds| seconds.saturating_mul(1000)) else { return };
-        let is_late = |waiting: &&Waiting| waiting.since.saturating_add(deadline) < now;
+        let Some(seconds) = spec.deadline else { return };
+        // Only whole seconds count, as with schedules: nobody is late because we were woken a few milliseconds too late.
+        let deadline = seconds.saturating_mul(1000).saturating_add(999);
+        let is_late = |waiting: &&Waiting| waiting.fresh_at.saturating_add(deadline) < now;
         let late: Vec<_> = self.waiting.values().filter(is_late).map(|it| it.sighting.clone()).collect();
         for sighting in late {
             self.skip(&sighting);
             decision.missed.push(sighting.key);
         }
-        let next = self.waiting.values().map(|waiting| waiting.since.saturating_add(deadline) + 1).min();
+        let next =
+            self.waiting.values().map(|it| it.fresh_at.saturating_add(deadline).saturating_add(1)).min();
         if let Some(next) = next {
             decision.look_at(next);
         }
@@ -434,3 +450,6 @@ impl WatchDecision {
 fn is_for(operation: &Object, key: &str) -> bool {
     TriggerNote::of(operation).is_some_and(|note| note.key == key)
 }
+
+#[cfg(test)]
+mod tests;

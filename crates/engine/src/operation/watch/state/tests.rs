@@ -1,0 +1,109 @@
+//! How long changes may wait, and what becomes of those that wait.
+
+use serde_json::json;
+
+use super::*;
+
+fn spec(policy: &str, deadline: i64) -> WatchSpec {
+    let watch = json!({"spec": {
+        "watch": {"apiVersion": "v1", "kind": "ConfigMap"}, "concurrencyPolicy": policy, "startingDeadlineSeconds": deadline,
+    }});
+    WatchSpec::of(watch.as_object().unwrap()).unwrap()
+}
+
+/// An object in one of its states.
+fn object(number: u64) -> Object {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"number": number}, "metadata": {
+        "namespace": "n", "name": "a", "uid": "u", "resourceVersion": number.to_string(),
+    }});
+    object.as_object().unwrap().clone()
+}
+
+/// What is decided while nothing runs, or while another operation does.
+fn decide(state: &mut WatchState, spec: &WatchSpec, is_busy: bool, now: i64) -> WatchDecision {
+    let other = json!({"metadata": {"name": "other"}}).as_object().unwrap().clone();
+    let operations = if is_busy { vec![other] } else { Vec::new() };
+    state.decide(spec, &operations, &Mark::default(), now)
+}
+
+#[test]
+fn change_is_late_by_its_own_time_and_not_by_that_of_an_earlier_one() {
+    let spec = spec("Forbid", 10);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    assert!(decide(&mut state, &spec, true, 9_000).missed.is_empty());
+    state.see("n/a", Some(&object(2)), &spec, 9_000);
+    // Seen again, as it was: that makes it no newer.
+    state.see("n/a", Some(&object(2)), &spec, 15_000);
+    let waits = decide(&mut state, &spec, true, 19_999);
+    assert_eq!((waits.missed.len(), waits.look_again_at), (0, Some(20_000)));
+    assert_eq!(decide(&mut state, &spec, true, 20_000).missed, ["n/a"]);
+    assert!(!state.is_waiting());
+    assert!(decide(&mut state, &spec, false, 21_000).triggers.is_empty(), "it was dropped");
+
+    state.see("n/a", Some(&object(3)), &spec, 22_000);
+    let next = decide(&mut state, &spec, false, 22_000);
+    assert_eq!(next.triggers.len(), 1, "the next change is handled");
+}
+
+#[test]
+fn deletion_is_late_by_its_own_time() {
+    let spec = spec("Forbid", 10);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    state.see("n/a", None, &spec, 9_000);
+    state.see("n/a", None, &spec, 12_000);
+    assert!(decide(&mut state, &spec, true, 19_999).missed.is_empty());
+    assert_eq!(decide(&mut state, &spec, true, 20_000).missed, ["n/a"]);
+}
+
+#[test]
+fn time_for_which_changes_are_merged_makes_nothing_late() {
+    let spec = spec("Allow", 0);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    let first = decide(&mut state, &spec, false, 0);
+    assert_eq!(first.triggers.len(), 1);
+    state.made(&first.triggers[0], "o", 0);
+    state.see("n/a", Some(&object(2)), &spec, 400);
+    let merged = decide(&mut state, &spec, false, 400);
+    assert_eq!((merged.triggers.len(), merged.missed.len(), merged.look_again_at), (0, 0, Some(1_000)));
+    // Woken a little late.
+    let second = decide(&mut state, &spec, false, 1_020);
+    assert_eq!((second.triggers.len(), second.missed.len()), (1, 0));
+}
+
+#[test]
+fn clock_that_is_set_back_holds_no_change_up() {
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    state.see("n/a", Some(&object(1)), &spec, 3_600_000);
+    let first = decide(&mut state, &spec, false, 3_600_000);
+    state.made(&first.triggers[0], "o", 3_600_000);
+    state.see("n/a", Some(&object(2)), &spec, 500);
+    assert_eq!(decide(&mut state, &spec, false, 500).triggers.len(), 1);
+}
+
+#[test]
+fn deletion_that_waits_is_not_lost_when_the_selector_is_edited() {
+    let before = spec("Forbid", 600);
+    let mut state = WatchState::restore(&Object::new(), &before);
+    state.see("n/a", Some(&object(1)), &before, 0);
+    let first = decide(&mut state, &before, false, 0);
+    state.made(&first.triggers[0], "o", 0);
+    state.see("n/a", None, &before, 2_000);
+    assert!(decide(&mut state, &before, true, 2_000).triggers.is_empty(), "another operation runs");
+
+    let watch = json!({"spec": {
+        "watch": {"apiVersion": "v1", "kind": "ConfigMap", "matchLabels": {"team": "blue"}}, "concurrencyPolicy": "Forbid",
+    }});
+    let after = WatchSpec::of(watch.as_object().unwrap()).unwrap();
+    state.select(&after);
+    state.see_all(std::iter::empty(), &after, 3_000);
+    let mark = state.mark(&Mark::default()).expect("it says what was handled");
+    assert!(mark.objects.contains_key("n/a"), "a restart finds it again");
+    let decision = decide(&mut state, &after, false, 3_000);
+    let told: Vec<_> =
+        decision.triggers.iter().map(|it| (it.sighting.name(), it.sighting.is_gone())).collect();
+    assert_eq!(told, [("a", true)]);
+}
