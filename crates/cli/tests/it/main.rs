@@ -33,6 +33,7 @@ mod programs;
 mod render;
 mod replay;
 mod rollout;
+mod rollout_processes;
 mod sandbox;
 mod scenarios;
 mod simulate;
