@@ -10,6 +10,9 @@ use crate::inputs::Layout;
 use crate::intercept;
 use crate::settle::conditions_in;
 
+/// The conditions that are false of one that fights over fields, or whose composed resources change too often.
+const DISTURBANCES: [&str; 2] = ["Uncontested", "Responsive"];
+
 /// A composite resource that calls the function in a step that does not say which revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
@@ -38,6 +41,8 @@ pub struct Subject {
 pub enum Health {
     /// It is synced and ready.
     Ready,
+    /// It is synced and ready, and somebody keeps changing what it composes, or that changes without end.
+    Disturbed,
     /// It is synced.
     NotReady,
     /// It cannot be composed.
@@ -110,11 +115,15 @@ fn health(composite: &Object) -> (Health, i64) {
     let since = |condition: Option<&Condition>| {
         condition.and_then(|it| rfc3339::moment(&it.last_transition_time)).map_or(0, |it| it.seconds)
     };
+    let is_false = |condition: Option<&Condition>| condition.is_some_and(|it| it.status == Status::False);
+    let disturbed = DISTURBANCES.into_iter().map(find).find(|condition| is_false(*condition));
     let (synced, ready) = (find("Synced"), find("Ready"));
     if !is_true(synced) {
         (Health::Failed, since(synced))
     } else if !is_true(ready) {
         (Health::NotReady, since(ready))
+    } else if let Some(condition) = disturbed {
+        (Health::Disturbed, since(condition))
     } else {
         (Health::Ready, since(ready))
     }
@@ -135,6 +144,25 @@ mod tests {
             let target = RolloutTarget::Function("own");
             let subject = Subject::read(&composite, Layout::Modern, target, Some(&first));
             assert_eq!(subject.is_first, is_first, "{labels}");
+        }
+    }
+
+    #[test]
+    fn who_fights_or_storms_is_not_well_though_it_is_ready() {
+        let health_with = |kind: &str, status: &str| {
+            let condition = |kind: &str, status: &str, second: u32| {
+                let since = format!("1970-01-01T00:00:{second:02}Z");
+                json!({"type": kind, "status": status, "reason": "Any", "lastTransitionTime": since})
+            };
+            let conditions =
+                [condition("Synced", "True", 1), condition("Ready", "True", 2), condition(kind, status, 3)];
+            let composite: Object =
+                serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
+            health(&composite)
+        };
+        for kind in DISTURBANCES {
+            assert_eq!(health_with(kind, "False"), (Health::Disturbed, 3));
+            assert_eq!(health_with(kind, "True"), (Health::Ready, 2));
         }
     }
 }
