@@ -4,7 +4,7 @@ use ferroplane_api::{Condition, Object, RolloutFirst, RolloutTarget, Status, key
 use ferroplane_golang::time::rfc3339;
 
 use super::differences::Differences;
-use super::overlay::created;
+use super::overlay::{comes_first, created};
 use crate::composite::Machinery;
 use crate::inputs::Layout;
 use crate::intercept;
@@ -57,10 +57,6 @@ impl Subject {
         target: RolloutTarget<'_>,
         first: Option<&RolloutFirst>,
     ) -> Self {
-        let has_labels = |RolloutFirst { match_labels }: &RolloutFirst| {
-            let wanted = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-            !match_labels.is_empty() && meta::matches_labels(composite, wanted)
-        };
         let (health, since) = health(composite);
         let machinery = Machinery::of(composite, layout);
         let (ran, names_its_own) = match target {
@@ -77,7 +73,7 @@ impl Subject {
             uid: meta::uid(composite).to_owned(),
             name: name(composite),
             created: created(composite).to_owned(),
-            is_first: first.is_some_and(has_labels),
+            is_first: first.is_some_and(|first| comes_first(first, composite)),
             is_manual: machinery.is_manual() || names_its_own,
             is_paused: meta::annotation(composite, keys::PAUSED) == "true" || is_intercepted,
             ran,
@@ -137,13 +133,36 @@ mod tests {
 
     #[test]
     fn composite_resource_without_a_label_does_not_come_first_because_of_an_empty_one() {
-        let first = RolloutFirst { match_labels: [("canary".to_owned(), String::new())].into() };
+        let first = RolloutFirst {
+            match_labels: [("canary".to_owned(), String::new())].into(),
+            ..RolloutFirst::default()
+        };
         for (labels, is_first) in [(json!({}), false), (json!({"canary": ""}), true)] {
             let composite = json!({"kind": "Site", "metadata": {"name": "blog", "labels": labels}});
             let composite: Object = serde_json::from_value(composite).unwrap();
             let target = RolloutTarget::Function("own");
             let subject = Subject::read(&composite, Layout::Modern, target, Some(&first));
             assert_eq!(subject.is_first, is_first, "{labels}");
+        }
+    }
+
+    #[test]
+    fn labels_and_namespaces_say_who_comes_first() {
+        let composite: Object = serde_json::from_value(json!({
+            "metadata": {"name": "blog", "namespace": "staging", "labels": {"tier": "canary"}},
+        }))
+        .unwrap();
+        for (first, comes) in [
+            (json!({}), false),
+            (json!({"matchLabels": {"tier": "canary"}}), true),
+            (json!({"matchLabels": {"tier": "gold"}}), false),
+            (json!({"namespaces": ["dev", "staging"]}), true),
+            (json!({"namespaces": ["dev"]}), false),
+            (json!({"namespaces": ["staging"], "matchLabels": {"tier": "canary"}}), true),
+            (json!({"namespaces": ["staging"], "matchLabels": {"tier": "gold"}}), false),
+        ] {
+            let selector: RolloutFirst = serde_json::from_value(first.clone()).unwrap();
+            assert_eq!(comes_first(&selector, &composite), comes, "{first}");
         }
     }
 
