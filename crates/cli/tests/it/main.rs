@@ -19,6 +19,7 @@ mod documentation;
 mod examples;
 mod formats;
 mod functions;
+mod intercept;
 mod kill;
 mod kubectl;
 mod logs;
