@@ -333,6 +333,24 @@ async fn old_revision_that_dies_does_not_stop_a_new_one_that_works() {
 }
 
 #[tokio::test]
+async fn registry_that_has_lost_the_image_holds_up_no_rollout_and_no_way_back() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 2})).await;
+    let composed = fleet.composed().await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.plane.registry.as_ref().unwrap().set_down(Some("manifest unknown"));
+    fleet.until_state("Promoted").await;
+    let undo = json!({"metadata": {"annotations": {"rollout.ferroplane.io/undo": second}}});
+    fleet.rollout.plane.merge(ROLLOUT, &undo).await;
+    fleet.until_state("RolledBack").await;
+    for number in 0..COUNT {
+        let is_back = |site: &Value| is_ready(site) && site["status"]["color"] == "one";
+        fleet.rollout.plane.until(&site(number), is_back).await;
+    }
+    assert_eq!(fleet.composed().await, composed);
+}
+
+#[tokio::test]
 async fn plan_does_not_count_as_a_trial() {
     let more = json!({"waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600});
     let mut fleet = Fleet::begin(more).await;
