@@ -226,14 +226,7 @@ impl Controller {
         if !trial.refuses(&comparison) {
             return Ok(decided.outcome);
         }
-        it.is_refused = true;
-        if let Some(Instead { selected, revision }) = &trial.instead {
-            // It is not used after all.
-            let is_told = format!("`{}`", it.revision);
-            it.events.retain(|event| !event.message.ends_with(&is_told));
-            it.revision = revision.name.clone();
-            it.recording.follows(&selected.composition, &revision.name);
-        }
+        trial.go_back(it);
         it.recording.set_trial(on_trial, true);
         it.recording.set_trial(instead, false);
         it.recording.came_to(&stable.outcome);
@@ -244,7 +237,7 @@ impl Controller {
     /// is not.
     fn judge_alone(
         &self,
-        it: &Reconciliation<'_>,
+        it: &mut Reconciliation<'_>,
         trial: &OnTrial,
         trouble: &Trouble,
         outcome: Outcome,
@@ -255,7 +248,11 @@ impl Controller {
             return Ok(outcome);
         }
         self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
-        if trial.refuses(&comparison) { Err(Problem::from(trouble.clone())) } else { Ok(outcome) }
+        if !trial.refuses(&comparison) {
+            return Ok(outcome);
+        }
+        trial.go_back(it);
+        Err(Problem::from(trouble.clone()))
     }
 
     /// Decide what is compared with what is run, for whoever follows that.
@@ -374,6 +371,18 @@ impl OnTrial {
 
     fn is_first_wave(&self) -> bool {
         self.rollouts.iter().any(|rollout| rollout.is_first_wave)
+    }
+
+    /// The candidates are refused, and leave no trace.
+    fn go_back(&self, it: &mut Reconciliation<'_>) {
+        it.is_refused = true;
+        if let Some(Instead { selected, revision }) = &self.instead {
+            // It is not used after all.
+            let is_told = format!("`{}`", it.revision);
+            it.events.retain(|event| !event.message.ends_with(&is_told));
+            it.revision = revision.name.clone();
+            it.recording.follows(&selected.composition, &revision.name);
+        }
     }
 
     pub(super) fn refuses(&self, comparison: &Comparison) -> bool {
