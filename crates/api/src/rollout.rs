@@ -138,7 +138,21 @@ pub struct RolloutFunction {
 #[serde(rename_all = "camelCase")]
 pub struct RolloutFirst {
     /// Labels that the composite resources must have.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
+    /// Namespaces of the composite resources. If unset, any namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+}
+
+impl RolloutFirst {
+    /// Whether a composite resource in a namespace, with these labels, comes first. Without labels and namespaces, nobody does.
+    pub fn selects<'l>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        let is_specific = !self.match_labels.is_empty() || !self.namespaces.is_empty();
+        is_specific
+            && (self.namespaces.is_empty() || self.namespaces.iter().any(|it| it == namespace))
+            && self.match_labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
+    }
 }
 
 /// What happens when a rollout fails.

@@ -140,9 +140,7 @@ impl Standby {
         if let Some(packages) = &self.packages {
             tasks.spawn(pkg::run(context.clone(), functions.clone(), packages.clone(), self.writes_roles));
         }
-        // Where programs run in pods, two revisions of a Function would share a Service.
-        let can_choose = functions.has_revision_selectors()
-            && self.packages.as_ref().is_none_or(|packages| packages.deployments.is_none());
+        let can_choose = functions.has_revision_selectors();
         tasks.spawn(rollout::controller::run(
             context.clone(),
             composites.clone(),

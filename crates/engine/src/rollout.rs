@@ -31,6 +31,6 @@ pub use acceptance::{ACCEPTED, accept, target_of};
 pub use decide::{
     CallCounts, CallStatistics, Commands, Decision, Example, Observation, RevisionFact, Tried, decide,
 };
-pub use differences::{Comparison, Differences, compare};
+pub use differences::{Comparison, Differences, compare, compare_alone};
 pub use overlay::{Choice, Member, Overlay, Overlays, overlays};
 pub use subject::{Health, Subject, recorded_as};

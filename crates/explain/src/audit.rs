@@ -17,6 +17,7 @@ mod edges;
 mod graph;
 mod held;
 mod input;
+mod intercepts;
 mod powers;
 mod reach;
 mod rights;

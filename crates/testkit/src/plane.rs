@@ -150,6 +150,8 @@ impl Plane {
         plane.apply(&format!("/api/v1/namespaces/{name}"), &namespace).await;
         plane.registry = Some(registry.clone());
         plane.writes_roles = true;
+        // As `start` has it at first: names are Crossplane's.
+        plane.enables_function_revision_selectors = false;
         // Roles of providers give rights that controllers do not have where nothing runs in pods.
         plane.start_as(master("ferroplane")).await;
         plane

@@ -6,7 +6,7 @@ use crate::packages::LocalRegistry;
 use crate::peers::peer;
 use crate::plane::Plane;
 
-const DEFINITION: &str = "
+pub(crate) const DEFINITION: &str = "
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
 metadata: {name: acmebuckets.custom-api.example.org}

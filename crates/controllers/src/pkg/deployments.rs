@@ -8,13 +8,15 @@
 
 use std::sync::Arc;
 
-use ferroplane_api::{Cause, ImageConfig, Object, PackageKind, RuntimeConfigReference, keys, meta};
+use ferroplane_api::{
+    Cause, ImageConfig, Object, PackageKind, PackageSpec, RuntimeConfigReference, keys, meta,
+};
 use ferroplane_certificates::{Authority, Purpose};
 use ferroplane_client::{
     Change, Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource,
 };
 use ferroplane_engine::packages::{
-    AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeObjects,
+    AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects,
     deployment_trouble, function_endpoint, is_available, keep_pull_secrets, runtime_objects,
     select_image_config, server_names, take_over,
 };
@@ -70,6 +72,8 @@ pub(super) struct Program<'a> {
     pub(super) image_configs: &'a [ImageConfig],
     /// Whether it has nothing to do yet, and needs no pods.
     pub(super) awaits_activation: bool,
+    /// Whether it has a Service of its own, because other revisions may be active, too.
+    pub(super) has_own_service: bool,
 }
 
 impl Program<'_> {
@@ -81,6 +85,17 @@ impl Program<'_> {
 
     fn is_outrun_by(&self, sibling: &Object) -> bool {
         is_active(sibling) && number(sibling) > number(self.party.revision)
+    }
+
+    fn names(&self) -> RuntimeNames {
+        let spec = PackageSpec::of(self.party.package);
+        // Users can activate as many as they like by hand.
+        let is_alone = spec.is_automatic() && spec.active_limit() == 1;
+        match (self.has_own_service, is_alone) {
+            (false, _) => RuntimeNames::Package,
+            (true, true) => RuntimeNames::Revision,
+            (true, false) => RuntimeNames::EachRevision,
+        }
     }
 }
 
@@ -279,6 +294,7 @@ impl Deployments {
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
             own_pull_secrets: &own_pull_secrets,
             awaits_activation: program.awaits_activation,
+            names: program.names(),
         })
     }
 

@@ -118,9 +118,7 @@ impl Packages {
     /// How revisions are planned.
     fn revision_options(&self, kind: PackageKind) -> RevisionOptions {
         RevisionOptions {
-            // Two active revisions would share the Service that Crossplane has for both of them.
-            function_revision_selectors: self.manager.registry.has_revision_selectors()
-                && self.manager.deployments.is_none(),
+            function_revision_selectors: self.manager.registry.has_revision_selectors(),
             runs_packages: self.manager.runs_in_pods(kind),
             reports_runtime: !self.manager.leaves_running_to_others(kind),
         }

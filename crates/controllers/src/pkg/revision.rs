@@ -127,6 +127,7 @@ impl Look {
             image,
             image_configs,
             awaits_activation: false,
+            has_own_service: false,
         }
     }
 

@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use ferroplane_controllers::PackagedFunction;
 use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
+
+use crate::function_rollout::{answer, runner};
+use crate::rollout::Rollout;
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/sites";
 const COUNT: usize = 4;
@@ -101,6 +105,37 @@ async fn revision_of_a_composition_that_drops_a_resource_deletes_nothing() {
     // It is not tried again, and nothing happens any more.
     fleet.plane.quiet().await;
     assert_eq!(fleet.plane.quiet().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn revision_of_a_composition_deletes_nothing_while_the_old_one_cannot_be_called() {
+    let mut rollout = Rollout::begin().await;
+    let function = rollout.install_running("v1.0.0", None, runner(|_| answer("one", &["a", "b"]))).await;
+    rollout.compose("all", &json!({})).await;
+    let (plane, blog) = (&rollout.plane, site(0));
+    plane.create_site("site-0", "red").await;
+    let first = revision_of(&plane.until(&blog, is_ready).await);
+    let policy = json!({
+        "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": "sites"},
+        "spec": {"compositionRef": {"name": "sites"}, "minReadySeconds": 0, "paused": true},
+    });
+    plane.apply(ROLLOUT, &policy).await;
+    plane.until(ROLLOUT, |rollout| rollout["status"]["stable"] == first).await;
+    let before = composed(plane).await;
+    // The new revision calls another function, and composes something else.
+    plane.compose_sites(&["one"]).await;
+    plane.until(ROLLOUT, |rollout| rollout["status"]["state"] == "Paused").await;
+    rollout.functions.set(&function, Some(PackagedFunction::Down("it ended".to_owned())));
+    plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+    let is_back = |rollout: &Value| rollout["status"]["state"] == "RolledBack";
+    let status = plane.until(ROLLOUT, is_back).await["status"].clone();
+    assert!(status["message"].as_str().unwrap().contains("cannot be asked whether it would"), "{status:#}");
+    assert_eq!(composed(plane).await, before, "nothing was deleted");
+    let again = PackagedFunction::Serving(runner(|_| answer("one", &["a", "b"])));
+    rollout.functions.set(&function, Some(again));
+    let site = plane.until(&blog, is_ready).await;
+    assert_eq!(revision_of(&site), first);
+    assert_eq!(composed(plane).await, before, "nothing was deleted");
 }
 
 #[tokio::test]

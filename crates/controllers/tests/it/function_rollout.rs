@@ -295,6 +295,62 @@ async fn revision_that_crashes_while_it_is_rolled_out_goes_back() {
 }
 
 #[tokio::test]
+async fn revision_deletes_nothing_while_the_old_one_cannot_say_whether_it_would() {
+    let mut fleet = Fleet::begin(json!({"paused": true})).await;
+    let composed = fleet.composed().await;
+    fleet.install("v1.1.0", |_| answer("two", &["a"])).await;
+    fleet.until_state("Paused").await;
+    fleet.rollout.functions.set(&fleet.first, Some(PackagedFunction::Down("it ended".to_owned())));
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+    let status = fleet.until_state("RolledBack").await;
+    assert!(status["message"].as_str().unwrap().contains("cannot be asked whether it would"), "{status:#}");
+    assert_eq!(status["differences"], json!({"Deleted": 1}));
+    assert_eq!(fleet.composed().await, composed);
+    // All are as before once the old one is there again.
+    let again = PackagedFunction::Serving(runner(|_| answer("one", &["a", "b"])));
+    fleet.rollout.functions.set(&fleet.first, Some(again));
+    for number in 0..COUNT {
+        let is_back = |site: &Value| is_ready(site) && site["status"]["color"] == "one";
+        fleet.rollout.plane.until(&site(number), is_back).await;
+    }
+    assert_eq!(fleet.composed().await, composed);
+}
+
+#[tokio::test]
+async fn old_revision_that_dies_does_not_stop_a_new_one_that_works() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 2})).await;
+    let composed = fleet.composed().await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.functions.set(&fleet.first, Some(PackagedFunction::Down("it ended".to_owned())));
+    fleet.until_state("Promoted").await;
+    for number in 0..COUNT {
+        let is_new = |site: &Value| is_ready(site) && site["status"]["color"] == "two";
+        let site = fleet.rollout.plane.until(&site(number), is_new).await;
+        assert_eq!(revisions_of(&site), [&*second]);
+    }
+    assert_eq!(fleet.composed().await, composed);
+}
+
+#[tokio::test]
+async fn registry_that_has_lost_the_image_holds_up_no_rollout_and_no_way_back() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 2})).await;
+    let composed = fleet.composed().await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.plane.registry.as_ref().unwrap().set_down(Some("manifest unknown"));
+    fleet.until_state("Promoted").await;
+    let undo = json!({"metadata": {"annotations": {"rollout.ferroplane.io/undo": second}}});
+    fleet.rollout.plane.merge(ROLLOUT, &undo).await;
+    fleet.until_state("RolledBack").await;
+    for number in 0..COUNT {
+        let is_back = |site: &Value| is_ready(site) && site["status"]["color"] == "one";
+        fleet.rollout.plane.until(&site(number), is_back).await;
+    }
+    assert_eq!(fleet.composed().await, composed);
+}
+
+#[tokio::test]
 async fn plan_does_not_count_as_a_trial() {
     let more = json!({"waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600});
     let mut fleet = Fleet::begin(more).await;

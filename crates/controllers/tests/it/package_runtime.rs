@@ -290,6 +290,58 @@ async fn upgrade_leads_callers_to_new_pods_once_they_answer_and_then_ends_the_ol
     assert_eq!(selected(&plane.get(&of_core("services", "own")).await), second);
 }
 
+/// Statement 57: each active revision has a Service, a certificate and an endpoint of its own.
+#[tokio::test]
+async fn revisions_that_are_active_at_once_have_services_and_certificates_of_their_own() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let two = json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 4});
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &two).await;
+    let first = newest(&plane, "function", 1).await;
+    set_available(&plane, &first, "True").await;
+    healthy(&plane, &path).await;
+    assert_eq!(selected(&plane.get(&of_core("services", "own")).await), first);
+
+    // The names change hands when it is turned on.
+    plane.quiet().await;
+    plane.stop().await;
+    plane.enables_function_revision_selectors = true;
+    plane.start_as(master("ferroplane")).await;
+    let is_at = |revision: &str| {
+        let endpoint = format!("dns:///{revision}.crossplane-system:9443");
+        move |it: &Value| it["status"]["endpoint"] == endpoint
+    };
+    let of = |revision: &str| format!("{PKG}/functionrevisions/{revision}");
+    plane.until(&of(&first), is_at(&first)).await;
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &two).await;
+    let second = newest(&plane, "function", 2).await;
+    set_available(&plane, &second, "True").await;
+    healthy(&plane, &path).await;
+    for revision in [&first, &second] {
+        plane.until(&of(revision), is_at(revision)).await;
+        let service = plane.until(&of_core("services", revision), |it| !it.is_null()).await;
+        assert_eq!((selected(&service), controllers(&service)), (&**revision, vec![revision.clone()]));
+        let secret = plane.get(&of_core("secrets", &format!("{revision}-tls-server"))).await;
+        assert!(certifies(&secret, &format!("{revision}.crossplane-system.svc")), "{secret}");
+        let deployment = plane.get(&format!("{}/{revision}", deployments())).await;
+        let volumes = deployment["spec"]["template"]["spec"]["volumes"].to_string();
+        assert!(volumes.contains(&format!("{revision}-tls-server")), "{volumes}");
+    }
+    let states: Vec<_> =
+        revisions(&plane, "function").await.iter().map(|it| it["spec"]["desiredState"].clone()).collect();
+    assert_eq!(states, ["Active", "Active"]);
+    plane.quiet().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
+
+    // And back when it is turned off.
+    plane.stop().await;
+    plane.enables_function_revision_selectors = false;
+    plane.start_as(master("ferroplane")).await;
+    plane.until(&of_core("services", "own"), |service| selected(service) == second).await;
+    plane.until(&of(&first), |it| it["spec"]["desiredState"] == "Inactive").await;
+    plane.until(&of(&second), is_at("own")).await;
+}
+
 #[tokio::test]
 async fn config_names_everything_and_a_fixed_name_changes_hands() {
     let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);

@@ -501,6 +501,10 @@ async fn steps_choose_by_name_by_labels_or_get_the_newest() {
     rollout.install_serving("v1.2.0", None, "three").await;
     rollout.compose("inactive", &json!({"functionRevisionRef": {"name": first}})).await;
     rollout.plane.until_said("blog", &format!("revision `{first}` of function `own` is not active")).await;
+    let names_it = |site: &Value| site["status"]["conditions"].to_string().contains(&*first);
+    let site =
+        rollout.plane.until(&path, |site| code(site).contains(&"FunctionInactive") && names_it(site)).await;
+    assert_eq!(condition(&site, "Synced").as_deref(), Some("False/ReconcileError"));
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ pub struct FetchedPackage<'a> {
 /// What else decides about revisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RevisionOptions {
-    /// Whether several revisions may be active, and labels of the package are copied to the current one.
+    /// Whether several revisions may be active, each with a certificate of its own, and labels of the package are copied to the current one.
     pub function_revision_selectors: bool,
     /// Whether this plane runs what is in packages of the kind in pods, which need a configuration and certificates.
     pub runs_packages: bool,
@@ -143,7 +143,7 @@ impl Planner<'_> {
         if existing.is_none() || self.revisions.iter().any(is_overtaken) {
             spec.insert("revision".to_owned(), (latest + 1).into());
         }
-        self.copy_spec(spec);
+        self.copy_spec(spec, name);
         if self.spec.is_automatic() {
             spec.insert("desiredState".to_owned(), ACTIVE.into());
         } else if !spec.contains_key("desiredState") {
@@ -159,7 +159,7 @@ impl Planner<'_> {
     }
 
     /// What the revision says because the package does. A field that the package does not have goes.
-    fn copy_spec(&self, spec: &mut Object) {
+    fn copy_spec(&self, spec: &mut Object, revision: &str) {
         spec.insert("image".to_owned(), self.spec.package.clone().into());
         let mut fields = vec![
             "packagePullPolicy",
@@ -180,18 +180,20 @@ impl Planner<'_> {
             };
         }
         if self.kind.has_runtime() && self.options.runs_packages {
-            self.name_secrets(spec);
+            self.name_secrets(spec, revision);
         }
     }
 
-    fn name_secrets(&self, spec: &mut Object) {
+    fn name_secrets(&self, spec: &mut Object, revision: &str) {
+        let package = meta::name(self.package);
+        let is_per_revision = self.options.function_revision_selectors && self.kind == PackageKind::Function;
+        let (owner, other) = if is_per_revision { (revision, package) } else { (package, revision) };
         let mut name = |field: &str, suffix: &str| {
-            // As long as the name of an object may be.
-            let room = 253 - suffix.len();
-            let package = meta::name(self.package);
-            let name = format!("{}{suffix}", &package[..package.floor_char_boundary(room)]);
-            // One that is there stays: the certificate in it is in use.
-            spec.entry(field).or_insert_with(|| name.into());
+            // One that is there stays: the certificate in it is in use. It changes hands when revisions come to have, or lose, their own.
+            let present = text(Some(&*spec), field);
+            if present.is_empty() || present == secret_name(other, suffix) {
+                spec.insert(field.to_owned(), secret_name(owner, suffix).into());
+            }
         };
         name("tlsServerSecretName", "-tls-server");
         if self.kind == PackageKind::Provider {
@@ -268,6 +270,12 @@ impl Planner<'_> {
         let excess = count.saturating_sub(limit + 1);
         inactive.into_iter().take(excess).map(|revision| meta::name(revision).to_owned()).collect()
     }
+}
+
+/// The name of a Secret, as long as the name of an object may be.
+fn secret_name(owner: &str, suffix: &str) -> String {
+    let room = 253 - suffix.len();
+    format!("{}{suffix}", &owner[..owner.floor_char_boundary(room)])
 }
 
 fn new_revision(kind: PackageKind, name: &str) -> Object {

@@ -28,6 +28,20 @@ pub const RUNTIME_MANAGER: &str = "pkg.crossplane.io/runtime";
 const REVISION: &str = "pkg.crossplane.io/revision";
 /// Where functions and webhooks of providers listen.
 const PORT: u16 = 9443;
+/// As long as the name of a Service may be.
+const LONGEST_NAME: usize = 63;
+
+/// What the Service of a revision is called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RuntimeNames {
+    /// As the package, or as a configuration says. One revision has it from another.
+    #[default]
+    Package,
+    /// As the revision, or as a configuration says.
+    Revision,
+    /// The same, where several revisions are active: what a configuration says has the revision as suffix, for the Deployment, too.
+    EachRevision,
+}
 
 /// What decides how a revision runs.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +60,7 @@ pub struct RuntimeInputs<'a> {
     pub own_pull_secrets: &'a [String],
     /// Whether a provider that can wait does: none of the kinds that it brings is in use.
     pub awaits_activation: bool,
+    pub names: RuntimeNames,
 }
 
 /// What runs a revision.
@@ -135,7 +150,11 @@ fn is_one_of(owner: &Value, uids: &BTreeSet<String>) -> bool {
 }
 
 fn service(inputs: &RuntimeInputs<'_>) -> Object {
-    let mut service = blank(inputs, "v1", "Service", "serviceTemplate", package(inputs));
+    let name = match inputs.names {
+        RuntimeNames::Package => package(inputs),
+        RuntimeNames::Revision | RuntimeNames::EachRevision => meta::name(inputs.revision),
+    };
+    let mut service = blank(inputs, "v1", "Service", "serviceTemplate", name);
     let spec = match inputs.kind {
         // Without an address of its own: whoever calls it sees all pods, and spreads calls over them.
         PackageKind::Function => json!({
@@ -188,10 +207,20 @@ fn blank(inputs: &RuntimeInputs<'_>, api_version: &str, kind: &str, template: &s
         }
     }
     let named = template.and_then(|template| template.get("name")?.as_str()).filter(|name| !name.is_empty());
-    meta::set_field(&mut object, "name", named.unwrap_or(name));
+    // Service accounts can be shared.
+    let is_own = inputs.names == RuntimeNames::EachRevision && kind != "ServiceAccount";
+    let suffixed = named.filter(|_| is_own).map(|named| with_suffix(named, meta::name(inputs.revision)));
+    meta::set_field(&mut object, "name", suffixed.as_deref().or(named).unwrap_or(name));
     meta::set_field(&mut object, "namespace", inputs.namespace);
     meta::set_controller(&mut object, inputs.revision);
     object
+}
+
+/// A name that all revisions would have, for one of them: with what only its own name has.
+fn with_suffix(name: &str, revision: &str) -> String {
+    let id = revision.rsplit('-').next().unwrap_or(revision);
+    let room = LONGEST_NAME.saturating_sub(id.len() + 1);
+    format!("{}-{id}", &name[..name.floor_char_boundary(room)])
 }
 
 /// The labels by which pods of the revision are known.

@@ -31,7 +31,7 @@ pub fn accept(rollout: &Object, all: &[Object], target: Option<&Object>, can_cho
     };
     if !can_choose {
         let message = "only one revision of a Function can be active here: start the control plane with \
-            --enable-function-revision-selectors, and without pods for packages";
+            --enable-function-revision-selectors";
         return refused("FunctionRevisionSelectorsDisabled", message.to_owned());
     }
     let Some(function) = function else {

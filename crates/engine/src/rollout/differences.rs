@@ -118,8 +118,20 @@ pub fn compare(old: &Result<Plan, Failure>, new: &Result<Plan, Failure>) -> Comp
     match (old, new) {
         (Ok(_), Err(failure)) => Comparison::new(RolloutDifference::Fails, chain(failure)),
         (Ok(old), Ok(new)) => compare_plans(old, new),
-        // What fails anyway is not the new one's doing, and what it mends is no harm.
-        (Err(_), _) => Comparison::new(RolloutDifference::Equal, ""),
+        (Err(_), new) => compare_alone(new),
+    }
+}
+
+/// The same if nobody knows what the old one would do. What fails anyway is not the new one's doing, and what it mends is no harm. What it
+/// deletes may be, and does not come back.
+pub fn compare_alone(new: &Result<Plan, Failure>) -> Comparison {
+    let deleted = new.as_ref().ok().and_then(|plan| plan.delete.iter().map(|it| it.resource.as_str()).min());
+    match deleted {
+        Some(gone) => Comparison::new(
+            RolloutDifference::Deleted,
+            format!("deletes `{gone}`, and the old revision cannot be asked whether it would, too"),
+        ),
+        None => Comparison::new(RolloutDifference::Equal, ""),
     }
 }
 
@@ -172,7 +184,10 @@ fn identity(wanted: &Wanted) -> [&str; 4] {
 
 #[cfg(test)]
 mod tests {
+    use ferroplane_wire::Struct;
+
     use super::*;
+    use crate::plan::Deletion;
 
     #[test]
     fn gravest_difference_that_is_refused_counts() {
@@ -185,6 +200,23 @@ mod tests {
         assert_eq!(fails.refused(&[]), Some(RolloutDifference::Fails));
         let equal = Differences::default();
         assert_eq!(equal.iter().collect::<Vec<_>>(), [RolloutDifference::Equal]);
+    }
+
+    #[test]
+    fn what_is_deleted_counts_though_the_old_revision_fails() {
+        let failure = || Failure::Fatal { step: "one".to_owned(), message: "no way".to_owned() };
+        let deletion = Deletion { resource: "b".to_owned(), object: Struct::default() };
+        let deleting = Plan { delete: vec![deletion], ..Plan::default() };
+        for alone in [compare_alone(&Ok(deleting.clone())), compare(&Err(failure()), &Ok(deleting))] {
+            assert_eq!(alone.differences, Differences::from(RolloutDifference::Deleted));
+            assert!(
+                alone.detail.starts_with("deletes `b`, and the old revision cannot be asked"),
+                "{alone:?}"
+            );
+        }
+        for harmless in [Ok(Plan::default()), Err(failure())] {
+            assert_eq!(compare(&Err(failure()), &harmless).differences, Differences::default());
+        }
     }
 
     #[test]

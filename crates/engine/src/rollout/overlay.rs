@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use ferroplane_api::{
-    FunctionRolloutSpec, FunctionRolloutStatus, Object, RolloutCohort, RolloutDifference, RolloutGates,
-    RolloutTarget, meta,
+    FunctionRolloutSpec, FunctionRolloutStatus, Object, RolloutCohort, RolloutDifference, RolloutFirst,
+    RolloutGates, RolloutTarget, meta,
 };
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ pub struct Overlay {
     pub is_first_wave: bool,
     /// Whether the candidate is tried for all, before anybody is moved.
     pub is_preview: bool,
-    first: BTreeMap<String, String>,
+    first: RolloutFirst,
     cohort: Vec<Bound>,
 }
 
@@ -59,7 +59,7 @@ pub struct Member<'a> {
     pub uid: &'a str,
     /// When it was created, in RFC 3339.
     pub created: &'a str,
-    /// Whether it has the labels of those that come first.
+    /// Whether it is one of those that come first.
     pub is_first: bool,
 }
 
@@ -115,7 +115,7 @@ impl Overlay {
             gates: spec.gates.clone(),
             is_first_wave: status.wave <= 1,
             is_preview: status.candidate.is_some() && status.wave == 0,
-            first: spec.first.clone().unwrap_or_default().match_labels,
+            first: spec.first.clone().unwrap_or_default(),
             cohort: status.cohort.iter().map(Bound::of).collect(),
         })
     }
@@ -130,10 +130,7 @@ impl Overlay {
         if is_manual {
             return if self.previous.is_some() { Choice::Previous } else { Choice::Stable };
         }
-        let is_first = self.is_first(|key| {
-            let labels = composite.get("metadata").and_then(|metadata| metadata.get("labels"));
-            labels.and_then(|labels| labels.get(key)?.as_str())
-        });
+        let is_first = comes_first(&self.first, composite);
         let member = Member { uid: meta::uid(composite), created: created(composite), is_first };
         if self.has_moved(member) { Choice::Candidate } else { Choice::Stable }
     }
@@ -148,9 +145,9 @@ impl Overlay {
         chosen.unwrap_or(&self.stable)
     }
 
-    /// Whether a composite resource with these labels comes first.
-    pub fn is_first<'l>(&self, label: impl Fn(&str) -> Option<&'l str>) -> bool {
-        !self.first.is_empty() && self.first.iter().all(|(key, value)| label(key) == Some(value))
+    /// Whether a composite resource in a namespace, with these labels, comes first.
+    pub fn is_first<'l>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'l str>) -> bool {
+        self.first.selects(namespace, label)
     }
 
     /// Whether a composite resource calls the candidate.
@@ -190,6 +187,12 @@ fn hash(candidate: &str, uid: &str) -> u64 {
     hash ^= hash >> 33;
     hash = hash.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)
+}
+
+/// Whether a composite resource comes before all others.
+pub(super) fn comes_first(first: &RolloutFirst, composite: &Object) -> bool {
+    let labels = composite.get("metadata").and_then(|metadata| metadata.get("labels"));
+    first.selects(meta::namespace(composite), |key| labels.and_then(|labels| labels.get(key)?.as_str()))
 }
 
 pub(super) fn created(object: &Object) -> &str {

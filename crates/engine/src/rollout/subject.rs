@@ -4,11 +4,14 @@ use ferroplane_api::{Condition, Object, RolloutFirst, RolloutTarget, Status, key
 use ferroplane_golang::time::rfc3339;
 
 use super::differences::Differences;
-use super::overlay::created;
+use super::overlay::{comes_first, created};
 use crate::composite::Machinery;
 use crate::inputs::Layout;
 use crate::intercept;
 use crate::settle::conditions_in;
+
+/// The conditions that are false of one that fights over fields, or whose composed resources change too often.
+const DISTURBANCES: [&str; 2] = ["Uncontested", "Responsive"];
 
 /// A composite resource that calls the function in a step that does not say which revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Subject {
 pub enum Health {
     /// It is synced and ready.
     Ready,
+    /// It is synced and ready, and somebody keeps changing what it composes, or that changes without end.
+    Disturbed,
     /// It is synced.
     NotReady,
     /// It cannot be composed.
@@ -52,10 +57,6 @@ impl Subject {
         target: RolloutTarget<'_>,
         first: Option<&RolloutFirst>,
     ) -> Self {
-        let has_labels = |RolloutFirst { match_labels }: &RolloutFirst| {
-            let wanted = match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-            !match_labels.is_empty() && meta::matches_labels(composite, wanted)
-        };
         let (health, since) = health(composite);
         let machinery = Machinery::of(composite, layout);
         let (ran, names_its_own) = match target {
@@ -72,7 +73,7 @@ impl Subject {
             uid: meta::uid(composite).to_owned(),
             name: name(composite),
             created: created(composite).to_owned(),
-            is_first: first.is_some_and(has_labels),
+            is_first: first.is_some_and(|first| comes_first(first, composite)),
             is_manual: machinery.is_manual() || names_its_own,
             is_paused: meta::annotation(composite, keys::PAUSED) == "true" || is_intercepted,
             ran,
@@ -110,11 +111,15 @@ fn health(composite: &Object) -> (Health, i64) {
     let since = |condition: Option<&Condition>| {
         condition.and_then(|it| rfc3339::moment(&it.last_transition_time)).map_or(0, |it| it.seconds)
     };
+    let is_false = |condition: Option<&Condition>| condition.is_some_and(|it| it.status == Status::False);
+    let disturbed = DISTURBANCES.into_iter().map(find).find(|condition| is_false(*condition));
     let (synced, ready) = (find("Synced"), find("Ready"));
     if !is_true(synced) {
         (Health::Failed, since(synced))
     } else if !is_true(ready) {
         (Health::NotReady, since(ready))
+    } else if let Some(condition) = disturbed {
+        (Health::Disturbed, since(condition))
     } else {
         (Health::Ready, since(ready))
     }
@@ -128,13 +133,55 @@ mod tests {
 
     #[test]
     fn composite_resource_without_a_label_does_not_come_first_because_of_an_empty_one() {
-        let first = RolloutFirst { match_labels: [("canary".to_owned(), String::new())].into() };
+        let first = RolloutFirst {
+            match_labels: [("canary".to_owned(), String::new())].into(),
+            ..RolloutFirst::default()
+        };
         for (labels, is_first) in [(json!({}), false), (json!({"canary": ""}), true)] {
             let composite = json!({"kind": "Site", "metadata": {"name": "blog", "labels": labels}});
             let composite: Object = serde_json::from_value(composite).unwrap();
             let target = RolloutTarget::Function("own");
             let subject = Subject::read(&composite, Layout::Modern, target, Some(&first));
             assert_eq!(subject.is_first, is_first, "{labels}");
+        }
+    }
+
+    #[test]
+    fn labels_and_namespaces_say_who_comes_first() {
+        let composite: Object = serde_json::from_value(json!({
+            "metadata": {"name": "blog", "namespace": "staging", "labels": {"tier": "canary"}},
+        }))
+        .unwrap();
+        for (first, comes) in [
+            (json!({}), false),
+            (json!({"matchLabels": {"tier": "canary"}}), true),
+            (json!({"matchLabels": {"tier": "gold"}}), false),
+            (json!({"namespaces": ["dev", "staging"]}), true),
+            (json!({"namespaces": ["dev"]}), false),
+            (json!({"namespaces": ["staging"], "matchLabels": {"tier": "canary"}}), true),
+            (json!({"namespaces": ["staging"], "matchLabels": {"tier": "gold"}}), false),
+        ] {
+            let selector: RolloutFirst = serde_json::from_value(first.clone()).unwrap();
+            assert_eq!(comes_first(&selector, &composite), comes, "{first}");
+        }
+    }
+
+    #[test]
+    fn who_fights_or_storms_is_not_well_though_it_is_ready() {
+        let health_with = |kind: &str, status: &str| {
+            let condition = |kind: &str, status: &str, second: u32| {
+                let since = format!("1970-01-01T00:00:{second:02}Z");
+                json!({"type": kind, "status": status, "reason": "Any", "lastTransitionTime": since})
+            };
+            let conditions =
+                [condition("Synced", "True", 1), condition("Ready", "True", 2), condition(kind, status, 3)];
+            let composite: Object =
+                serde_json::from_value(json!({"status": {"conditions": conditions}})).unwrap();
+            health(&composite)
+        };
+        for kind in DISTURBANCES {
+            assert_eq!(health_with(kind, "False"), (Health::Disturbed, 3));
+            assert_eq!(health_with(kind, "True"), (Health::Ready, 2));
         }
     }
 }

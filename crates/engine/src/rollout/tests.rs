@@ -18,6 +18,7 @@ const START: i64 = 1_800_000_000;
 enum Fate {
     Ready,
     NeverReady,
+    Storms,
     Fails,
     Refused(RolloutDifference),
 }
@@ -129,7 +130,7 @@ impl Fleet {
                 let trial = match (self.fate)(&self.subjects[index], 0) {
                     Fate::Refused(difference) => difference,
                     Fate::Fails => RolloutDifference::Fails,
-                    Fate::Ready | Fate::NeverReady => RolloutDifference::Changed,
+                    Fate::Ready | Fate::NeverReady | Fate::Storms => RolloutDifference::Changed,
                 };
                 self.subjects[index].trial = Some(trial.into());
             }
@@ -158,6 +159,7 @@ impl Fleet {
             match fate {
                 Fate::Ready => outcome(calls, Health::Ready),
                 Fate::NeverReady => outcome(calls, Health::NotReady),
+                Fate::Storms => outcome(calls, Health::Disturbed),
                 Fate::Fails => outcome(Some(overlay.stable.clone()), Health::Failed),
                 Fate::Refused(difference) => {
                     outcome(Some(overlay.stable.clone()), Health::Ready);
@@ -202,7 +204,7 @@ fn revision_that_behaves_reaches_all_in_waves_and_is_promoted() {
 
 #[test]
 fn at_most_one_percent_are_harmed_whatever_goes_wrong_and_in_whichever_wave() {
-    for fate in [Fate::Fails, Fate::NeverReady, Fate::Refused(RolloutDifference::Deleted)] {
+    for fate in [Fate::Fails, Fate::NeverReady, Fate::Storms, Fate::Refused(RolloutDifference::Deleted)] {
         for wave in 1..=4 {
             // Those of earlier waves go on well: only whoever is moved in this wave is harmed.
             let mut fleet = Fleet::of(1000).with_fate(move |subject, now| {
@@ -233,6 +235,25 @@ fn revision_whose_calls_fail_too_often_goes_back_though_all_are_ready() {
     assert!(record.message.contains("4 of 40 calls fail with it"), "{}", record.message);
     assert_eq!(fleet.status.calls.candidate.errors, 4);
     assert_eq!(fleet.calling("v1"), 100);
+}
+
+#[test]
+fn storm_that_was_there_before_is_not_held_against_a_revision_and_a_new_one_is() {
+    let mut fleet = Fleet::of(50).with_fate(|_, _| Fate::Storms);
+    fleet.install("v2", 2);
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let message = &fleet.status.history[0].message;
+    assert!(message.contains("what it composes keeps being changed"), "{message}");
+
+    let mut fleet = Fleet::of(50).with_fate(|_, _| Fate::Storms);
+    fleet.install("v2", 2);
+    for _ in 0..1000 {
+        for subject in &mut fleet.subjects {
+            subject.health = Health::Disturbed;
+        }
+        fleet.step();
+    }
+    assert_eq!(fleet.status.state, RolloutState::Promoted);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) struct Facts {
     /// Who writes what is composed, and who reads what functions are given.
     pub(super) composers: BTreeSet<Subject>,
     readers: BTreeSet<Subject>,
-    grants: Vec<AccessGrantSpec>,
+    pub(super) grants: Vec<AccessGrantSpec>,
 }
 
 impl Facts {

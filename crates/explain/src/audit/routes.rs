@@ -14,11 +14,11 @@ use super::rule::{Names, Question};
 use crate::snapshot::Home;
 
 /// Where somebody's Composition or function would be at work.
-struct AtWork {
-    reach: Reach,
+pub(super) struct AtWork {
+    pub(super) reach: Reach,
     is_certain: bool,
     /// When, or because of what.
-    when: String,
+    pub(super) when: String,
 }
 
 impl Finder<'_> {
@@ -60,17 +60,18 @@ impl Finder<'_> {
         self.add_if(to, does.to_owned(), held, false);
     }
 
-    /// The ways by Compositions, functions and composite resources of every kind.
+    /// The ways by Compositions, functions, intercepts and composite resources of every kind.
     pub(super) fn compose(&mut self) {
         let facts = self.facts;
         let changed = self.held_any(&["update", "patch"], DEFINITIONS, "compositions", false);
         let mut added = self.held(&Question::about("create", DEFINITIONS, "compositions", false));
         // A revision counts without its Composition.
         added.extend(self.held(&Question::about("create", DEFINITIONS, "compositionrevisions", false)));
-        let functions = self.functions();
+        let (functions, intercepts) = (self.functions(), self.intercepts());
         for (place, kind) in facts.kinds.iter().enumerate() {
             self.write_compositions(kind, &changed, &added);
             self.write_functions(kind, &functions);
+            self.intercept(kind, &intercepts);
             self.write_composites(place, kind);
         }
     }
@@ -93,7 +94,7 @@ impl Finder<'_> {
         }
     }
 
-    fn have_composed(&mut self, does: String, at: AtWork, held: &Held) {
+    pub(super) fn have_composed(&mut self, does: String, at: AtWork, held: &Held) {
         let is_certain = at.is_certain && held.is_certain;
         if self.grants_access() {
             let to = Actor::Composer { reach: Reach::Cluster, work: Work::Reading };
@@ -102,7 +103,7 @@ impl Finder<'_> {
         self.add_if(Actor::Composer { reach: at.reach, work: Work::Anything }, does, held, is_certain);
     }
 
-    fn grants_access(&self) -> bool {
+    pub(super) fn grants_access(&self) -> bool {
         !self.held_any(&WRITES, keys::FERROPLANE, "accessgrants", false).is_empty()
     }
 
@@ -158,7 +159,7 @@ impl Finder<'_> {
     }
 
     /// Where composite resources of a kind are composed as somebody wants who may change a Composition of it, or only add one.
-    fn at_work(&self, kind: &CompositeKind, is_used: bool) -> Vec<AtWork> {
+    pub(super) fn at_work(&self, kind: &CompositeKind, is_used: bool) -> Vec<AtWork> {
         let own = self.own_composites(kind);
         let mut at: Vec<AtWork> = Vec::new();
         for reach in own {

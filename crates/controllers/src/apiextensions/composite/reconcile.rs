@@ -100,7 +100,8 @@ impl Run {
 
     /// What is run in the end, given whether candidates of rollouts are refused.
     fn decisive(&self, is_refused: bool) -> &Arc<Pipeline> {
-        self.trial.as_ref().filter(|_| is_refused).map_or(&self.pipeline, OnTrial::other)
+        let trial = self.trial.as_ref().filter(|_| is_refused);
+        trial.and_then(|trial| trial.other().ok()).unwrap_or(&self.pipeline)
     }
 
     /// What is followed in place of the candidate of a rollout of the composition that is refused.

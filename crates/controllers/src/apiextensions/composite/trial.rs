@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ferroplane_api::{Object, RolloutDifference, keys, meta};
 use ferroplane_engine::composite::{Machinery, Selected, composite_for_functions};
-use ferroplane_engine::rollout::{Choice, Comparison, Overlay, compare, recorded_as};
-use ferroplane_engine::{Layout, Outcome, Pipeline, Preferences};
+use ferroplane_engine::rollout::{Choice, Comparison, Overlay, compare, compare_alone, recorded_as};
+use ferroplane_engine::{Layout, Outcome, Pipeline, Preferences, Trouble};
 use ferroplane_recorder::RecordingBuilder;
 use jiff::Timestamp;
 
@@ -21,8 +21,9 @@ use crate::rollout::{Cohort, Trial};
 /// What is tried, and what is carried out if that is refused.
 #[derive(Debug)]
 pub(super) struct OnTrial {
-    /// What is compared with what is run: what would be run if there were no candidates or, in a preview, what would be run with them.
-    other: Arc<Pipeline>,
+    /// What is compared with what is run: what would be run if there were no candidates or, in a preview, what would be run with them. If
+    /// that cannot be called: why.
+    other: Result<Arc<Pipeline>, Trouble>,
     is_preview: bool,
     /// The rollouts of the candidates. If there are several, all are blamed for what any of them does.
     rollouts: Vec<Overlay>,
@@ -125,18 +126,21 @@ impl Controller {
         if rollouts.is_empty() {
             return Resolved { pipeline, trial: None, uncallable: None };
         }
-        let Ok(stable) = self.resolve(revision, callables, cohort.unmoved()) else {
-            return Resolved { pipeline, trial: None, uncallable: None };
-        };
-        match pipeline {
-            Ok(pipeline) => {
-                let trial = OnTrial { other: stable, is_preview: false, rollouts, instead: None };
-                Resolved { pipeline: Ok(pipeline), trial: Some(trial), uncallable: None }
+        match (pipeline, self.resolve(revision, callables, cohort.unmoved())) {
+            (Ok(pipeline), stable) => {
+                let trial = or_trouble(stable).map(|other| OnTrial {
+                    other,
+                    is_preview: false,
+                    rollouts,
+                    instead: None,
+                });
+                Resolved { pipeline: Ok(pipeline), trial, uncallable: None }
             }
-            Err(problem) => {
+            (Err(problem), Ok(stable)) => {
                 let uncallable = Uncallable::because(&problem, rollouts);
                 Resolved { pipeline: Ok(stable), trial: None, uncallable }
             }
+            (Err(problem), Err(_)) => Resolved { pipeline: Err(problem), trial: None, uncallable: None },
         }
     }
 
@@ -162,7 +166,9 @@ impl Controller {
         }
         let moved = Cohort::moving(open, rollouts.iter().map(|it| it.function.as_str()));
         Some(match self.resolve(revision, callables, moved) {
-            Ok(other) => (Some(OnTrial { other, is_preview: true, rollouts, instead: None }), None),
+            Ok(other) => {
+                (Some(OnTrial { other: Ok(other), is_preview: true, rollouts, instead: None }), None)
+            }
             Err(problem) => (None, Uncallable::because(&problem, rollouts)),
         })
     }
@@ -190,9 +196,13 @@ impl Controller {
         considered: &Considered<'_>,
         (decided, round): (Decided, usize),
     ) -> Result<Outcome, Problem> {
+        let other = match &trial.other {
+            Ok(other) => other,
+            Err(trouble) => return self.judge_alone(it, trial, trouble, decided.outcome),
+        };
         if trial.is_preview {
             if round == 1 {
-                let candidate = self.decide_other(it, run, trial, considered).await?;
+                let candidate = self.decide_other(it, run, (trial, other), considered).await?;
                 let comparison = trial.compare(&decided, &candidate);
                 self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
             }
@@ -204,7 +214,7 @@ impl Controller {
             return Ok(decided.outcome);
         }
         let on_trial = it.recording.last_run();
-        let stable = self.decide_other(it, run, trial, considered).await?;
+        let stable = self.decide_other(it, run, (trial, other), considered).await?;
         let instead = it.recording.last_run();
         let mut comparison = trial.compare(&stable, &decided);
         let has_failed = comparison.differences.gravest() == RolloutDifference::Fails;
@@ -216,18 +226,33 @@ impl Controller {
         if !trial.refuses(&comparison) {
             return Ok(decided.outcome);
         }
-        it.is_refused = true;
-        if let Some(Instead { selected, revision }) = &trial.instead {
-            // It is not used after all.
-            let is_told = format!("`{}`", it.revision);
-            it.events.retain(|event| !event.message.ends_with(&is_told));
-            it.revision = revision.name.clone();
-            it.recording.follows(&selected.composition, &revision.name);
-        }
+        trial.go_back(it);
         it.recording.set_trial(on_trial, true);
         it.recording.set_trial(instead, false);
         it.recording.came_to(&stable.outcome);
         Ok(stable.outcome)
+    }
+
+    /// What is carried out if what would be run without the candidates cannot be called: what deletes something that they must not delete
+    /// is not.
+    fn judge_alone(
+        &self,
+        it: &mut Reconciliation<'_>,
+        trial: &OnTrial,
+        trouble: &Trouble,
+        outcome: Outcome,
+    ) -> Result<Outcome, Problem> {
+        let comparison = compare_alone(&outcome.result);
+        // Nothing was compared, so that there is nothing to note.
+        if comparison.differences.gravest() == RolloutDifference::Equal {
+            return Ok(outcome);
+        }
+        self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+        if !trial.refuses(&comparison) {
+            return Ok(outcome);
+        }
+        trial.go_back(it);
+        Err(Problem::from(trouble.clone()))
     }
 
     /// Decide what is compared with what is run, for whoever follows that.
@@ -235,15 +260,15 @@ impl Controller {
         &self,
         it: &mut Reconciliation<'_>,
         run: &Run,
-        trial: &OnTrial,
+        (trial, other): (&OnTrial, &Arc<Pipeline>),
         considered: &Considered<'_>,
     ) -> Result<Decided, Problem> {
         let Some(instead) = &trial.instead else {
-            return self.decide_besides(it, run, &trial.other, considered).await;
+            return self.decide_besides(it, run, other, considered).await;
         };
         let composite = instead.composite(&it.live, self.layout);
         let considered = Considered { composite: &composite, ..*considered };
-        self.decide_besides(it, run, &trial.other, &considered).await
+        self.decide_besides(it, run, other, &considered).await
     }
 
     fn note_trial(&self, live: &Object, rollouts: &[Overlay], comparison: &Comparison, recording: &str) {
@@ -278,7 +303,12 @@ impl Resolved {
         match (uncallable, other) {
             // Candidates of functions that are called are compared first.
             (None, Ok(_)) if is_preview && self.trial.is_some() => None,
-            (None, Ok(other)) => {
+            (None, Err(problem)) if is_preview => {
+                self.uncallable = unusable(&problem);
+                None
+            }
+            (None, other) => {
+                let other = or_trouble(other)?;
                 let mut rollouts = vec![overlay.clone()];
                 // Candidates of functions that are called besides are compared with what is called without them, too.
                 let besides = self.trial.take().filter(|trial| !trial.is_preview);
@@ -289,10 +319,6 @@ impl Resolved {
             (Some(uncallable), Ok(stable)) if !is_preview => {
                 (self.uncallable, self.pipeline) = (uncallable, Ok(stable));
                 Some(instead.revision)
-            }
-            (None, Err(problem)) if is_preview => {
-                self.uncallable = unusable(&problem);
-                None
             }
             _ => None,
         }
@@ -313,9 +339,9 @@ impl OnTrial {
         self.is_preview
     }
 
-    /// What is run in place of candidates that are refused.
-    pub(super) fn other(&self) -> &Arc<Pipeline> {
-        &self.other
+    /// What is run in place of candidates that are refused, or why it cannot be called.
+    pub(super) fn other(&self) -> Result<&Arc<Pipeline>, &Trouble> {
+        self.other.as_ref()
     }
 
     /// What is followed in place of candidates that are refused, if it is another revision of the composition.
@@ -345,6 +371,18 @@ impl OnTrial {
 
     fn is_first_wave(&self) -> bool {
         self.rollouts.iter().any(|rollout| rollout.is_first_wave)
+    }
+
+    /// The candidates are refused, and leave no trace.
+    fn go_back(&self, it: &mut Reconciliation<'_>) {
+        it.is_refused = true;
+        if let Some(Instead { selected, revision }) = &self.instead {
+            // It is not used after all.
+            let is_told = format!("`{}`", it.revision);
+            it.events.retain(|event| !event.message.ends_with(&is_told));
+            it.revision = revision.name.clone();
+            it.recording.follows(&selected.composition, &revision.name);
+        }
     }
 
     pub(super) fn refuses(&self, comparison: &Comparison) -> bool {
@@ -377,6 +415,15 @@ impl OnTrial {
             comparison.note(RolloutDifference::NotDeterministic, detail);
         }
         comparison
+    }
+}
+
+/// What would be run without candidates, or why it cannot be called. Nothing if that is nothing to tell anybody.
+fn or_trouble(stable: Result<Arc<Pipeline>, Problem>) -> Option<Result<Arc<Pipeline>, Trouble>> {
+    match stable {
+        Ok(pipeline) => Some(Ok(pipeline)),
+        Err(Problem::Trouble(report)) => Some(Err(report.trouble)),
+        Err(_) => None,
     }
 }
 

@@ -208,7 +208,7 @@ impl Controller {
             let Some(cached) = self.informer.get_by_key(&name) else { continue };
             let Some(header) = ObjectHeader::read(&cached.bytes) else { continue };
             let has_moved = |overlay: &Overlay| {
-                let is_first = overlay.is_first(|key| header.label(key));
+                let is_first = overlay.is_first(&header.metadata.namespace, |key| header.label(key));
                 let created = header.metadata.creation_timestamp.as_deref().unwrap_or_default();
                 overlay.has_moved(Member { uid: &header.metadata.uid, created, is_first })
             };

@@ -186,7 +186,10 @@ impl Revisions {
         let image_configs = self.image_configs();
         let siblings = look.sibling_uids();
         let awaits_activation = look.kind() == PackageKind::Provider && self.awaits_activation(look, report);
-        let program = Program { awaits_activation, ..look.program(&siblings, &image, &image_configs) };
+        let is_function = look.kind() == PackageKind::Function;
+        let has_own_service = is_function && self.manager.registry.has_revision_selectors();
+        let program = look.program(&siblings, &image, &image_configs);
+        let program = Program { awaits_activation, has_own_service, ..program };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();

@@ -25,7 +25,7 @@ async fn cluster(seed: u64) -> World {
         registry.push(&format!("registry.example.org/acme/own:{version}"), &package);
     }
     registry.run_in_pods(&[PackageKind::Function, PackageKind::Provider]);
-    let world = World::with_registry(seed, &registry).await;
+    let world = World::with_one_revision(seed, &registry).await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     world.plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
     world

@@ -1,11 +1,12 @@
 //! New revisions of a function are rolled out in bad weather, and whenever controllers are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions};
-use ferroplane_runner::{AsyncFunction, Runner};
+use ferroplane_runner::{AsyncFunction, CallError, Runner};
 use ferroplane_testkit::plane::FakeRegistry;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use ferroplane_wire::{from_json, to_json};
@@ -59,9 +60,15 @@ enum Fault {
     ChangesImmutable,
     /// It works for two composite resources, and no longer.
     FailsLater,
+    /// It answers 100 MB, which no client accepts.
+    Huge,
+    /// It answers as much as a client accepts.
+    Large,
+    /// It takes more and more memory, until it is killed.
+    Killed,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 13] = [
     Fault::Fatal,
     Fault::Drops,
     Fault::Renames,
@@ -72,7 +79,19 @@ const FAULTS: [Fault; 10] = [
     Fault::Requires,
     Fault::ChangesImmutable,
     Fault::FailsLater,
+    Fault::Huge,
+    Fault::Large,
+    Fault::Killed,
 ];
+
+/// How many calls a process answers before it is killed for its memory.
+const CALLS_OF_A_LIFE: u32 = 3;
+/// How many seconds a rollout is watched.
+const WATCHED: u32 = 120;
+/// How many seconds may pass between a rollback and the moment when nobody is harmed any more.
+const LATEST: u32 = 5;
+/// How many sites are created while a revision is rolled out.
+const LATE_COUNT: usize = 10;
 
 /// What composes the resources `a` and `b`, of which the latter cannot be changed.
 fn fixed(color: &str, value: &str) -> Value {
@@ -129,6 +148,19 @@ fn faulty(fault: Option<Fault>, color: &str) -> Arc<Runner> {
                     answer["requirements"] = json!({"resources": {"nothing": nothing}});
                 }
                 Some(Fault::ChangesImmutable) => answer = fixed(&color, "second"),
+                Some(Fault::Huge) => {
+                    return Err(CallError::ResponseTooLarge { target: "own".to_owned(), limit: 16 << 20 });
+                }
+                Some(Fault::Large) => {
+                    answer["desired"]["resources"]["a"]["resource"]["data"]["long"] =
+                        json!("x".repeat(4 << 20));
+                }
+                Some(Fault::Killed) => {
+                    if count > CALLS_OF_A_LIFE {
+                        let (target, reason) = ("own".to_owned(), "it was killed".to_owned());
+                        return Err(CallError::Lost { target, reason });
+                    }
+                }
                 Some(Fault::FailsLater) => {
                     if !is_known {
                         answer = fatal();
@@ -234,6 +266,33 @@ async fn settle(world: &World, state: &str, color: u64) -> Vec<String> {
     wrongs
 }
 
+/// Wait until the status of the rollout is so.
+async fn until(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..3600 {
+        let status = world.plane.get(ROLLOUT).await["status"].clone();
+        if is_so(&status) {
+            return status;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("the rollout never came so far: {:#}", world.plane.get(ROLLOUT).await);
+}
+
+/// How many sites are harmed at the same time at most, and for how many seconds some are that the rollout has sent back.
+async fn harm(world: &World) -> (usize, u32) {
+    let (mut most, mut late) = (0, 0);
+    for _ in 0..WATCHED {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let sites = world.plane.get(SITES).await;
+        let harmed = sites["items"].as_array().unwrap().iter().filter(|site| !is_ready(site)).count();
+        let rollout = world.plane.get(ROLLOUT).await;
+        let is_back = rollout["status"]["state"].as_str().is_some_and(|state| state.starts_with("Roll"));
+        most = most.max(harmed);
+        late += u32::from(is_back && harmed > 0);
+    }
+    (most, late)
+}
+
 #[test]
 fn rollouts_end_as_they_should_whenever_controllers_are_killed() {
     in_virtual_time(async {
@@ -303,7 +362,7 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
             let world = World::with_registry(seed, &registry).await;
             let rollout = json!({
                 "minReadySeconds": 2, "progressDeadlineSeconds": 60, "gates": {"minCalls": 2},
-                "refuse": ["Deleted", "Renamed", "NotDeterministic"],
+                "refuse": ["Deleted", "Renamed", "NotDeterministic", "Larger"],
             });
             set_up_with(&world, &rollout).await;
             let before = composed(&world).await;
@@ -312,6 +371,13 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
                     world.weather.kill_soon(3 * seed + number, number % 2 == 0);
                 }
                 install(&world, number).await;
+                let (most, late) = harm(&world).await;
+                assert!(most <= 1, "{fault:?}, seed {seed}: {most} were harmed");
+                // Controllers that are killed take a while to come back.
+                assert!(
+                    seed > 0 || late <= LATEST,
+                    "{fault:?}: some were harmed {late} s after the rollback"
+                );
                 let wrongs = settle(&world, "RolledBack", 0).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "{fault:?}, seed {seed}");
                 assert_eq!(composed(&world).await, before, "{fault:?}, seed {seed}: nothing was deleted");
@@ -320,6 +386,80 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
                 let latest = status["rejected"].as_str().unwrap_or_default();
                 assert_eq!(record["revision"], latest, "{fault:?}, seed {seed}: {status:#}");
             }
+            world.end().await;
+            supervisor.abort();
+        });
+    }
+}
+
+/// The process of a revision ends before the new one reaches anybody, and is there again after five minutes. Nobody asks the old one
+/// meanwhile what it would do.
+#[test]
+fn process_of_either_revision_may_end_during_a_rollout() {
+    // Which one ends, whether the new one drops a resource, and what comes of it.
+    let cases = [(0, false, "Promoted", 1), (0, true, "RolledBack", 0), (1, false, "RolledBack", 0)];
+    for (seed, (ends, drops, state, color)) in (0..).zip(cases) {
+        in_virtual_time(async {
+            let (registry, digests) = registry(2);
+            let functions = registry.run_functions();
+            let work = move |number: u64| {
+                let color = number.to_string();
+                let drops = drops && number == 1;
+                runner(move |_| answer(&color, if drops { &["a"] } else { &["a", "b"] }))
+            };
+            let supervisor = tokio::spawn(serve_by(functions.clone(), digests, work));
+            let world = World::with_registry(seed, &registry).await;
+            set_up_with(&world, &json!({"minReadySeconds": 2, "paused": true})).await;
+            let before = composed(&world).await;
+            install(&world, 1).await;
+            let status = until(&world, |status| status["state"] == "Paused").await;
+            let ended = status[if ends == 0 { "stable" } else { "candidate" }].as_str().unwrap();
+            functions.set(ended, Some(PackagedFunction::Down("it ended".to_owned())));
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            world.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+            tokio::time::sleep(Duration::from_mins(5)).await;
+            assert_eq!(composed(&world).await, before, "seed {seed}: nothing was deleted");
+            functions.set(ended, Some(PackagedFunction::Serving(work(ends))));
+            let wrongs = settle(&world, state, color).await;
+            assert_eq!(wrongs, Vec::<String>::new(), "seed {seed}");
+            assert_eq!(composed(&world).await, before, "seed {seed}: nothing was deleted");
+            world.end().await;
+            supervisor.abort();
+        });
+    }
+}
+
+/// Sites are created, and clocks jump, while revisions are rolled out of which the last one works.
+#[test]
+fn sites_that_are_created_and_clocks_that_jump_do_not_mislead_rollouts() {
+    for (seed, jump) in (0..).zip([0, -300, 3600]) {
+        in_virtual_time(async {
+            let (registry, digests) = registry(4);
+            let supervisor = tokio::spawn(serve(registry.run_functions(), digests));
+            let world = World::with_registry(seed, &registry).await;
+            set_up(&world).await;
+            let before = composed(&world).await;
+            for number in 1..=3 {
+                install(&world, number).await;
+                for late in 0..LATE_COUNT {
+                    world.plane.create_site(&format!("late-{number}-{late}"), "any").await;
+                }
+                world.weather.clock.fetch_add(jump, Ordering::Relaxed);
+                calm_down(&world).await.unwrap();
+                let status = world.plane.get(ROLLOUT).await["status"].clone();
+                // A clock that jumps ahead may make somebody late who is not ready yet.
+                let is_promoted = is_good(number) && (jump <= 0 || status["state"] == "Promoted");
+                let (state, color) = if is_promoted { ("Promoted", number) } else { ("RolledBack", 0) };
+                let wrongs = settle(&world, state, color).await;
+                assert_eq!(wrongs, Vec::<String>::new(), "version {number}, clock {jump:+}");
+                let sites = world.plane.get(SITES).await;
+                for site in sites["items"].as_array().unwrap() {
+                    let is_so = is_ready(site) && site["status"]["color"] == color.to_string();
+                    assert!(is_so, "version {number}, clock {jump:+}: {site:#}");
+                }
+            }
+            let after = composed(&world).await;
+            assert!(before.iter().all(|uid| after.contains(uid)), "clock {jump:+}: nothing was deleted");
             world.end().await;
             supervisor.abort();
         });

@@ -38,6 +38,8 @@ struct Equipment {
     functions: Vec<Function>,
     registry: Option<FakeRegistry>,
     runs_operations: bool,
+    /// Whether one revision of each function is active, which is called as in Crossplane.
+    has_one_revision: bool,
 }
 
 impl World {
@@ -54,6 +56,13 @@ impl World {
     pub(super) async fn with_registry(seed: u64, registry: &FakeRegistry) -> Self {
         Self::made_of(seed, false, Equipment { registry: Some(registry.clone()), ..Equipment::default() })
             .await
+    }
+
+    /// The same, where one revision of each function is active.
+    pub(super) async fn with_one_revision(seed: u64, registry: &FakeRegistry) -> Self {
+        let registry = Some(registry.clone());
+        let equipment = Equipment { registry, has_one_revision: true, ..Equipment::default() };
+        Self::made_of(seed, false, equipment).await
     }
 
     /// One that runs operations, with functions for them.
@@ -143,6 +152,7 @@ async fn keep(
         let settings = || Settings {
             packages: equipment.registry.as_ref().map(FakeRegistry::manager),
             runs_operations: equipment.runs_operations,
+            enables_function_revision_selectors: !equipment.has_one_revision,
             ..settings(clock(&equipment, began_at, &passage.weather), &equipment.functions, &answers)
         };
         let client = kube::Client::new(passage.clone(), "default");

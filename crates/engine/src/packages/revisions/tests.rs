@@ -89,10 +89,32 @@ fn first_revision_is_active_and_named_as_in_crossplane() {
     assert_eq!(meta::label(&revision, keys::PACKAGE), "f");
     assert_eq!(meta::controller_uid(&revision), Some("uid-f"));
     assert_eq!(revision["spec"]["image"], "registry.example.org/f:v1");
-    assert_eq!(revision["spec"]["tlsServerSecretName"], "f-tls-server");
+    assert_eq!(revision["spec"]["tlsServerSecretName"], "f-fc53eaee07bb-tls-server");
     assert_eq!(world.states(), [(1, true)]);
     let again = world.reconcile(DIGEST);
     assert_eq!((again.create, again.update, again.deactivate), (None, vec![], vec![]), "nothing changed");
+}
+
+#[test]
+fn secret_changes_hands_when_revisions_come_to_have_their_own_and_lose_them() {
+    let mut world = World::new(&json!({}));
+    for (is_on, secret) in [
+        (false, "f-tls-server"),
+        (true, "f-fc53eaee07bb-tls-server"),
+        (true, "f-fc53eaee07bb-tls-server"),
+        (false, "f-tls-server"),
+    ] {
+        world.options.function_revision_selectors = is_on;
+        let current = world.reconcile(DIGEST).current;
+        assert_eq!(world.revisions[&current]["spec"]["tlsServerSecretName"], secret);
+    }
+    // One that somebody else has named stays.
+    let current = world.reconcile(DIGEST).current;
+    let spec = meta::child(world.revisions.get_mut(&current).unwrap(), "spec");
+    spec.insert("tlsServerSecretName".to_owned(), "mine".into());
+    world.options.function_revision_selectors = true;
+    world.reconcile(DIGEST);
+    assert_eq!(world.revisions[&current]["spec"]["tlsServerSecretName"], "mine");
 }
 
 #[test]

@@ -35,6 +35,36 @@ fn inputs<'a>(revision: &'a Object, config: Option<&'a Object>) -> RuntimeInputs
         image_pull_secret: None,
         own_pull_secrets: &[],
         awaits_activation: false,
+        names: RuntimeNames::Package,
+    }
+}
+
+#[test]
+fn service_is_called_as_its_revision_where_several_can_be_active() {
+    let revision = function();
+    let names = |names: RuntimeNames, config: Option<&Object>| {
+        let inputs = RuntimeInputs { names, ..inputs(&revision, config) };
+        let RuntimeObjects { service, deployment, service_account } = runtime_objects(&inputs);
+        let account = service_account.unwrap();
+        [service, deployment, account].map(|object| meta::name(&object).to_owned())
+    };
+    let template = |name: &str| json!({"metadata": {"name": name}});
+    let long = "x".repeat(70);
+    let config = configured(&json!({
+        "serviceTemplate": template("front"), "deploymentTemplate": template(&long),
+        "serviceAccountTemplate": template("account"),
+    }));
+    for (chosen, by_itself, configured) in [
+        (RuntimeNames::Package, "it", "front"),
+        (RuntimeNames::Revision, "it-123456", "front"),
+        (RuntimeNames::EachRevision, "it-123456", "front-123456"),
+    ] {
+        assert_eq!(names(chosen, None), [by_itself, "it-123456", "it-123456"]);
+        let [service, deployment, account] = names(chosen, Some(&config));
+        assert_eq!((&*service, &*account), (configured, "account"));
+        let is_own = chosen == RuntimeNames::EachRevision;
+        let expected = if is_own { format!("{}-123456", "x".repeat(56)) } else { long.clone() };
+        assert_eq!(deployment, expected);
     }
 }
 

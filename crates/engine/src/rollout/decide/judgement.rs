@@ -63,7 +63,8 @@ impl<'a> Rollout<'a> {
         }
         // Whoever does the same as the old revision is not to blame for what is wrong.
         let does_the_same = subject.trial.is_some_and(|trial| trial.gravest() < RolloutDifference::Changed);
-        let is_blameless = does_the_same && subject.health == Health::Failed;
+        let has_trouble = matches!(subject.health, Health::Failed | Health::Disturbed);
+        let is_blameless = does_the_same && has_trouble;
         if subject.is_paused || is_blameless || self.status.unready_before.contains(&key(candidate, subject))
         {
             return Standing::Ready;
@@ -73,7 +74,7 @@ impl<'a> Rollout<'a> {
             return Standing::Ready;
         }
         let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
-        if subject.health == Health::Failed && subject.since >= started {
+        if has_trouble && subject.since >= started {
             return Standing::Failed;
         }
         let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
@@ -140,6 +141,7 @@ impl<'a> Rollout<'a> {
         let why = |subject: &Subject| match (refused(subject), subject.health) {
             (Some(difference), _) => format!("refused: {}", difference.as_str()),
             (None, Health::Failed) => "not synced".to_owned(),
+            (None, Health::Disturbed) => "what it composes keeps being changed".to_owned(),
             (None, _) => "not ready in time".to_owned(),
         };
         let first = failed.iter().min_by_key(|it| &it.subject.name);

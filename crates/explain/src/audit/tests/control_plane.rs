@@ -141,6 +141,67 @@ fn who_replaces_a_function_composes_with_it() {
     assert_eq!(answers, [expected]);
 }
 
+const ROLLOUT: &str = "rollout.ferroplane.io";
+
+/// FunctionIntercepts are served, and `ann` may create them.
+fn intercepting(mut world: World) -> World {
+    let [group, kind, plural] = [ROLLOUT, "FunctionIntercept", "functionintercepts"].map(str::to_owned);
+    world.input.kinds.push(AuditKind { group, kind, plural, is_namespaced: false });
+    world.gives("ann", "", json!([rule("create", ROLLOUT, "functionintercepts")]))
+}
+
+#[test]
+fn who_intercepts_a_function_composes_with_a_process_of_their_own() {
+    let world = composes_config_maps().app_in("prod");
+    let expected = "prod: has a process of their own called in place of Function function-auto-ready, which composes App.demo.io → User \
+                    system:ferroplane:composer may delete secrets";
+    let intercepted = intercepting(world.clone());
+    assert_eq!(intercepted.about("ann", secrets_in("delete", "prod")), [expected]);
+    let elsewhere = intercepted.about("ann", secrets_in("delete", "dev"));
+    assert!(elsewhere.iter().all(|it| it.starts_with("perhaps ")), "{elsewhere:?}");
+    // To renew what somebody else has made is no way, nor is a kind that is not served.
+    let renews = json!([rule("update patch", ROLLOUT, "functionintercepts")]);
+    let creates = json!([rule("create", ROLLOUT, "functionintercepts")]);
+    let without = world.gives("ben", "", creates);
+    assert_eq!(without.about("ben", secrets_in("delete", "prod")).len(), 0);
+    let renewing = intercepted.gives("cat", "", renews);
+    assert_eq!(renewing.about("cat", secrets_in("delete", "prod")).len(), 0);
+}
+
+#[test]
+fn intercepts_of_a_cluster_lead_as_far_as_grants_let_them() {
+    let mut world = World::cluster().gives("plane", "", everything());
+    world.input.composer = Some("plane".to_owned());
+    let world = intercepting(world.apps(json!([base("v1", "ConfigMap")])).app_in("prod").app_in("dev"));
+    let grant = |mode: &str, functions: serde_json::Value| {
+        json!({
+            "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "g"},
+            "spec": {
+                "to": {"namespaces": ["prod"], "functions": functions},
+                "intercept": [{"hosts": ["laptop"], "modes": [mode]}],
+            },
+        })
+    };
+    let can = |world: &World, verb: &str, namespace: &str| world.about("ann", secrets_in(verb, namespace));
+    for verb in ["get", "delete"] {
+        assert_eq!(can(&world, verb, "prod"), Vec::<String>::new(), "nothing is granted");
+        let other = world.clone().with(grant("ForReal", json!(["function-other"])));
+        assert_eq!(can(&other, verb, "prod"), Vec::<String>::new(), "another function is granted");
+    }
+    let shadow = world.clone().with(grant("Shadow", json!([])));
+    let read = can(&shadow, "get", "prod");
+    assert!(read.len() == 1 && read[0].starts_with("perhaps prod: has a process"), "{read:?}");
+    assert_eq!(can(&shadow, "delete", "prod"), Vec::<String>::new(), "in shadow nothing is written");
+    let real = world.clone().with(grant("ForReal", json!([])));
+    let written = can(&real, "delete", "prod");
+    assert!(written.len() == 1 && written[0].starts_with("perhaps prod: has a process"), "{written:?}");
+    assert_eq!(can(&real, "delete", "dev"), Vec::<String>::new(), "elsewhere nothing is granted");
+    // Whoever grants it to themselves needs nobody.
+    let granting = world.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
+    let written = can(&granting, "delete", "prod");
+    assert!(written.len() == 1 && written[0].starts_with("prod: has a process"), "{written:?}");
+}
+
 #[test]
 fn grants_let_functions_read_elsewhere() {
     let reads = json!([rule("get", "", "secrets")]);

@@ -11,7 +11,7 @@ use ferroplane_engine::composite::{
     Begin, Ending, Machinery, Published, Selected, begin, composite_connection_secret,
     composite_for_functions, conclude, machinery_to_record,
 };
-use ferroplane_engine::rollout::compare;
+use ferroplane_engine::rollout::{compare, compare_alone};
 use ferroplane_engine::wording::cannot_apply;
 use ferroplane_engine::{
     Inputs, Layout, Note, Outcome, Plan, Reference, Said, Subject, Trouble, Wanted, chain, field_manager,
@@ -36,6 +36,9 @@ use super::super::trial::OnTrial;
 use super::planned_cluster::{Key, merge};
 use super::{Planning, Progress};
 use crate::function_registry::CallableFunctions;
+
+/// A run in place of another: what came of it, what was noted, and what it was given.
+type Rerun = (Outcome, Vec<Note>, Inputs);
 
 /// Why a visit ends before its end.
 enum Stop {
@@ -175,8 +178,8 @@ impl Planning {
         let mut inputs = inputs;
         let seen = (&visited.live, controller.layout);
         let mut selected = &followed;
-        if let Some(stable) = self.refused_trial((trial.as_ref(), &callables), seen, &inputs, &outcome).await
-        {
+        let refused = self.refused_trial((trial.as_ref(), &callables), seen, &inputs, &outcome).await?;
+        if let Some(stable) = refused {
             (outcome, notes, inputs) = stable;
             let instead = trial.as_ref().and_then(OnTrial::instead);
             selected = instead.map_or(selected, |instead| &instead.selected);
@@ -217,15 +220,23 @@ impl Planning {
         (live, layout): (&Object, Layout),
         inputs: &Inputs,
         outcome: &Outcome,
-    ) -> Option<(Outcome, Vec<Note>, Inputs)> {
-        let trial = trial.filter(|it| it.is_compared(live, layout, outcome))?;
-        let mut inputs = Inputs { pipeline: trial.other().clone(), ..inputs.clone() };
+    ) -> Result<Option<Rerun>, Stop> {
+        let Some(trial) = trial.filter(|it| it.is_compared(live, layout, outcome)) else { return Ok(None) };
+        let other = match trial.other() {
+            Ok(other) => other,
+            Err(trouble) if trial.refuses(&compare_alone(&outcome.result)) => {
+                return Err(Problem::from(trouble.clone()).into());
+            }
+            Err(_) => return Ok(None),
+        };
+        let mut inputs = Inputs { pipeline: other.clone(), ..inputs.clone() };
         if let (Some(instead), Subject::Composite(subject)) = (trial.instead(), &mut inputs.subject) {
-            subject.object = Struct::try_from(instead.composite(live, layout)).ok()?;
+            let Ok(object) = Struct::try_from(instead.composite(live, layout)) else { return Ok(None) };
+            subject.object = object;
         }
         let (stable, notes) = self.run(inputs.clone(), callables).await;
         let is_refused = trial.refuses(&compare(&stable.result, &outcome.result));
-        is_refused.then_some((stable, notes, inputs))
+        Ok(is_refused.then_some((stable, notes, inputs)))
     }
 
     /// Refuse functions that answer the same question differently.
