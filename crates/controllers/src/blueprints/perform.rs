@@ -13,9 +13,10 @@ use ferroplane_client::{
     Resource, Subresource,
 };
 use ferroplane_engine::action::{
-    Address, Answer, NamedBy, PHASE_ANNOTATION, Patch, Refused, Request, ResourceName,
+    Address, Answer, ContainerGroup, NamedBy, PHASE_ANNOTATION, Patch, Refused, Request, ResourceName,
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
+use ferroplane_runner::ContainerRunner;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use tracing::warn;
@@ -35,6 +36,8 @@ pub(super) struct Performer<'a> {
     /// Has the rights that are meant for what functions want.
     pub(super) cluster: &'a ApiClient,
     pub(super) grants: Arc<Grants>,
+    /// What runs images where there are no pods.
+    pub(super) containers: Option<&'a ContainerRunner>,
     pub(super) action_set: &'a Object,
     /// The function of the phase. Empty for what the action itself reads.
     pub(super) function: String,
@@ -72,10 +75,7 @@ impl Performer<'_> {
             Request::Exec { namespace, pod, container, command, timeout } => {
                 self.exec((namespace, pod, container), command, *timeout).await
             }
-            Request::RunContainer { .. } => {
-                let message = "this control plane runs no images";
-                Ok(refused(501, "NotImplemented", message, Cause::PhaseNeedsUnmet))
-            }
+            Request::RunContainers(group) => Ok(self.run_containers(group).await),
         }
     }
 
@@ -330,6 +330,24 @@ impl Performer<'_> {
         })
     }
 
+    /// Run containers to their end. Whatever keeps them from it, they are not run again by themselves.
+    async fn run_containers(&self, group: &ContainerGroup) -> Answer {
+        let Some(containers) = self.containers else {
+            let message = "this control plane runs no images";
+            return refused(501, "NotImplemented", message, Cause::PhaseNeedsUnmet);
+        };
+        let namespace = meta::namespace(self.action_set);
+        let has_network = |image: &str| self.grants.gives_network(namespace, &self.function, image);
+        match containers.run(group, &has_network).await {
+            Ok(endings) => Answer::ContainersEnded(endings),
+            Err(error) if error.is_timeout() => refused(504, "Timeout", chain(&error), Cause::PhaseTimeout),
+            Err(error) if error.is_interruption() => {
+                refused(500, "InternalError", chain(&error), Cause::PhaseInterrupted)
+            }
+            Err(error) => refused(500, "InternalError", chain(&error), Cause::PhaseFailed),
+        }
+    }
+
     /// Where an object is, if the action may reach it.
     async fn permitted(
         &self,
@@ -407,7 +425,7 @@ impl Performer<'_> {
 
 /// Whether a request may take long: nobody is to be kept waiting by it.
 pub(super) fn is_long(request: &Request) -> bool {
-    matches!(request, Request::Exec { .. } | Request::RunContainer { .. })
+    matches!(request, Request::Exec { .. } | Request::RunContainers(_))
 }
 
 /// An object that may be reached.

@@ -1,21 +1,19 @@
 //! Functions that run images in pods of their own: KubeTask, MultiContainerRun and PrepareData.
 //!
 //! Follow Kanister 0.119, `pkg/function/kube_task.go`, `multi_container_run.go` and `prepare_data.go`. A pod is created once, however often the
-//! control plane stops, and deleted when it has ended.
+//! control plane stops, and deleted when it has ended. Where there are no pods, KubeTask and MultiContainerRun run in containers of the
+//! control plane's own.
 
+mod contained;
 mod run;
 mod template;
 
 use ferroplane_api::{Cause, Object};
-use ferroplane_engine::action::{
-    Answer, Move, Need, Phase, PhaseContract, PhaseFunction, PodSupport, Request,
-};
-use serde::{Deserialize, Serialize};
+use ferroplane_engine::action::{Move, Need, Phase, PhaseContract, PhaseFunction, PodSupport, Request};
 use serde_json::{Value, json};
 
 use super::arguments::Arguments;
-use super::moves::{Failure, NextMove, checkpoint, perform, settle};
-use super::output::{last_words, outputs};
+use super::moves::{Failure, NextMove, settle};
 use run::{PodRun, run};
 use template::PodTemplate;
 
@@ -48,11 +46,7 @@ pub(super) struct PrepareData;
 
 impl PhaseFunction for KubeTask {
     fn advance(&self, phase: &Phase<'_>) -> Move {
-        settle(match phase.pods {
-            PodSupport::Containers => contained(phase),
-            PodSupport::Cluster => task(phase).and_then(|pod| run(phase, &pod)),
-            PodSupport::None => Err(no_pods("runs an image")),
-        })
+        settle(run_image(phase, task))
     }
 
     fn contract(&self) -> PhaseContract {
@@ -71,7 +65,7 @@ impl PhaseFunction for KubeTask {
 
 impl PhaseFunction for MultiContainerRun {
     fn advance(&self, phase: &Phase<'_>) -> Move {
-        settle(on_cluster(phase).and_then(|()| run(phase, &multi_container(phase)?)))
+        settle(run_image(phase, multi_container))
     }
 
     fn contract(&self) -> PhaseContract {
@@ -89,7 +83,7 @@ impl PhaseFunction for MultiContainerRun {
                 "podAnnotations",
             ],
             outputs: &[],
-            needs: &[Need::Pods, Need::Exec],
+            needs: &[Need::Pods],
         }
     }
 
@@ -121,6 +115,15 @@ impl PhaseFunction for PrepareData {
 
     fn clean_up(&self, phase: &Phase<'_>) -> Vec<Request> {
         clean_up(phase, prepare)
+    }
+}
+
+/// Runs a pod, or its containers where there are no pods.
+fn run_image(phase: &Phase<'_>, pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failure>) -> NextMove {
+    match phase.pods {
+        PodSupport::Cluster => run(phase, &pod(phase)?),
+        PodSupport::Containers => contained::run(phase, &pod(phase)?),
+        PodSupport::None => Err(no_pods("runs an image")),
     }
 }
 
@@ -230,42 +233,6 @@ fn clean_up(phase: &Phase<'_>, pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failur
     match pod(phase) {
         Ok(pod) if phase.pods == PodSupport::Cluster => vec![pod.delete()],
         _ => Vec::new(),
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "step", rename_all = "camelCase")]
-enum Contained {
-    Run,
-}
-
-/// Runs the command in a container of the plane's own.
-fn contained(phase: &Phase<'_>) -> NextMove {
-    let arguments = Arguments(phase.arguments);
-    let image = arguments.text("image")?;
-    match (checkpoint(phase)?, phase.answers) {
-        (None, []) => {
-            let request = Request::RunContainer {
-                name: super::moves::named("kanister-job", &super::moves::suffix(phase, "pod"), 63),
-                image: image.to_owned(),
-                command: arguments.texts("command")?,
-                environment: Vec::new(),
-            };
-            Ok(perform(&Contained::Run, vec![request]))
-        }
-        (Some(Contained::Run), []) => Err(Failure::interrupted(format!(
-            "the control plane stopped while a container of `{image}` ran; whether its command finished is not known"
-        ))),
-        (_, [Answer::Ended { exit_code: 0, stdout, .. }]) => Ok(Move::Done { output: outputs(stdout)? }),
-        (_, [Answer::Ended { exit_code, stdout, stderr }]) => {
-            let words = [stderr, stdout].map(|printed| last_words(&phase.secrets.redact(printed), QUOTED));
-            let words = words.into_iter().find(|words| !words.is_empty()).unwrap_or_default();
-            let separator = if words.is_empty() { "" } else { ": " };
-            Err(Failure::new(format!(
-                "the container of `{image}` exited with code {exit_code}{separator}{words}"
-            )))
-        }
-        (_, answers) => Err(Failure::unexpected(answers)),
     }
 }
 
