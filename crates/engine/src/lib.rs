@@ -104,6 +104,7 @@ pub use usage::{
     used_by,
 };
 pub use validity::{
-    Capabilities, InvalidPipeline, functions_of, pipeline_condition, validate_operation, validate_pipeline,
+    Capabilities, InvalidPipeline, can_act, functions_of, pipeline_condition, validate_operation,
+    validate_pipeline,
 };
 pub use written::Unreadable;

@@ -33,7 +33,7 @@ use super::wake::Wakers;
 use super::{ActionSettings, follow};
 use crate::apiextensions::grants::GrantCache;
 use crate::context::Context;
-use crate::function_registry::{CallableFunctions, FunctionRegistry};
+use crate::function_registry::{CallableByPhases, CallableFunctions, FunctionRegistry};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
@@ -214,7 +214,8 @@ impl Controller {
         }
         let no_containers = self.no_containers(&blueprints).await;
         let now = self.now();
-        let facilities = self.facilities(&callables, no_containers.as_deref());
+        let functions = self.registry.phases_among(&callables);
+        let facilities = self.facilities(&callables, &functions, no_containers.as_deref());
         let mut prepared = prepare(&spec, &blueprints, &facilities, now);
         tell_conditions(&object, &mut prepared.status, now);
         for (action, status) in spec.iter().flat_map(|spec| &spec.actions).zip(&prepared.status.actions) {
@@ -322,7 +323,8 @@ impl Controller {
     async fn drive(&self, work: &mut Work, cancelled: Cancelled) -> Result<Waits, Next> {
         let callables = self.registry.current();
         // Whatever could not be run was refused when the ActionSet began.
-        let facilities = self.facilities(&callables, None);
+        let functions = self.registry.phases_among(&callables);
+        let facilities = self.facilities(&callables, &functions, None);
         let actions = self.found_actions(work).await?;
         let spec = work.spec.clone();
         let (uid, namespace) = (meta::uid(&work.object).to_owned(), work.key.0.clone());
@@ -419,7 +421,7 @@ impl Controller {
         runs: &BTreeMap<usize, Run<'_>>,
         requested: Vec<(usize, Vec<Request>)>,
     ) -> Result<BTreeMap<usize, Vec<Answer>>, Next> {
-        let grants = self.grants.current();
+        let (grants, callables) = (self.grants.current(), self.registry.current());
         let (long, short): (Vec<_>, Vec<_>) =
             requested.into_iter().partition(|(_, requests)| requests.iter().any(is_long));
         for (index, requests) in long {
@@ -432,6 +434,7 @@ impl Controller {
                 cluster: &self.context.composer,
                 grants: grants.clone(),
                 containers: self.settings.containers.as_ref(),
+                callables: &callables,
                 action_set: &work.object,
                 function: asker.function,
                 identity: asker.identity,
@@ -455,11 +458,13 @@ impl Controller {
         let (cluster, grants, action_set) =
             (self.context.composer.clone(), self.grants.current(), work.object.clone());
         let (identity, containers) = (asker.identity.clone(), self.settings.containers.clone());
+        let callables = self.registry.current();
         let working = async move {
             let performer = Performer {
                 cluster: &cluster,
                 grants,
                 containers: containers.as_ref(),
+                callables: &callables,
                 action_set: &action_set,
                 function: asker.function,
                 identity: asker.identity,
@@ -562,11 +567,12 @@ impl Controller {
     fn facilities<'a>(
         &'a self,
         callables: &'a CallableFunctions,
+        functions: &'a CallableByPhases<'a>,
         no_containers: Option<&'a str>,
     ) -> Facilities<'a> {
         Facilities {
             catalogue: &callables.catalogue,
-            functions: self.registry.phases(),
+            functions,
             has_exec: self.settings.has_exec,
             pods: self.settings.pods,
             no_containers,

@@ -13,7 +13,8 @@ use ferroplane_client::{
     Resource, Subresource,
 };
 use ferroplane_engine::action::{
-    Address, Answer, ContainerGroup, NamedBy, PHASE_ANNOTATION, Patch, Refused, Request, ResourceName,
+    Address, Answer, ContainerGroup, FunctionCall, FunctionReturn, NamedBy, PHASE_ANNOTATION, Patch, Refused,
+    Request, ResourceName,
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
 use ferroplane_runner::ContainerRunner;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use tracing::warn;
 
 use super::printed::Printed;
+use crate::function_registry::CallableFunctions;
 use crate::runtime::refused::cause_of;
 
 /// The most bytes of a log that are read. A longer one is refused: output in it would be lost.
@@ -38,6 +40,8 @@ pub(super) struct Performer<'a> {
     pub(super) grants: Arc<Grants>,
     /// What runs images where there are no pods.
     pub(super) containers: Option<&'a ContainerRunner>,
+    /// What functions can be called that are not built in.
+    pub(super) callables: &'a CallableFunctions,
     pub(super) action_set: &'a Object,
     /// The function of the phase. Empty for what the action itself reads.
     pub(super) function: String,
@@ -76,6 +80,7 @@ impl Performer<'_> {
                 self.exec((namespace, pod, container), command, *timeout).await
             }
             Request::RunContainers(group) => Ok(self.run_containers(group).await),
+            Request::CallFunction(call) => Ok(self.call_function(call).await),
         }
     }
 
@@ -348,6 +353,28 @@ impl Performer<'_> {
         }
     }
 
+    /// Call a function. One that does not run yet, or cannot be reached, is asked again later.
+    async fn call_function(&self, call: &FunctionCall) -> Answer {
+        let unavailable = |message: String, cause: Cause| refused(503, Refused::UNAVAILABLE, message, cause);
+        if let Some(trouble) = self.callables.trouble(&call.revision) {
+            return unavailable(trouble, Cause::FunctionNotConnectable);
+        }
+        let request = match call.request() {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format!("cannot send the arguments: {}", chain(&error));
+                return refused(400, "BadRequest", message, Cause::PhaseArgumentsInvalid);
+            }
+        };
+        match self.callables.directory.call(&call.revision, &request).await {
+            Ok(response) => Answer::Returned(FunctionReturn::of(response)),
+            Err(error) if error.cause() == Cause::FunctionUnreachable => {
+                unavailable(chain(&error), error.cause())
+            }
+            Err(error) => refused(500, "InternalError", chain(&error), error.cause()),
+        }
+    }
+
     /// Where an object is, if the action may reach it.
     async fn permitted(
         &self,
@@ -425,7 +452,7 @@ impl Performer<'_> {
 
 /// Whether a request may take long: nobody is to be kept waiting by it.
 pub(super) fn is_long(request: &Request) -> bool {
-    matches!(request, Request::Exec { .. } | Request::RunContainers(_))
+    matches!(request, Request::Exec { .. } | Request::RunContainers(_) | Request::CallFunction(_))
 }
 
 /// An object that may be reached.

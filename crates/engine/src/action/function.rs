@@ -27,6 +27,7 @@ use std::fmt;
 use ferroplane_api::{Cause, Object};
 use serde_json::Value;
 
+use super::custom::{FunctionCall, FunctionReturn};
 use super::scope::Scope;
 use super::secrets::Secrets;
 
@@ -306,6 +307,8 @@ pub enum Request {
     /// Run images in containers of the plane's own ([`PodSupport::Containers`]), wait for them and remove them. They end with the plane,
     /// however that ends.
     RunContainers(ContainerGroup),
+    /// Call a function that is not built in.
+    CallFunction(FunctionCall),
 }
 
 /// Containers that run for a phase, as those of a pod do.
@@ -395,6 +398,8 @@ pub enum Answer {
     },
     /// Containers ended, in this order: those that ran first, and then the others, unless one of the first failed.
     ContainersEnded(Vec<ContainerEnding>),
+    /// A function answered.
+    Returned(FunctionReturn),
     /// A part of what a container logged.
     Log {
         /// Whole lines. Only at the end of the log, the last one may not be complete.
@@ -423,6 +428,13 @@ pub struct Refused {
 impl Refused {
     /// The reason of a refusal because there is more to read than the plane takes.
     pub const TOO_LARGE: &'static str = "TooLarge";
+
+    /// The reason of a refusal because a function cannot be called now.
+    pub const UNAVAILABLE: &'static str = "Unavailable";
+
+    pub fn is_unavailable(&self) -> bool {
+        self.reason == Self::UNAVAILABLE
+    }
 
     pub fn is_too_large(&self) -> bool {
         self.reason == Self::TOO_LARGE

@@ -166,7 +166,9 @@ impl World {
                 let start = usize::try_from(*offset).unwrap_or(usize::MAX).min(self.log.len());
                 Ok(self.log_from(start))
             }
-            Request::List { .. } => Err(refused(500, "InternalError", "nobody lists")),
+            Request::List { .. } | Request::CallFunction(_) => {
+                Err(refused(500, "InternalError", "nobody lists, and nobody calls others"))
+            }
         }
     }
 

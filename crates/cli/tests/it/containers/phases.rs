@@ -1,12 +1,15 @@
 //! Phases of Blueprints that run images in `up`, which has no pods: in containers of the plane's own.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use ferroplane_image::build::Layer;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use super::images::{TestImage, machine, shell};
+use super::languages::{execution, jq_layer};
 use super::registry::TestRegistry;
 use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
@@ -190,5 +193,32 @@ fn without_a_container_runtime_phases_that_run_images_fail_before_anything_runs(
     let said = field(&plane, "one", ".errors[0].message");
     assert!(said.contains("neither `crun` nor `runc` is in a directory of `PATH`"), "{said}");
     assert_eq!(plane.says("kubectl get configmap/deferred --ignore-not-found -o name"), "");
+    plane.stop();
+}
+
+#[test]
+fn example_of_a_function_for_phases_is_installed_and_called() {
+    let (Some(machine), Some(_)) = (machine(), peer("kubectl")) else { return };
+    let (Some(mut program), Some(registry)) = (jq_layer(&machine), TestRegistry::start(false)) else {
+        return;
+    };
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/action-function");
+    let read = |name: &str| std::fs::read_to_string(example.join(name)).unwrap();
+    program.add_file(&example.join("function.sh"), "function.sh").unwrap();
+    let mut manifests = Layer::new().annotate("io.crossplane.xpkg", "base");
+    manifests.add_bytes(read("package/crossplane.yaml").into_bytes(), "package.yaml", false).unwrap();
+    let package = TestImage::of(vec![program, manifests], execution(&["/bin/sh", "/function.sh"]));
+    let image = registry.push(&package, "function-backup-path:v0.1.0");
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    let function = read("function.yaml").replace("registry.example.org/function-backup-path:v0.1.0", &image);
+    plane.told("kubectl apply -f -", &function);
+    plane.says("kubectl wait function/function-backup-path --for=condition=Healthy --timeout=120s");
+    plane.says("kubectl create configmap db-settings");
+    plane.told("kubectl apply -f -", &read("blueprint.yaml"));
+    plane.told("kubectl apply -f -", &read("backup.yaml").replace("generateName: backup-", "name: one"));
+    wait(&plane, "one", "complete");
+    assert_eq!(field(&plane, "one", ".actions[0].phases[0].function.version"), "v0.1.0");
+    let noted = plane.says("kubectl get configmap/planned-backup -o jsonpath='{.data.path}'");
+    assert_eq!(noted, "s3://backups/default/db-settings");
     plane.stop();
 }
