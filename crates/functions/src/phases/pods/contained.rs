@@ -4,7 +4,7 @@
 //! `activeDeadlineSeconds` count. What containers cannot have (other volumes, variables from elsewhere) fails the phase before anything
 //! runs; everything else is about nodes and has no effect.
 //!
-//! Containers end with the plane. Nobody can tell how far they came, so that the phase fails then.
+//! Containers end with the plane. Nobody can tell how far they came, so that the phase fails then, unless it may run them again.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{
@@ -31,10 +31,13 @@ enum Contained {
 }
 
 /// What to do next about the containers.
-pub(super) fn run(phase: &Phase<'_>, run: &PodRun) -> NextMove {
+pub(super) fn run(phase: &Phase<'_>, run: &PodRun, may_rerun: bool) -> NextMove {
     let group = group(&run.pod)?;
     match (checkpoint(phase)?, phase.answers) {
         (None, []) => Ok(perform(&Contained::Run, vec![Request::RunContainers(group)])),
+        (Some(Contained::Run), []) if may_rerun => {
+            Ok(perform(&Contained::Run, vec![Request::RunContainers(group)]))
+        }
         (Some(Contained::Run), []) => Err(Failure::interrupted(format!(
             "the control plane stopped while a container of {} ran; whether its command finished is not known",
             images(&group)

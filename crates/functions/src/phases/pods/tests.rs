@@ -11,7 +11,7 @@ use crate::phases::testing::{Crash, End, Plane, World, object, refused, survives
 const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
 
 fn task() -> Plane<'static> {
-    Plane::of(&KubeTask, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
+    Plane::of(&KubeTask::V0_0, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
 }
 
 /// Whoever runs pods ends all of them so.
@@ -257,7 +257,7 @@ fn two_containers_share_a_directory() {
     let arguments = json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
         "initImage": "i", "initCommand": ["mkfifo"], "sharedVolumeMedium": "Memory", "sharedVolumeSizeLimit": "1Gi",
         "sharedVolumeDir": "/shared"});
-    let plane = || Plane::of(&MultiContainerRun, arguments.clone());
+    let plane = || Plane::of(&MultiContainerRun::V0_0, arguments.clone());
     let spec = pod_of(&plane())["spec"].clone();
     assert_eq!(
         spec["volumes"],
@@ -314,8 +314,8 @@ fn failing_preparation_fails_the_phase_if_that_is_wanted() {
 #[test]
 fn without_pods_nothing_is_done_and_containers_run_images() {
     let functions: [(&dyn PhaseFunction, Value); 3] = [
-        (&KubeTask, json!({"image": "i", "command": ["c"]})),
-        (&MultiContainerRun, json!({})),
+        (&KubeTask::V0_0, json!({"image": "i", "command": ["c"]})),
+        (&MultiContainerRun::V0_0, json!({})),
         (&PrepareData, json!({})),
     ];
     for (function, arguments) in &functions {
@@ -336,6 +336,26 @@ fn without_pods_nothing_is_done_and_containers_run_images() {
     for crash in [Crash::Before(1), Crash::After(1)] {
         assert!(matches!(contained(crash).0, End::Failed(Cause::PhaseInterrupted, _)), "{crash:?}");
     }
+}
+
+#[test]
+fn containers_are_run_again_only_if_the_phase_says_so() {
+    let run = |function: &'static dyn PhaseFunction, choice: &str| {
+        let arguments = json!({"image": "i", "command": ["c"], "onInterruption": choice});
+        let ended = || Answer::ContainersEnded(vec![ending("container", 0, PRINTED)]);
+        let mut world = World { commands: vec![ended(), ended()], ..World::default() };
+        let mut plane = Plane { crash: Crash::After(1), ..contained(function, arguments) };
+        (plane.run(&mut world), world.effects.len())
+    };
+    assert_eq!(run(&KubeTask::V0_1, "Rerun"), (End::Done(json!({"path": "/a"})), 2));
+    assert!(matches!(run(&KubeTask::V0_1, "Fail"), (End::Failed(Cause::PhaseInterrupted, _), 1)));
+    assert!(matches!(run(&KubeTask::V0_1, "Perhaps"), (End::Failed(Cause::PhaseArgumentsInvalid, _), 0)));
+    let arguments = object(json!({"image": "i", "command": ["c"], "onInterruption": "Perhaps"}));
+    assert_eq!(KubeTask::V0_1.argument_mistakes(&arguments)[0].argument, "onInterruption");
+    // Kanister's function has no such argument.
+    assert_eq!(KubeTask::V0_0.argument_mistakes(&arguments).len(), 1);
+    assert!(!MultiContainerRun::V0_0.contract().takes("onInterruption"));
+    assert!(MultiContainerRun::V0_1.contract().takes("onInterruption"));
 }
 
 fn ending(name: &str, exit_code: i32, stdout: &str) -> ContainerEnding {
@@ -359,7 +379,7 @@ fn contained(function: &'static dyn PhaseFunction, arguments: Value) -> Plane<'s
 #[test]
 fn container_has_what_the_phase_and_the_action_set_say_about_its_pod() {
     let mut plane = contained(
-        &KubeTask,
+        &KubeTask::V0_0,
         json!({"image": "tools:1", "command": ["dump"], "podOverride": {"activeDeadlineSeconds": 60, "containers": [
             {"name": "container", "args": ["all"], "env": [{"name": "A", "value": "1"}]}]}}),
     );
@@ -403,7 +423,7 @@ fn what_no_container_can_have_fails_before_anything_runs() {
     ] {
         let arguments = json!({"image": "i", "command": ["c"], "podOverride": changed});
         let mut world = World::default();
-        let failure = contained(&KubeTask, arguments).run(&mut world).failure();
+        let failure = contained(&KubeTask::V0_0, arguments).run(&mut world).failure();
         assert!(failure.contains(expected) && world.effects.is_empty(), "{failure}");
     }
 }
@@ -414,7 +434,7 @@ fn containers_share_a_directory_and_the_output_is_that_of_one() {
         json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
             "initImage": "i", "initCommand": ["prepare"], "sharedVolumeSizeLimit": "1Mi", "sharedVolumeDir": directory})
     };
-    let plane = contained(&MultiContainerRun, arguments("/shared/"));
+    let plane = contained(&MultiContainerRun::V0_0, arguments("/shared/"));
     let group = group_of(&plane);
     let names = |runs: &[ContainerRun]| runs.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
     assert_eq!(
@@ -426,7 +446,7 @@ fn containers_share_a_directory_and_the_output_is_that_of_one() {
     assert_eq!(group.shared_bytes, Some(1 << 20));
     let ran = |endings: Vec<ContainerEnding>| {
         let mut world = World { commands: vec![Answer::ContainersEnded(endings)], ..World::default() };
-        contained(&MultiContainerRun, arguments("/shared")).run(&mut world)
+        contained(&MultiContainerRun::V0_0, arguments("/shared")).run(&mut world)
     };
     let other = "###Phase-output###:{\"key\":\"path\",\"value\":\"/other\"}\n";
     let well = vec![ending("init", 0, ""), ending("background", 0, other), ending("output", 0, PRINTED)];
@@ -436,7 +456,7 @@ fn containers_share_a_directory_and_the_output_is_that_of_one() {
     assert_eq!(ran(failed).failure(), "container `background` of `b` exited with code 3: disk full");
     for directory in ["/", "tmp", "/proc", "/dev/shm", "/a/../b"] {
         let failure =
-            contained(&MultiContainerRun, arguments(directory)).run(&mut World::default()).failure();
+            contained(&MultiContainerRun::V0_0, arguments(directory)).run(&mut World::default()).failure();
         assert!(failure.starts_with("argument `sharedVolumeDir`"), "{directory}: {failure}");
     }
 }
@@ -446,7 +466,7 @@ fn pod_of_a_phase_that_is_given_up_is_deleted() {
     let plane = task();
     let name = pod_of(&plane)["metadata"]["name"].clone();
     let checkpoint = json!({"step": "create"});
-    let requests = KubeTask.clean_up(&plane.phase(&checkpoint, &[]));
+    let requests = KubeTask::V0_0.clean_up(&plane.phase(&checkpoint, &[]));
     assert!(matches!(&requests[..], [Request::Delete { target, .. }] if target.name == name));
 }
 
