@@ -350,6 +350,7 @@ async fn stand_by(
             runs: configuration.runs_actions,
             has_exec: true,
             pods: PodSupport::Cluster,
+            containers: None,
             is_strict: configuration.has_strict_function_versions,
             seed: ferroplane_functions::secret_seed("templates of actions"),
         }),

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use ferroplane_client::{Informer, InformerScope, Resource};
 use ferroplane_engine::action::PodSupport;
+use ferroplane_runner::ContainerRunner;
 
 use crate::context::Context;
 
@@ -26,6 +27,8 @@ pub struct ActionSettings {
     pub has_exec: bool,
     /// How images are run.
     pub pods: PodSupport,
+    /// What runs them where that is done in containers of the plane's own.
+    pub containers: Option<ContainerRunner>,
     /// Whether a `funcVersion` that does not exist is an error. Otherwise the unversioned function runs, with a warning.
     pub is_strict: bool,
     /// What randomness in templates is computed from. Nobody else may know it.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ferroplane_api::{Cause, FailurePoint, Object, keys, meta};
 use ferroplane_client::Informer;
-use ferroplane_engine::action::PhaseFunctions;
+use ferroplane_engine::action::{CustomFunction, PhaseFunction, PhaseFunctions};
 use ferroplane_engine::intercept::Intercept;
 use ferroplane_engine::packages::is_in_service;
 use ferroplane_engine::rollout::{Overlay, Overlays, RevisionFact, overlays};
@@ -23,7 +23,8 @@ use ferroplane_engine::versions::{
     Version, VersionSource,
 };
 use ferroplane_engine::{
-    COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, chain,
+    COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, Pipeline, can_act,
+    chain,
 };
 use ferroplane_runner::{CallError, Directory, Happening, Observer, Runner, grpc};
 use serde_json::Value;
@@ -175,6 +176,15 @@ impl CallableFunctions {
         self
     }
 
+    /// Why a revision cannot be called, if it cannot.
+    pub(crate) fn trouble(&self, revision: &str) -> Option<String> {
+        if self.directory.get(revision).is_some() {
+            return None;
+        }
+        let trouble = self.troubles.get(revision).cloned();
+        Some(trouble.unwrap_or_else(|| format!("revision `{revision}` of a function is not there any more")))
+    }
+
     /// Whether all that a pipeline calls is still there.
     pub(crate) fn lists(&self, pipeline: &Pipeline) -> bool {
         let mut callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
@@ -186,6 +196,27 @@ impl CallableFunctions {
         let told = if is_told_apart { revision.to_owned() } else { String::new() };
         let called = Called { function: function.to_owned(), revision: told, package: package.to_owned() };
         self.called.insert(revision.to_owned(), called);
+    }
+}
+
+/// The functions that phases of Blueprints call: those that are built in for them, and those of packages and developers.
+pub(crate) struct CallableByPhases<'a> {
+    registry: &'a FunctionRegistry,
+    callables: &'a CallableFunctions,
+}
+
+impl PhaseFunctions for CallableByPhases<'_> {
+    fn phase_function(&self, function: &str, version: &Version) -> Option<Arc<dyn PhaseFunction>> {
+        if let Some(built_in) = self.registry.phases().phase_function(function, version) {
+            return Some(built_in);
+        }
+        let is_version =
+            |record: &&Record| record.version.as_ref().unwrap_or(&Version::UNVERSIONED) == version;
+        let records = &self.callables.catalogue.family(function)?.records;
+        let same = records.iter().filter(|record| record.is_active).filter(is_version);
+        let record = same.max_by_key(|record| (record.is_serving, record.revision.number))?;
+        let can_act = self.registry.can_act(function, record);
+        can_act.then(|| Arc::new(CustomFunction::new(&record.revision.name)) as Arc<dyn PhaseFunction>)
     }
 }
 
@@ -428,9 +459,30 @@ impl FunctionRegistry {
         self.returned.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(listener));
     }
 
-    /// What phases of Blueprints call.
+    /// What phases of Blueprints call that is built in.
     pub(crate) fn phases(&self) -> &dyn PhaseFunctions {
         &*self.built_ins.phases
+    }
+
+    /// What phases of Blueprints call, of all that can be called at one moment.
+    pub(crate) fn phases_among<'a>(&'a self, callables: &'a CallableFunctions) -> CallableByPhases<'a> {
+        CallableByPhases { registry: self, callables }
+    }
+
+    /// Whether a version of a function may be called by phases. Of those who do not say what they can do anything is believed, unless
+    /// they are built in.
+    fn can_act(&self, function: &str, record: &Record) -> bool {
+        let revision = &record.revision.name;
+        if record.source == VersionSource::Package {
+            let revision = self.revisions.object("", revision);
+            let said = revision.as_ref().and_then(|it| it.get("status")?.get("capabilities")?.as_array());
+            let said = said.map(|said| said.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+            return said.is_none_or(|said: Vec<String>| can_act(&said));
+        }
+        match self.built_ins.capabilities.get(revision) {
+            Some(capabilities) => can_act(capabilities),
+            None => self.built_ins.catalogue.family(function).is_none(),
+        }
     }
 
     /// Everything that can be called now.

@@ -222,6 +222,16 @@ impl Grants {
     }
 }
 
+impl Grants {
+    /// Whether an image that the function of a phase runs has the network of the control plane.
+    pub fn gives_network(&self, from: &str, function: &str, image: &str) -> bool {
+        let reader = Reader { namespace: from, group: keys::KANISTER, kind: ACTION_SET, function };
+        let covers =
+            |run: &RunGrant| run.privileges.contains(&Privilege::Network) && is_for_image(run, image);
+        self.to(&reader).any(|grant| grant.run.iter().any(covers))
+    }
+}
+
 /// What an action may not do, with the smallest grant that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedAction {
@@ -492,6 +502,18 @@ mod tests {
             assert!(denied.to_string().starts_with(&format!("cannot let it change {kind} `")), "{denied}");
         }
         assert!(none.check_action(&access(false, "RoleBinding", "shop", RBAC)).is_ok());
+    }
+
+    #[test]
+    fn image_of_a_phase_has_the_network_only_with_a_grant_for_it() {
+        let granted = grants(json!({"to": {"namespaces": ["shop"], "functions": ["KubeTask"]},
+            "run": [{"privileges": ["Network"], "images": ["registry.example.org/tools"]}]}));
+        let image = "registry.example.org/tools:v1";
+        assert!(granted.gives_network("shop", "KubeTask", image));
+        assert!(!Grants::default().gives_network("shop", "KubeTask", image));
+        assert!(!granted.gives_network("other", "KubeTask", image));
+        assert!(!granted.gives_network("shop", "MultiContainerRun", image));
+        assert!(!granted.gives_network("shop", "KubeTask", "registry.example.org/other:v1"));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! done is data that the plane performs.
 
 mod compile;
+mod custom;
 mod function;
 mod parameters;
 mod run;
@@ -18,9 +19,11 @@ mod validate;
 pub use compile::{
     ActionFailure, Facilities, PhaseFunctions, ResolvedPhase, action_hash, compile, find_action,
 };
+pub use custom::{CustomFunction, FunctionCall, FunctionReturn};
 pub use function::{
-    Address, Answer, ArgumentMistake, CHECKPOINT_LIMIT, Move, NamedBy, Need, OUTPUT_MARKER, PHASE_ANNOTATION,
-    Patch, Phase, PhaseContract, PhaseFunction, PodSupport, Refused, Request, ResourceName,
+    Address, Answer, ArgumentMistake, CHECKPOINT_LIMIT, ContainerEnding, ContainerGroup, ContainerRun, Move,
+    NamedBy, Need, OUTPUT_MARKER, PHASE_ANNOTATION, Patch, Phase, PhaseContract, PhaseFunction, PodSupport,
+    Refused, Request, ResourceName,
 };
 pub use run::{Asker, OUTPUT_LIMIT, Run, RunIdentity, Turn, running_phase};
 pub use scope::{RenderError, Scope, ScopeHost};

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 pub use compile::READINESS_STEP;
 pub(crate) use compile::{alpha_steps, check_functions};
+pub use quantity::scaled as scaled_quantity;
 
 /// How long a call may take if nothing is said. It is what the alpha release of composition functions allowed.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(20);

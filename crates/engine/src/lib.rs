@@ -67,7 +67,7 @@ pub use definition::{
 };
 pub use external::{
     EXTERNAL_IS_OFF, ExternalCallee, ExternalFunction, ExternalImage, InvalidExternal, Isolation, Permits,
-    READINESS_STEP, external_name, external_type,
+    READINESS_STEP, external_name, external_type, scaled_quantity,
 };
 pub use failure::{Failure, Inapplicable, chain};
 // Failures have causes: whoever calls functions for the engine names them, too.
@@ -104,6 +104,7 @@ pub use usage::{
     used_by,
 };
 pub use validity::{
-    Capabilities, InvalidPipeline, functions_of, pipeline_condition, validate_operation, validate_pipeline,
+    Capabilities, InvalidPipeline, can_act, functions_of, pipeline_condition, validate_operation,
+    validate_pipeline,
 };
 pub use written::Unreadable;

@@ -19,6 +19,9 @@ const COMPOSITION: &str = "composition";
 /// What a function must be able to do to be part of an operation.
 const OPERATION: &str = "operation";
 
+/// What a function must be able to do to be called by a phase of a Blueprint.
+const ACTION: &str = "action";
+
 /// What revisions of functions say that they can do, by their names. One that has not said anything yet is not listed.
 pub type Capabilities = BTreeMap<String, Vec<String>>;
 
@@ -134,6 +137,11 @@ pub fn pipeline_condition<T>(verdict: &Result<T, InvalidPipeline>) -> Condition 
                 .with_failure(invalid.point())
         }
     }
+}
+
+/// Whether phases of Blueprints may call a function that says it can do this.
+pub fn can_act(capabilities: &[String]) -> bool {
+    can(capabilities, ACTION)
 }
 
 /// However people write it: only letters and digits count.

@@ -70,11 +70,15 @@ pub(crate) const FUNCTIONS: &[BuiltinFunction] = &[
         stable: "v0.1.0",
         versions: &[("v0.0.0", Phase(&KubeOps::V0_0)), ("v0.1.0", Phase(&KubeOps::V0_1))],
     },
-    BuiltinFunction { function: "KubeTask", stable: "v0.0.0", versions: &[("v0.0.0", Phase(&KubeTask))] },
+    BuiltinFunction {
+        function: "KubeTask",
+        stable: "v0.0.0",
+        versions: &[("v0.0.0", Phase(&KubeTask::V0_0)), ("v0.1.0", Phase(&KubeTask::V0_1))],
+    },
     BuiltinFunction {
         function: "MultiContainerRun",
         stable: "v0.0.0",
-        versions: &[("v0.0.0", Phase(&MultiContainerRun))],
+        versions: &[("v0.0.0", Phase(&MultiContainerRun::V0_0)), ("v0.1.0", Phase(&MultiContainerRun::V0_1))],
     },
     BuiltinFunction {
         function: "PrepareData",

@@ -1,8 +1,9 @@
 //! Runs images: fetches them, unpacks them, and runs what is in them in containers.
 //!
 //! [`Images`] is the only thing that a command needs. It opens the content store, the unpacked images and the container runtime when they
-//! are needed first; clones share them. There are three ways to run an image:
+//! are needed first; clones share them. There are four ways to run an image:
 //!
+//! * [`ContainerRunner`] runs several together to their end, as a pod does.
 //! * [`Images::keep`] keeps any other program running, such as that of a Provider package, and leads it to what it may reach.
 //! * [`Images::call`] runs its program once, with bytes on its standard input and its answer from standard output.
 //! * [`Images::serve`] keeps a gRPC function server running, such as that of a Function package, and gives a [`ServedImage`] to call it.
@@ -35,6 +36,7 @@ mod adapter;
 mod call;
 mod code;
 mod error;
+mod group;
 mod package;
 mod program;
 mod ready;
@@ -55,6 +57,7 @@ use ferroplane_sandbox::{Chroots, Engine, Runtime, file_owner};
 use tokio::sync::OnceCell;
 
 pub use error::ImageError;
+pub use group::{ContainerError, ContainerRunner};
 pub use program::{KeepImage, KeptImage};
 pub use ready::ReadyImage;
 pub use serve::{ServeImage, ServedImage};

@@ -32,8 +32,8 @@ pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput
 #[cfg(feature = "wasm")]
 pub use ferroplane_wasm as wasm;
 pub use images::{
-    FunctionLog, ImageError, ImageSettings, ImageSource, Images, KeepImage, KeptImage, PullSecret, PullWhen,
-    ReadyImage, ServeImage, ServedImage,
+    ContainerError, ContainerRunner, FunctionLog, ImageError, ImageSettings, ImageSource, Images, KeepImage,
+    KeptImage, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
 };
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};

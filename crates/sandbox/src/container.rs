@@ -17,16 +17,26 @@ pub struct Container {
     pub arguments: Option<Vec<String>>,
     /// Variables beside those of the image. They win.
     pub environment: Vec<(String, String)>,
-    /// Directories of this machine that it can read.
+    /// Directories of this machine that it sees.
     pub directories: Vec<SharedDirectory>,
 }
 
-/// A directory of this machine that a program can read, and cannot write to. What changes in it changes for the program, too.
+/// A directory of this machine that a program can read. What changes in it changes for the program, too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedDirectory {
     pub source: PathBuf,
     /// Where the program sees it. Hides what the image has there.
     pub destination: String,
+    /// Whether the program can write to it. Nothing limits what it writes altogether but whoever shares the directory.
+    pub is_writable: bool,
+}
+
+/// Where a program sees a directory of this machine, and what that is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharedMount<'a> {
+    pub(crate) destination: &'a str,
+    pub(crate) source: &'a str,
+    pub(crate) is_writable: bool,
 }
 
 /// The part of an image's configuration that says how to run it.
@@ -101,13 +111,16 @@ impl Container {
     }
 
     /// Where the program sees directories of this machine, and what they are here.
-    pub(crate) fn shared_directories(&self) -> Result<Vec<(&str, &str)>, SpecError> {
+    pub(crate) fn shared_directories(&self) -> Result<Vec<SharedMount<'_>>, SpecError> {
         self.directories
             .iter()
             .map(|directory| {
                 let source = directory.source.to_str().filter(|source| is_plain(source));
                 let destination = Some(&*directory.destination).filter(|it| is_plain(it) && it.len() > 1);
-                destination.zip(source).ok_or_else(|| SpecError::Shared { path: directory.source.clone() })
+                let (Some(source), Some(destination)) = (source, destination) else {
+                    return Err(SpecError::Shared { path: directory.source.clone() });
+                };
+                Ok(SharedMount { destination, source, is_writable: directory.is_writable })
             })
             .collect()
     }
@@ -195,7 +208,7 @@ mod tests {
         let shared = |source: &str, destination: &str| {
             let mut container = container("{}");
             let (source, destination) = (source.into(), destination.to_owned());
-            container.directories.push(SharedDirectory { source, destination });
+            container.directories.push(SharedDirectory { source, destination, is_writable: false });
             container.shared_directories().is_ok()
         };
         assert!(shared("/data/tokens", "/var/run/secrets"));

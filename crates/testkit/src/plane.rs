@@ -461,7 +461,14 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
 
 /// How actions of Blueprints are run: without pods.
 pub fn actions() -> ActionSettings {
-    ActionSettings { runs: true, has_exec: false, pods: PodSupport::None, is_strict: false, seed: [7; 32] }
+    ActionSettings {
+        runs: true,
+        has_exec: false,
+        pods: PodSupport::None,
+        containers: None,
+        is_strict: false,
+        seed: [7; 32],
+    }
 }
 
 /// The status and reason of a condition of an object, as `True/Reason`.

@@ -22,14 +22,14 @@ use ferroplane_functions::Library;
 use ferroplane_offline::replay::RECORDINGS;
 use ferroplane_offline::validate::{Served, composition_warnings};
 use ferroplane_recorder::{FieldName, Recorder};
-use ferroplane_runner::{Directory, External, ResponseCache, TemplateFetcher, grpc};
+use ferroplane_runner::{ContainerRunner, Directory, External, Images, ResponseCache, TemplateFetcher, grpc};
 use serde_json::json;
 use tracing::warn;
 
 use super::function_containers::{FunctionContainers, Programs};
 use super::provider_containers::{ProviderSite, TokenDirectory};
 use super::{Configuration, client_certificates, plane, plans};
-use crate::external::{RegistryUser, Trust, external};
+use crate::external::{RegistryUser, Trust, external, image_settings};
 use crate::functions::discovery::VersionsPage;
 use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
@@ -81,6 +81,7 @@ pub(super) async fn start(
     )?;
     let (functions, providers) = (Arc::<PackagedFunctions>::default(), Arc::<PackagedProviders>::default());
     let packages = packages(configuration)?;
+    let containers = phase_containers();
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
@@ -93,7 +94,8 @@ pub(super) async fn start(
         actions: Some(ActionSettings {
             runs: true,
             has_exec: false,
-            pods: PodSupport::None,
+            pods: if containers.is_some() { PodSupport::Containers } else { PodSupport::None },
+            containers,
             is_strict: configuration.has_strict_function_versions,
             seed: ferroplane_functions::secret_seed("templates of actions"),
         }),
@@ -232,6 +234,17 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
 /// What runs images and calls webhooks for steps.
 fn in_containers() -> External {
     external(Trust::Grants, RegistryUser::Nobody)
+}
+
+/// What runs images for phases of actions. None if there is no directory for images. Opens nothing before the first phase needs it.
+fn phase_containers() -> Option<ContainerRunner> {
+    match image_settings(RegistryUser::Nobody) {
+        Ok(settings) => Some(ContainerRunner::new(Images::new(settings))),
+        Err(error) => {
+            warn!(error = format!("{error:#}"), "phases of actions cannot run images");
+            None
+        }
+    }
 }
 
 /// The functions that are built in, what runs images and calls webhooks for those among them that do, and what fetches templates for

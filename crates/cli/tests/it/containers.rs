@@ -7,6 +7,7 @@ mod idle;
 pub(crate) mod images;
 mod installed;
 mod languages;
+mod phases;
 mod providers;
 pub(crate) mod registry;
 mod served;

@@ -105,7 +105,9 @@ impl Advisor {
     fn judge_blueprint(&self, blueprint: &Value) -> Value {
         match (self.functions.upgrade(), &self.actions) {
             (Some(functions), Some(actions)) => {
-                admission::judge(blueprint, &functions.current().catalogue, functions.phases(), actions)
+                let current = functions.current();
+                let phases = functions.phases_among(&current);
+                admission::judge(blueprint, &current.catalogue, &phases, actions)
             }
             _ => json!({"allowed": true}),
         }

@@ -10,14 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{
-    ActionSetSpec, ActionSetStatus, ActionStatus, BlueprintAction, Cause, Object, PhaseState, keys, meta,
+    ActionSetSpec, ActionSetStatus, ActionStatus, Blueprint, BlueprintAction, Cause, Object, PhaseState,
+    keys, meta,
 };
 use ferroplane_client::{Error, Informer, ObjectPath, Subresource};
 use ferroplane_engine::action::{
-    ActionFailure, Address, Answer, Asker, BeginActionSet, DELETION_GRACE, Facilities, Request, Run,
+    ActionFailure, Address, Answer, Asker, BeginActionSet, DELETION_GRACE, Facilities, Need, Request, Run,
     RunIdentity, Turn, abandon, begin_action_set, prepare, runnable, running_phase, settle_action_set,
     spec_of, status_of, tell_conditions,
 };
+use ferroplane_engine::versions::Version;
 use ferroplane_engine::{Event, EventKind, chain};
 use futures_util::future::try_join_all;
 use serde_json::Value;
@@ -31,7 +33,7 @@ use super::wake::Wakers;
 use super::{ActionSettings, follow};
 use crate::apiextensions::grants::GrantCache;
 use crate::context::Context;
-use crate::function_registry::{CallableFunctions, FunctionRegistry};
+use crate::function_registry::{CallableByPhases, CallableFunctions, FunctionRegistry};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
@@ -210,8 +212,11 @@ impl Controller {
                 blueprints.insert(action.blueprint.clone(), (*blueprint).clone());
             }
         }
+        let no_containers = self.no_containers(&blueprints).await;
         let now = self.now();
-        let mut prepared = prepare(&spec, &blueprints, &self.facilities(&callables), now);
+        let functions = self.registry.phases_among(&callables);
+        let facilities = self.facilities(&callables, &functions, no_containers.as_deref());
+        let mut prepared = prepare(&spec, &blueprints, &facilities, now);
         tell_conditions(&object, &mut prepared.status, now);
         for (action, status) in spec.iter().flat_map(|spec| &spec.actions).zip(&prepared.status.actions) {
             let found =
@@ -245,6 +250,22 @@ impl Controller {
             self.count(&prepared.status);
         }
         Ok(object)
+    }
+
+    /// Why containers cannot be run that phases of these Blueprints may need. Machines are asked only if there is such a phase.
+    async fn no_containers(&self, blueprints: &BTreeMap<String, Blueprint>) -> Option<String> {
+        let containers = self.settings.containers.as_ref()?;
+        let phases = blueprints.values().flat_map(|blueprint| blueprint.actions.values());
+        let mut phases = phases.flat_map(BlueprintAction::all_phases);
+        // By its name: the version is decided later, and all of them need the same.
+        let runs_images = phases.any(|phase| {
+            let function = self.registry.phases().phase_function(&phase.func, &Version::UNVERSIONED);
+            function.is_some_and(|function| function.contract().needs.contains(&Need::Pods))
+        });
+        if !runs_images {
+            return None;
+        }
+        containers.probe().await.err().map(|error| chain(&error))
     }
 
     /// Have all actions go on as far as they can.
@@ -301,7 +322,9 @@ impl Controller {
     /// Take turns until every action waits or has ended.
     async fn drive(&self, work: &mut Work, cancelled: Cancelled) -> Result<Waits, Next> {
         let callables = self.registry.current();
-        let facilities = self.facilities(&callables);
+        // Whatever could not be run was refused when the ActionSet began.
+        let functions = self.registry.phases_among(&callables);
+        let facilities = self.facilities(&callables, &functions, None);
         let actions = self.found_actions(work).await?;
         let spec = work.spec.clone();
         let (uid, namespace) = (meta::uid(&work.object).to_owned(), work.key.0.clone());
@@ -398,7 +421,7 @@ impl Controller {
         runs: &BTreeMap<usize, Run<'_>>,
         requested: Vec<(usize, Vec<Request>)>,
     ) -> Result<BTreeMap<usize, Vec<Answer>>, Next> {
-        let grants = self.grants.current();
+        let (grants, callables) = (self.grants.current(), self.registry.current());
         let (long, short): (Vec<_>, Vec<_>) =
             requested.into_iter().partition(|(_, requests)| requests.iter().any(is_long));
         for (index, requests) in long {
@@ -410,6 +433,8 @@ impl Controller {
             let performer = Performer {
                 cluster: &self.context.composer,
                 grants: grants.clone(),
+                containers: self.settings.containers.as_ref(),
+                callables: &callables,
                 action_set: &work.object,
                 function: asker.function,
                 identity: asker.identity,
@@ -432,11 +457,14 @@ impl Controller {
     fn perform_later(&self, work: &Work, asker: Asker, requests: Vec<Request>) {
         let (cluster, grants, action_set) =
             (self.context.composer.clone(), self.grants.current(), work.object.clone());
-        let identity = asker.identity.clone();
+        let (identity, containers) = (asker.identity.clone(), self.settings.containers.clone());
+        let callables = self.registry.current();
         let working = async move {
             let performer = Performer {
                 cluster: &cluster,
                 grants,
+                containers: containers.as_ref(),
+                callables: &callables,
                 action_set: &action_set,
                 function: asker.function,
                 identity: asker.identity,
@@ -536,12 +564,18 @@ impl Controller {
         self.context.metrics.count_actions(status);
     }
 
-    fn facilities<'a>(&'a self, callables: &'a CallableFunctions) -> Facilities<'a> {
+    fn facilities<'a>(
+        &'a self,
+        callables: &'a CallableFunctions,
+        functions: &'a CallableByPhases<'a>,
+        no_containers: Option<&'a str>,
+    ) -> Facilities<'a> {
         Facilities {
             catalogue: &callables.catalogue,
-            functions: self.registry.phases(),
+            functions,
             has_exec: self.settings.has_exec,
             pods: self.settings.pods,
+            no_containers,
             is_strict: self.settings.is_strict,
         }
     }

@@ -13,14 +13,17 @@ use ferroplane_client::{
     Resource, Subresource,
 };
 use ferroplane_engine::action::{
-    Address, Answer, NamedBy, PHASE_ANNOTATION, Patch, Refused, Request, ResourceName,
+    Address, Answer, ContainerGroup, FunctionCall, FunctionReturn, NamedBy, PHASE_ANNOTATION, Patch, Refused,
+    Request, ResourceName,
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
+use ferroplane_runner::ContainerRunner;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use tracing::warn;
 
 use super::printed::Printed;
+use crate::function_registry::CallableFunctions;
 use crate::runtime::refused::cause_of;
 
 /// The most bytes of a log that are read. A longer one is refused: output in it would be lost.
@@ -35,6 +38,10 @@ pub(super) struct Performer<'a> {
     /// Has the rights that are meant for what functions want.
     pub(super) cluster: &'a ApiClient,
     pub(super) grants: Arc<Grants>,
+    /// What runs images where there are no pods.
+    pub(super) containers: Option<&'a ContainerRunner>,
+    /// What functions can be called that are not built in.
+    pub(super) callables: &'a CallableFunctions,
     pub(super) action_set: &'a Object,
     /// The function of the phase. Empty for what the action itself reads.
     pub(super) function: String,
@@ -72,10 +79,8 @@ impl Performer<'_> {
             Request::Exec { namespace, pod, container, command, timeout } => {
                 self.exec((namespace, pod, container), command, *timeout).await
             }
-            Request::RunContainer { .. } => {
-                let message = "this control plane runs no images";
-                Ok(refused(501, "NotImplemented", message, Cause::PhaseNeedsUnmet))
-            }
+            Request::RunContainers(group) => Ok(self.run_containers(group).await),
+            Request::CallFunction(call) => Ok(self.call_function(call).await),
         }
     }
 
@@ -330,6 +335,46 @@ impl Performer<'_> {
         })
     }
 
+    /// Run containers to their end. Whatever keeps them from it, they are not run again by themselves.
+    async fn run_containers(&self, group: &ContainerGroup) -> Answer {
+        let Some(containers) = self.containers else {
+            let message = "this control plane runs no images";
+            return refused(501, "NotImplemented", message, Cause::PhaseNeedsUnmet);
+        };
+        let namespace = meta::namespace(self.action_set);
+        let has_network = |image: &str| self.grants.gives_network(namespace, &self.function, image);
+        match containers.run(group, &has_network).await {
+            Ok(endings) => Answer::ContainersEnded(endings),
+            Err(error) if error.is_timeout() => refused(504, "Timeout", chain(&error), Cause::PhaseTimeout),
+            Err(error) if error.is_interruption() => {
+                refused(500, "InternalError", chain(&error), Cause::PhaseInterrupted)
+            }
+            Err(error) => refused(500, "InternalError", chain(&error), Cause::PhaseFailed),
+        }
+    }
+
+    /// Call a function. One that does not run yet, or cannot be reached, is asked again later.
+    async fn call_function(&self, call: &FunctionCall) -> Answer {
+        let unavailable = |message: String, cause: Cause| refused(503, Refused::UNAVAILABLE, message, cause);
+        if let Some(trouble) = self.callables.trouble(&call.revision) {
+            return unavailable(trouble, Cause::FunctionNotConnectable);
+        }
+        let request = match call.request() {
+            Ok(request) => request,
+            Err(error) => {
+                let message = format!("cannot send the arguments: {}", chain(&error));
+                return refused(400, "BadRequest", message, Cause::PhaseArgumentsInvalid);
+            }
+        };
+        match self.callables.directory.call(&call.revision, &request).await {
+            Ok(response) => Answer::Returned(FunctionReturn::of(response)),
+            Err(error) if error.cause() == Cause::FunctionUnreachable => {
+                unavailable(chain(&error), error.cause())
+            }
+            Err(error) => refused(500, "InternalError", chain(&error), error.cause()),
+        }
+    }
+
     /// Where an object is, if the action may reach it.
     async fn permitted(
         &self,
@@ -407,7 +452,7 @@ impl Performer<'_> {
 
 /// Whether a request may take long: nobody is to be kept waiting by it.
 pub(super) fn is_long(request: &Request) -> bool {
-    matches!(request, Request::Exec { .. } | Request::RunContainer { .. })
+    matches!(request, Request::Exec { .. } | Request::RunContainers(_) | Request::CallFunction(_))
 }
 
 /// An object that may be reached.

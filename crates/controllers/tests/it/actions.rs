@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_wire::v1::RunFunctionRequest;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -135,6 +137,8 @@ async fn blueprint_that_cannot_run_is_refused_with_the_reason_and_warned_about_o
     assert!(refused.contains("operation") && refused.contains("actions.backup.phases[0]"), "{refused}");
     let refused = refusal(json!({"phases": [create("p", "x"), create("p", "y")]})).await;
     assert!(refused.contains("unique"), "{refused}");
+    let refused = refusal(json!({"phases": [phase("function-auto-ready", "p", &json!({}))]})).await;
+    assert!(refused.contains("cannot be called by phases"), "{refused}");
     let refused =
         refusal(json!({"phases": [create("p", "x")], "deferPhase": phase("Nope", "q", &json!({}))})).await;
     assert!(refused.contains("`Nope`") && refused.contains("deferPhase"), "{refused}");
@@ -170,6 +174,62 @@ async fn failure_is_named_and_the_defer_phase_runs_all_the_same() {
     assert_ne!(plane.get(&format!("{MAPS}/cleaned")).await, Value::Null);
     assert_eq!(plane.get(&format!("{MAPS}/never")).await, Value::Null);
     plane.until_said("s", "Warning/ActionSetFailed").await;
+}
+
+/// A Function that a developer serves there, once controllers know it.
+async fn serve_at(plane: &Plane, name: &str, address: &str) {
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": name, "annotations": {
+            "render.crossplane.io/runtime": "Development",
+            "render.crossplane.io/runtime-development-target": address,
+        }},
+        "spec": {"package": format!("registry.example/{name}:v1")},
+    });
+    let path = format!("/apis/pkg.crossplane.io/v1/functions/{name}");
+    plane.apply(&path, &function).await;
+    plane.until(&path, |it| condition(it, "Healthy").is_some()).await;
+}
+
+/// Says where a backup goes, or fails if it is not told.
+fn backup_path(request: &RunFunctionRequest) -> Value {
+    let input = request.input.as_ref().unwrap().json().unwrap();
+    let context = request.context.as_ref().unwrap().json().unwrap();
+    let Some(bucket) = input.get("bucket").and_then(Value::as_str) else {
+        return json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no bucket"}]});
+    };
+    let phase = &context["ferroplane.io/phase"];
+    json!({"output": {"path": format!("{bucket}/{}", phase["namespace"].as_str().unwrap())}})
+}
+
+#[tokio::test]
+async fn phase_calls_a_function_that_is_not_built_in() {
+    let server = FunctionServer::start(|request| {
+        Ok(ferroplane_wire::from_json(&backup_path(&request)).expect("a response"))
+    })
+    .await;
+    let plane = Plane::new().await;
+    serve_at(&plane, "function-backup-path", &server.address()).await;
+    let path = phase("function-backup-path", "path", &json!({"bucket": "{{ .Options.bucket }}"}));
+    let action = json!({
+        "phases": [path, create("note", "noted")],
+        "outputArtifacts": {"backup": {"keyValue": {"path": "{{ .Phases.path.Output.path }}"}}},
+    });
+    let done = run(&plane, &action, &json!({"options": {"bucket": "s3://b"}}), "complete").await;
+    let of_action = &done["status"]["actions"][0];
+    assert_eq!(of_action["artifacts"]["backup"]["keyValue"]["path"], "s3://b/default");
+    assert_eq!(of_action["phases"][0]["function"]["version"], "v0.0.0");
+    assert_eq!(server.calls(), 1);
+
+    let action = json!({"phases": [phase("function-backup-path", "path", &json!({}))]});
+    plane.apply(&format!("{BLUEPRINTS}/b"), &blueprint("b", &action)).await;
+    plane.apply(&format!("{ACTION_SETS}/t"), &action_set("t", &json!({}))).await;
+    let failed = until_state(&plane, "t", "failed").await;
+    assert!(
+        message(&failed).ends_with("function `function-backup-path` v0.0.0: no bucket"),
+        "{}",
+        message(&failed)
+    );
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 //! What would make two runs differ: threads, the clock of the machine, the order of a `HashMap`, `select!` without `biased`,
 //! and those who wait for a `tokio::sync::watch`, which wakes them in any order. A `Notify` wakes them in theirs.
 
+mod actions;
 mod cases;
 mod chance;
 mod checker;

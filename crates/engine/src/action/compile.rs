@@ -42,6 +42,8 @@ pub struct Facilities<'a> {
     /// Whether commands can be run in pods that run.
     pub has_exec: bool,
     pub pods: PodSupport,
+    /// Why images cannot be run although the plane is meant to run them. None if they can, or if it is not.
+    pub no_containers: Option<&'a str>,
     /// Whether a version of a phase that does not exist is an error, and nothing else runs in its place.
     pub is_strict: bool,
 }
@@ -219,12 +221,16 @@ fn check_needs(
     needs: &[Need],
     facilities: &Facilities<'_>,
 ) -> Result<(), ActionFailure> {
-    let unmet = needs.iter().find_map(|need| match need {
-        Need::Exec if !facilities.has_exec => {
-            Some("runs commands in pods, and this control plane has no pods; run the ActionSet on a cluster (`ferroplane start`)")
+    let on_cluster = "run the ActionSet on a cluster (`ferroplane start`)";
+    let unmet = needs.iter().find_map(|need| match (need, facilities.no_containers) {
+        (Need::Exec, _) if !facilities.has_exec => {
+            Some(format!("runs commands in pods, and this control plane has no pods; {on_cluster}"))
         }
-        Need::Pods if facilities.pods == PodSupport::None => {
-            Some("runs an image, and this control plane runs none; run the ActionSet on a cluster (`ferroplane start`)")
+        (Need::Pods, _) if facilities.pods == PodSupport::None => {
+            Some(format!("runs an image, and this control plane runs none; {on_cluster}"))
+        }
+        (Need::Pods, Some(why)) => {
+            Some(format!("runs an image, and this control plane cannot run it: {why}; or {on_cluster}"))
         }
         _ => None,
     });

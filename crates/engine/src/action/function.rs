@@ -27,6 +27,7 @@ use std::fmt;
 use ferroplane_api::{Cause, Object};
 use serde_json::Value;
 
+use super::custom::{FunctionCall, FunctionReturn};
 use super::scope::Scope;
 use super::secrets::Secrets;
 
@@ -155,7 +156,7 @@ pub enum PodSupport {
     /// It cannot.
     #[default]
     None,
-    /// As containers of its own: [`Request::RunContainer`].
+    /// As containers of its own: [`Request::RunContainers`].
     Containers,
     /// As pods of a cluster: create the pod, watch it, read its log, delete it.
     Cluster,
@@ -303,14 +304,54 @@ pub enum Request {
         container: String,
         offset: u64,
     },
-    /// Run an image in a container of the plane's own ([`PodSupport::Containers`]), wait for it and remove it. A container that runs
-    /// under the name already is waited for, not started again.
-    RunContainer {
-        name: String,
-        image: String,
-        command: Vec<String>,
-        environment: Vec<(String, String)>,
-    },
+    /// Run images in containers of the plane's own ([`PodSupport::Containers`]), wait for them and remove them. They end with the plane,
+    /// however that ends.
+    RunContainers(ContainerGroup),
+    /// Call a function that is not built in.
+    CallFunction(FunctionCall),
+}
+
+/// Containers that run for a phase, as those of a pod do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerGroup {
+    /// What no other group has.
+    pub name: String,
+    /// These run first, one after the other. If one fails, nothing else runs.
+    pub initial: Vec<ContainerRun>,
+    /// These run then, at the same time, until all of them have ended.
+    pub containers: Vec<ContainerRun>,
+    /// How many bytes the directory that they share may have. None: as many as the plane allows.
+    pub shared_bytes: Option<u64>,
+    /// Seconds that each of them may take. None: as many as the plane allows.
+    pub deadline: Option<u64>,
+}
+
+/// An image to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerRun {
+    pub name: String,
+    pub image: String,
+    /// In place of the entrypoint of the image. Empty: that of the image.
+    pub command: Vec<String>,
+    pub arguments: Vec<String>,
+    /// Variables beside those of the image.
+    pub environment: Vec<(String, String)>,
+    /// Where it sees the directory that it shares with the others.
+    pub shared_at: Option<String>,
+    /// Bytes.
+    pub memory: Option<u64>,
+    /// Thousandths of a processor.
+    pub cpu: Option<u64>,
+}
+
+/// How a container ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerEnding {
+    pub name: String,
+    pub exit_code: i32,
+    pub stdout: String,
+    /// Its end, where it is long.
+    pub stderr: String,
 }
 
 impl Request {
@@ -347,7 +388,7 @@ pub enum Answer {
     Absent,
     /// The API server, or a grant that is missing, refused the request.
     Refused(Refused),
-    /// A command or a container ended.
+    /// A command ended.
     Ended {
         exit_code: i32,
         /// All lines with the [`OUTPUT_MARKER`], from the marker on, and its end, where it is long.
@@ -355,6 +396,10 @@ pub enum Answer {
         /// Its end, where it is long.
         stderr: String,
     },
+    /// Containers ended, in this order: those that ran first, and then the others, unless one of the first failed.
+    ContainersEnded(Vec<ContainerEnding>),
+    /// A function answered.
+    Returned(FunctionReturn),
     /// A part of what a container logged.
     Log {
         /// Whole lines. Only at the end of the log, the last one may not be complete.
@@ -383,6 +428,13 @@ pub struct Refused {
 impl Refused {
     /// The reason of a refusal because there is more to read than the plane takes.
     pub const TOO_LARGE: &'static str = "TooLarge";
+
+    /// The reason of a refusal because a function cannot be called now.
+    pub const UNAVAILABLE: &'static str = "Unavailable";
+
+    pub fn is_unavailable(&self) -> bool {
+        self.reason == Self::UNAVAILABLE
+    }
 
     pub fn is_too_large(&self) -> bool {
         self.reason == Self::TOO_LARGE

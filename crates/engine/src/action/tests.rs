@@ -231,6 +231,7 @@ impl World {
             functions: &Functions,
             has_exec: false,
             pods: PodSupport::None,
+            no_containers: None,
             is_strict: self.is_strict,
         }
     }
@@ -299,6 +300,7 @@ impl World {
             functions: &Functions,
             has_exec: false,
             pods: PodSupport::None,
+            no_containers: None,
             is_strict,
         };
         let mut objects = std::mem::take(&mut self.objects);

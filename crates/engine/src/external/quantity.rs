@@ -20,7 +20,7 @@ const SUFFIXES: [(&str, u128, u128); 14] = [
 ];
 
 /// A quantity in units of one part in `scale`, rounded up. None if it is none, or too large.
-pub(super) fn scaled(value: &Value, scale: u64) -> Option<u64> {
+pub fn scaled(value: &Value, scale: u64) -> Option<u64> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
         Value::Number(number) => number.to_string(),

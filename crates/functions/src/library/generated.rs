@@ -117,6 +117,7 @@ pub(super) const LISTED: &[Listed] = &[
         example: None,
         versions: &[
             ListedVersion { version: "v0.0.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["action"] },
+            ListedVersion { version: "v0.1.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["action"] },
         ],
     },
     Listed {
@@ -131,6 +132,7 @@ pub(super) const LISTED: &[Listed] = &[
         example: None,
         versions: &[
             ListedVersion { version: "v0.0.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["action"] },
+            ListedVersion { version: "v0.1.0", introduced_in: "0.1.0", deprecated_in: None, removed_in: None, replaced_by: None, covers: None, compared: &[], read: &[], capabilities: &["action"] },
         ],
     },
     Listed {

@@ -228,7 +228,8 @@ fn interrupted(requests: &[Request]) -> Failure {
     ))
 }
 
-fn may_rerun(choice: &str) -> Result<bool, Failure> {
+/// Whether a phase that was interrupted may do again what it did.
+pub(super) fn may_rerun(choice: &str) -> Result<bool, Failure> {
     if !ON_INTERRUPTION.contains(&choice) {
         return Err(Failure::argument("onInterruption", format!("`{choice}` is neither Fail nor Rerun")));
     }

@@ -1,26 +1,43 @@
 //! Functions that run images in pods of their own: KubeTask, MultiContainerRun and PrepareData.
 //!
 //! Follow Kanister 0.119, `pkg/function/kube_task.go`, `multi_container_run.go` and `prepare_data.go`. A pod is created once, however often the
-//! control plane stops, and deleted when it has ended.
+//! control plane stops, and deleted when it has ended. Where there are no pods, KubeTask and MultiContainerRun run in containers of the
+//! control plane's own; from v0.1.0 on, `onInterruption: Rerun` says that these may be run again if the control plane was stopped while they
+//! ran.
 
+mod contained;
 mod run;
 mod template;
 
 use ferroplane_api::{Cause, Object};
 use ferroplane_engine::action::{
-    Answer, Move, Need, Phase, PhaseContract, PhaseFunction, PodSupport, Request,
+    ArgumentMistake, Move, Need, Phase, PhaseContract, PhaseFunction, PodSupport, Request,
 };
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::arguments::Arguments;
-use super::moves::{Failure, NextMove, checkpoint, perform, settle};
-use super::output::{last_words, outputs};
+use super::arguments::{Arguments, is_template, mistake};
+use super::exec;
+use super::moves::{Failure, NextMove, settle};
 use run::{PodRun, run};
 use template::PodTemplate;
 
 /// How much of what a container printed is told if it fails.
 const QUOTED: usize = 1000;
+/// What to do if the control plane was stopped while containers ran: `Fail` or `Rerun`.
+const ON_INTERRUPTION: &str = "onInterruption";
+/// What may be said to MultiContainerRun. The last one is new in v0.1.0.
+const MULTI_CONTAINER: &[&str] = &[
+    "namespace",
+    "initImage",
+    "initCommand",
+    "sharedVolumeMedium",
+    "sharedVolumeSizeLimit",
+    "sharedVolumeDir",
+    "podOverride",
+    "podLabels",
+    "podAnnotations",
+    ON_INTERRUPTION,
+];
 /// Where PrepareData mounts volumes of the workload that the action is about.
 const MOUNTS: &str = "/mnt/prepare_data";
 
@@ -34,13 +51,19 @@ pub(super) fn no_pods(what: &str) -> Failure {
     }
 }
 
-/// KubeTask: runs a command in a new pod.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct KubeTask;
+/// A version of KubeTask: runs a command in a new pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KubeTask {
+    V0_0,
+    V0_1,
+}
 
-/// MultiContainerRun: runs two commands in one pod that share a directory.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MultiContainerRun;
+/// A version of MultiContainerRun: runs two commands in one pod that share a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MultiContainerRun {
+    V0_0,
+    V0_1,
+}
 
 /// PrepareData: runs a command in a new pod that has volumes.
 #[derive(Debug, Clone, Copy)]
@@ -48,20 +71,20 @@ pub(super) struct PrepareData;
 
 impl PhaseFunction for KubeTask {
     fn advance(&self, phase: &Phase<'_>) -> Move {
-        settle(match phase.pods {
-            PodSupport::Containers => contained(phase),
-            PodSupport::Cluster => task(phase).and_then(|pod| run(phase, &pod)),
-            PodSupport::None => Err(no_pods("runs an image")),
-        })
+        let may_rerun = may_rerun(phase, *self == Self::V0_1);
+        settle(may_rerun.and_then(|may_rerun| run_image(phase, task, may_rerun)))
     }
 
     fn contract(&self) -> PhaseContract {
-        PhaseContract {
-            required: &["image", "command"],
-            optional: &["namespace", "podOverride", "podLabels", "podAnnotations"],
-            outputs: &[],
-            needs: &[Need::Pods],
-        }
+        let optional: &'static [&'static str] = match self {
+            Self::V0_0 => &["namespace", "podOverride", "podLabels", "podAnnotations"],
+            Self::V0_1 => &["namespace", "podOverride", "podLabels", "podAnnotations", ON_INTERRUPTION],
+        };
+        PhaseContract { required: &["image", "command"], optional, outputs: &[], needs: &[Need::Pods] }
+    }
+
+    fn argument_mistakes(&self, arguments: &Object) -> Vec<ArgumentMistake> {
+        mistakes(self.contract(), arguments)
     }
 
     fn clean_up(&self, phase: &Phase<'_>) -> Vec<Request> {
@@ -71,26 +94,24 @@ impl PhaseFunction for KubeTask {
 
 impl PhaseFunction for MultiContainerRun {
     fn advance(&self, phase: &Phase<'_>) -> Move {
-        settle(on_cluster(phase).and_then(|()| run(phase, &multi_container(phase)?)))
+        let may_rerun = may_rerun(phase, *self == Self::V0_1);
+        settle(may_rerun.and_then(|may_rerun| run_image(phase, multi_container, may_rerun)))
     }
 
     fn contract(&self) -> PhaseContract {
         PhaseContract {
             required: &["backgroundImage", "backgroundCommand", "outputImage", "outputCommand"],
-            optional: &[
-                "namespace",
-                "initImage",
-                "initCommand",
-                "sharedVolumeMedium",
-                "sharedVolumeSizeLimit",
-                "sharedVolumeDir",
-                "podOverride",
-                "podLabels",
-                "podAnnotations",
-            ],
+            optional: match self {
+                Self::V0_0 => MULTI_CONTAINER.split_at(MULTI_CONTAINER.len() - 1).0,
+                Self::V0_1 => MULTI_CONTAINER,
+            },
             outputs: &[],
-            needs: &[Need::Pods, Need::Exec],
+            needs: &[Need::Pods],
         }
+    }
+
+    fn argument_mistakes(&self, arguments: &Object) -> Vec<ArgumentMistake> {
+        mistakes(self.contract(), arguments)
     }
 
     fn clean_up(&self, phase: &Phase<'_>) -> Vec<Request> {
@@ -122,6 +143,38 @@ impl PhaseFunction for PrepareData {
     fn clean_up(&self, phase: &Phase<'_>) -> Vec<Request> {
         clean_up(phase, prepare)
     }
+}
+
+/// Runs a pod, or its containers where there are no pods. A pod goes on when the control plane stops: it is never run again.
+fn run_image(
+    phase: &Phase<'_>,
+    pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failure>,
+    may_rerun: bool,
+) -> NextMove {
+    match phase.pods {
+        PodSupport::Cluster => run(phase, &pod(phase)?),
+        PodSupport::Containers => contained::run(phase, &pod(phase)?, may_rerun),
+        PodSupport::None => Err(no_pods("runs an image")),
+    }
+}
+
+/// Whether containers may be run again, in a version that can be told so.
+fn may_rerun(phase: &Phase<'_>, can_be_told: bool) -> Result<bool, Failure> {
+    match Arguments(phase.arguments).optional_text(ON_INTERRUPTION)? {
+        Some(choice) if can_be_told => exec::may_rerun(choice),
+        _ => Ok(false),
+    }
+}
+
+fn mistakes(contract: PhaseContract, arguments: &Object) -> Vec<ArgumentMistake> {
+    let mut mistakes = contract.mistakes(arguments);
+    let choice = arguments.get(ON_INTERRUPTION).and_then(Value::as_str);
+    let choice =
+        choice.filter(|text| !text.is_empty() && !is_template(text) && contract.takes(ON_INTERRUPTION));
+    if let Some(Err(failure)) = choice.map(exec::may_rerun) {
+        mistakes.push(mistake(failure, ON_INTERRUPTION));
+    }
+    mistakes
 }
 
 fn on_cluster(phase: &Phase<'_>) -> Result<(), Failure> {
@@ -230,42 +283,6 @@ fn clean_up(phase: &Phase<'_>, pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failur
     match pod(phase) {
         Ok(pod) if phase.pods == PodSupport::Cluster => vec![pod.delete()],
         _ => Vec::new(),
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "step", rename_all = "camelCase")]
-enum Contained {
-    Run,
-}
-
-/// Runs the command in a container of the plane's own.
-fn contained(phase: &Phase<'_>) -> NextMove {
-    let arguments = Arguments(phase.arguments);
-    let image = arguments.text("image")?;
-    match (checkpoint(phase)?, phase.answers) {
-        (None, []) => {
-            let request = Request::RunContainer {
-                name: super::moves::named("kanister-job", &super::moves::suffix(phase, "pod"), 63),
-                image: image.to_owned(),
-                command: arguments.texts("command")?,
-                environment: Vec::new(),
-            };
-            Ok(perform(&Contained::Run, vec![request]))
-        }
-        (Some(Contained::Run), []) => Err(Failure::interrupted(format!(
-            "the control plane stopped while a container of `{image}` ran; whether its command finished is not known"
-        ))),
-        (_, [Answer::Ended { exit_code: 0, stdout, .. }]) => Ok(Move::Done { output: outputs(stdout)? }),
-        (_, [Answer::Ended { exit_code, stdout, stderr }]) => {
-            let words = [stderr, stdout].map(|printed| last_words(&phase.secrets.redact(printed), QUOTED));
-            let words = words.into_iter().find(|words| !words.is_empty()).unwrap_or_default();
-            let separator = if words.is_empty() { "" } else { ": " };
-            Err(Failure::new(format!(
-                "the container of `{image}` exited with code {exit_code}{separator}{words}"
-            )))
-        }
-        (_, answers) => Err(Failure::unexpected(answers)),
     }
 }
 

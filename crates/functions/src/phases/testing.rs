@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_engine::action::{
-    Address, Answer, CHECKPOINT_LIMIT, Move, NamedBy, PHASE_ANNOTATION, Patch, Phase, PhaseFunction,
-    PodSupport, Refused, Request, Scope, Secrets,
+    Address, Answer, CHECKPOINT_LIMIT, ContainerRun, Move, NamedBy, PHASE_ANNOTATION, Patch, Phase,
+    PhaseFunction, PodSupport, Refused, Request, Scope, Secrets,
 };
 use ferroplane_schema::patch::json::Patch as JsonPatch;
 use ferroplane_schema::patch::merge;
@@ -153,8 +153,10 @@ impl World {
                 self.effects.push(format!("exec {pod}/{container}: {}", command.join(" ")));
                 Ok(self.commands.remove(0))
             }
-            Request::RunContainer { image, command, .. } => {
-                self.effects.push(format!("run {image}: {}", command.join(" ")));
+            Request::RunContainers(group) => {
+                for ContainerRun { image, command, .. } in group.initial.iter().chain(&group.containers) {
+                    self.effects.push(format!("run {image}: {}", command.join(" ")));
+                }
                 Ok(self.commands.remove(0))
             }
             Request::ReadLog { namespace, pod, offset, .. } => {
@@ -164,7 +166,9 @@ impl World {
                 let start = usize::try_from(*offset).unwrap_or(usize::MAX).min(self.log.len());
                 Ok(self.log_from(start))
             }
-            Request::List { .. } => Err(refused(500, "InternalError", "nobody lists")),
+            Request::List { .. } | Request::CallFunction(_) => {
+                Err(refused(500, "InternalError", "nobody lists, and nobody calls others"))
+            }
         }
     }
 

@@ -78,6 +78,7 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
         // What the phases of a cluster would be called with can be shown anywhere.
         has_exec: true,
         pods: PodSupport::Cluster,
+        no_containers: None,
         is_strict: false,
     };
     let prepared = prepare(&Ok(spec.clone()), &blueprints, &facilities, inputs.now);

@@ -58,7 +58,7 @@ impl Images {
         let image = self.prepare_server(&keep.source).await?;
         let mut container = image.container();
         container.environment = keep.environment;
-        let share = |(source, destination)| SharedDirectory { source, destination };
+        let share = |(source, destination)| SharedDirectory { source, destination, is_writable: false };
         container.directories = keep.shared.map(share).into_iter().collect();
         let network = if keep.leads_to.is_some() { Network::Isolated } else { Network::Runner };
         let words = LastWords::default();

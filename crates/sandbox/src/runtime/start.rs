@@ -59,7 +59,7 @@ impl Runtime {
         let spec = serde_json::to_vec(&spec).map_err(|error| Error::Pass(error.into()))?;
         let working_directory = container.working_directory()?;
         let shared = container.shared_directories()?;
-        let mounted_on = shared.into_iter().map(|(destination, _)| destination.to_owned()).collect();
+        let mounted_on = shared.into_iter().map(|mount| mount.destination.to_owned()).collect();
         let host = self.host().await?;
 
         let id = self.number();

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::container::SharedMount;
 use crate::limits::{Grants, Limits, Network};
 
 /// What the program sees as empty: other people's business, and what has let people out before.
@@ -31,7 +32,7 @@ pub(super) const READ_ONLY: &[&str] =
     &["/proc/bus", "/proc/fs", "/proc/irq", "/proc/pressure", "/proc/sys", "/proc/sysrq-trigger"];
 
 /// There is no `/sys`: nothing in it is about the program.
-pub(super) fn mounts(limits: &Limits, grants: Grants, shared: &[(&str, &str)]) -> Vec<Value> {
+pub(super) fn mounts(limits: &Limits, grants: Grants, shared: &[SharedMount<'_>]) -> Vec<Value> {
     let mut mounts = vec![
         json!({
             "destination": "/proc", "type": "proc", "source": "proc",
@@ -42,14 +43,21 @@ pub(super) fn mounts(limits: &Limits, grants: Grants, shared: &[(&str, &str)]) -
         tmpfs("/tmp", "mode=1777", limits.scratch, false),
     ];
     if grants.network == Network::Runner {
-        mounts.push(bind("/etc/resolv.conf", "/etc/resolv.conf"));
+        let (destination, source) = ("/etc/resolv.conf", "/etc/resolv.conf");
+        mounts.push(bind(SharedMount { destination, source, is_writable: false }));
     }
-    mounts.extend(shared.iter().map(|(destination, source)| bind(destination, source)));
+    mounts.extend(shared.iter().copied().map(bind));
     mounts
 }
 
-fn bind(destination: &str, source: &str) -> Value {
-    let options = ["bind", "ro", "nosuid", "nodev", "noexec"];
+/// Programs can be run from what they can write, as from `/tmp`.
+fn bind(mount: SharedMount<'_>) -> Value {
+    let SharedMount { destination, source, is_writable } = mount;
+    let options: &[&str] = if is_writable {
+        &["bind", "rw", "nosuid", "nodev"]
+    } else {
+        &["bind", "ro", "nosuid", "nodev", "noexec"]
+    };
     json!({ "destination": destination, "type": "bind", "source": source, "options": options })
 }
 

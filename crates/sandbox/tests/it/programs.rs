@@ -10,7 +10,7 @@ use ferroplane_sandbox::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::support::{Lines, eventually, public_directory, sandbox, sandboxes, shell};
+use crate::support::{Lines, call, eventually, public_directory, sandbox, sandboxes, shell};
 
 /// Where the program finds what it may reach.
 const PORT: u16 = 6443;
@@ -115,13 +115,34 @@ async fn a_shared_directory_is_read_as_it_changes_and_cannot_be_written() {
         );
         let mut serve = Serve { log: lines.sink(), ..program(&script) };
         serve.container.directories =
-            vec![SharedDirectory { source: directory.path().to_owned(), destination }];
+            vec![SharedDirectory { source: directory.path().to_owned(), destination, is_writable: false }];
         let server = sandbox.runtime.serve(serve).await.expect("program");
         write("two");
         tokio::task::block_in_place(|| {
             eventually("it sees the change", || lines.all() == ["refused", "one", "two"]);
         });
         server.stop().await;
+        sandbox.runtime.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_writes_to_a_directory_it_shares_is_seen_by_the_next_one() {
+    for sandbox in sandboxes().await {
+        let directory = public_directory();
+        if let Some(owner) = file_owner() {
+            chown(directory.path(), Some(owner), Some(owner)).expect("owner");
+        }
+        let share = || {
+            let (source, destination) = (directory.path().to_owned(), "/tmp".to_owned());
+            vec![SharedDirectory { source, destination, is_writable: true }]
+        };
+        let mut first = shell("echo one > /tmp/file");
+        first.directories = share();
+        assert_eq!(sandbox.call(call(&first)).await.expect("first").exit_code, 0);
+        let mut second = shell("cat /tmp/file");
+        second.directories = share();
+        assert_eq!(sandbox.call(call(&second)).await.expect("second").stdout, b"one\n");
         sandbox.runtime.close().await;
     }
 }

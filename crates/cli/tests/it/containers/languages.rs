@@ -22,7 +22,7 @@ fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/container-functions")
 }
 
-fn execution(entrypoint: &[&str]) -> Execution {
+pub(super) fn execution(entrypoint: &[&str]) -> Execution {
     let entrypoint = Some(entrypoint.iter().map(|word| (*word).to_owned()).collect());
     Execution { entrypoint, user: Some("1000:1000".to_owned()), ..Execution::default() }
 }
@@ -36,7 +36,7 @@ fn program(path: &str) -> Option<PathBuf> {
     found
 }
 
-fn jq_layer(machine: &Machine) -> Option<Layer> {
+pub(super) fn jq_layer(machine: &Machine) -> Option<Layer> {
     let mut layer = machine.layer();
     add_program(&mut layer, &program("/usr/bin/jq")?);
     Some(layer)

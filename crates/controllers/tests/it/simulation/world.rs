@@ -10,7 +10,8 @@ use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
 use ferroplane_testkit::plane::{
-    ApiServer, FakeRegistry, Plane, RestartableServer, StoredState, built_ins, master, protection_address,
+    ApiServer, FakeRegistry, Plane, RestartableServer, StoredState, actions, built_ins, master,
+    protection_address,
 };
 use jiff::Timestamp;
 use tokio::sync::watch;
@@ -40,6 +41,7 @@ struct Equipment {
     runs_operations: bool,
     /// Whether one revision of each function is active, which is called as in Crossplane.
     has_one_revision: bool,
+    runs_actions: bool,
 }
 
 impl World {
@@ -69,6 +71,11 @@ impl World {
     pub(super) async fn with_operations(seed: u64, functions: Vec<Function>) -> Self {
         Self::made_of(seed, false, Equipment { functions, runs_operations: true, ..Equipment::default() })
             .await
+    }
+
+    /// One that runs ActionSets.
+    pub(super) async fn with_actions(seed: u64) -> Self {
+        Self::made_of(seed, false, Equipment { runs_actions: true, ..Equipment::default() }).await
     }
 
     /// One in which what sites become may never change, if it is steady.
@@ -153,6 +160,7 @@ async fn keep(
             packages: equipment.registry.as_ref().map(FakeRegistry::manager),
             runs_operations: equipment.runs_operations,
             enables_function_revision_selectors: !equipment.has_one_revision,
+            actions: equipment.runs_actions.then(actions),
             ..settings(clock(&equipment, began_at, &passage.weather), &equipment.functions, &answers)
         };
         let client = kube::Client::new(passage.clone(), "default");
@@ -182,7 +190,8 @@ async fn keep(
 
 fn clock(equipment: &Equipment, began_at: tokio::time::Instant, weather: &Arc<Weather>) -> Clock {
     // Schedules need a clock that goes on when controllers do not. Everybody else has to live with one that is set back.
-    let began_at = if equipment.runs_operations { began_at } else { tokio::time::Instant::now() };
+    let goes_on = equipment.runs_operations || equipment.runs_actions;
+    let began_at = if goes_on { began_at } else { tokio::time::Instant::now() };
     let weather = weather.clone();
     Clock::new(move || {
         let passed = i64::try_from(began_at.elapsed().as_secs()).unwrap_or_default();

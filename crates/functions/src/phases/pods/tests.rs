@@ -2,7 +2,7 @@
 #![expect(clippy::match_same_arms, reason = "it reads better here as it is")]
 
 use ferroplane_api::meta;
-use ferroplane_engine::action::{Refused, Scope};
+use ferroplane_engine::action::{Answer, ContainerEnding, ContainerGroup, ContainerRun, Refused, Scope};
 use serde_json::json;
 
 use super::*;
@@ -11,7 +11,7 @@ use crate::phases::testing::{Crash, End, Plane, World, object, refused, survives
 const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
 
 fn task() -> Plane<'static> {
-    Plane::of(&KubeTask, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
+    Plane::of(&KubeTask::V0_0, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
 }
 
 /// Whoever runs pods ends all of them so.
@@ -257,7 +257,7 @@ fn two_containers_share_a_directory() {
     let arguments = json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
         "initImage": "i", "initCommand": ["mkfifo"], "sharedVolumeMedium": "Memory", "sharedVolumeSizeLimit": "1Gi",
         "sharedVolumeDir": "/shared"});
-    let plane = || Plane::of(&MultiContainerRun, arguments.clone());
+    let plane = || Plane::of(&MultiContainerRun::V0_0, arguments.clone());
     let spec = pod_of(&plane())["spec"].clone();
     assert_eq!(
         spec["volumes"],
@@ -312,10 +312,10 @@ fn failing_preparation_fails_the_phase_if_that_is_wanted() {
 }
 
 #[test]
-fn without_pods_nothing_is_done_and_containers_run_tasks_alone() {
+fn without_pods_nothing_is_done_and_containers_run_images() {
     let functions: [(&dyn PhaseFunction, Value); 3] = [
-        (&KubeTask, json!({"image": "i", "command": ["c"]})),
-        (&MultiContainerRun, json!({})),
+        (&KubeTask::V0_0, json!({"image": "i", "command": ["c"]})),
+        (&MultiContainerRun::V0_0, json!({})),
         (&PrepareData, json!({})),
     ];
     for (function, arguments) in &functions {
@@ -324,8 +324,7 @@ fn without_pods_nothing_is_done_and_containers_run_tasks_alone() {
         assert!(matches!(end, End::Failed(Cause::PhaseNeedsUnmet, _)), "{end:?}");
     }
     let contained = |crash| {
-        let commands =
-            vec![Answer::Ended { exit_code: 0, stdout: PRINTED.to_owned(), stderr: String::new() }];
+        let commands = vec![Answer::ContainersEnded(vec![ending("container", 0, PRINTED)])];
         let mut world = World { commands, ..World::default() };
         (Plane { pods: PodSupport::Containers, crash, ..task() }.run(&mut world), world.effects)
     };
@@ -334,7 +333,132 @@ fn without_pods_nothing_is_done_and_containers_run_tasks_alone() {
         (end, effects),
         (End::Done(json!({"path": "/a"})), vec!["run tools:1: sh -c dump".to_owned()])
     );
-    assert!(matches!(contained(Crash::Before(1)).0, End::Failed(Cause::PhaseInterrupted, _)));
+    for crash in [Crash::Before(1), Crash::After(1)] {
+        assert!(matches!(contained(crash).0, End::Failed(Cause::PhaseInterrupted, _)), "{crash:?}");
+    }
+}
+
+#[test]
+fn containers_are_run_again_only_if_the_phase_says_so() {
+    let run = |function: &'static dyn PhaseFunction, choice: &str| {
+        let arguments = json!({"image": "i", "command": ["c"], "onInterruption": choice});
+        let ended = || Answer::ContainersEnded(vec![ending("container", 0, PRINTED)]);
+        let mut world = World { commands: vec![ended(), ended()], ..World::default() };
+        let mut plane = Plane { crash: Crash::After(1), ..contained(function, arguments) };
+        (plane.run(&mut world), world.effects.len())
+    };
+    assert_eq!(run(&KubeTask::V0_1, "Rerun"), (End::Done(json!({"path": "/a"})), 2));
+    assert!(matches!(run(&KubeTask::V0_1, "Fail"), (End::Failed(Cause::PhaseInterrupted, _), 1)));
+    assert!(matches!(run(&KubeTask::V0_1, "Perhaps"), (End::Failed(Cause::PhaseArgumentsInvalid, _), 0)));
+    let arguments = object(json!({"image": "i", "command": ["c"], "onInterruption": "Perhaps"}));
+    assert_eq!(KubeTask::V0_1.argument_mistakes(&arguments)[0].argument, "onInterruption");
+    // Kanister's function has no such argument.
+    assert_eq!(KubeTask::V0_0.argument_mistakes(&arguments).len(), 1);
+    assert!(!MultiContainerRun::V0_0.contract().takes("onInterruption"));
+    assert!(MultiContainerRun::V0_1.contract().takes("onInterruption"));
+}
+
+fn ending(name: &str, exit_code: i32, stdout: &str) -> ContainerEnding {
+    ContainerEnding { name: name.to_owned(), exit_code, stdout: stdout.to_owned(), stderr: String::new() }
+}
+
+fn group_of(plane: &Plane<'_>) -> ContainerGroup {
+    match plane.advance(&Value::Null, &[]) {
+        Move::Perform { requests, .. } => match requests.into_iter().next() {
+            Some(Request::RunContainers(group)) => group,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+fn contained(function: &'static dyn PhaseFunction, arguments: Value) -> Plane<'static> {
+    Plane { pods: PodSupport::Containers, ..Plane::of(function, arguments) }
+}
+
+#[test]
+fn container_has_what_the_phase_and_the_action_set_say_about_its_pod() {
+    let mut plane = contained(
+        &KubeTask::V0_0,
+        json!({"image": "tools:1", "command": ["dump"], "podOverride": {"activeDeadlineSeconds": 60, "containers": [
+            {"name": "container", "args": ["all"], "env": [{"name": "A", "value": "1"}]}]}}),
+    );
+    plane.pod_override = object(json!({"nodeSelector": {"a": "b"}, "containers": [
+        {"name": "container", "resources": {"limits": {"memory": "64Mi", "cpu": "500m"}}}]}));
+    let group = group_of(&plane);
+    assert!(group.name.starts_with("kanister-job-") && group.initial.is_empty());
+    assert_eq!((group.deadline, group.shared_bytes), (Some(60), None));
+    let expected = ContainerRun {
+        name: "container".to_owned(),
+        image: "tools:1".to_owned(),
+        command: vec!["dump".to_owned()],
+        arguments: vec!["all".to_owned()],
+        environment: vec![("A".to_owned(), "1".to_owned())],
+        shared_at: None,
+        memory: Some(64 << 20),
+        cpu: Some(500),
+    };
+    assert_eq!(group.containers, [expected]);
+}
+
+#[test]
+fn what_no_container_can_have_fails_before_anything_runs() {
+    for (changed, expected) in [
+        (
+            json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "d"}}]}),
+            "volume `data`",
+        ),
+        (
+            json!({"containers": [{"name": "container", "envFrom": [{"secretRef": {"name": "s"}}]}]}),
+            "`envFrom`",
+        ),
+        (
+            json!({"containers": [{"name": "container", "env": [{"name": "A", "valueFrom": {"fieldRef": {}}}]}]}),
+            "`valueFrom` of the variable `A`",
+        ),
+        (
+            json!({"containers": [{"name": "container", "resources": {"limits": {"memory": "lots"}}}]}),
+            "memory: expected a quantity above zero, got \"lots\"",
+        ),
+    ] {
+        let arguments = json!({"image": "i", "command": ["c"], "podOverride": changed});
+        let mut world = World::default();
+        let failure = contained(&KubeTask::V0_0, arguments).run(&mut world).failure();
+        assert!(failure.contains(expected) && world.effects.is_empty(), "{failure}");
+    }
+}
+
+#[test]
+fn containers_share_a_directory_and_the_output_is_that_of_one() {
+    let arguments = |directory: &str| {
+        json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
+            "initImage": "i", "initCommand": ["prepare"], "sharedVolumeSizeLimit": "1Mi", "sharedVolumeDir": directory})
+    };
+    let plane = contained(&MultiContainerRun::V0_0, arguments("/shared/"));
+    let group = group_of(&plane);
+    let names = |runs: &[ContainerRun]| runs.iter().map(|run| run.name.clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (names(&group.initial), names(&group.containers)),
+        (vec!["init".to_owned()], vec!["background".to_owned(), "output".to_owned()])
+    );
+    let mut all = group.initial.iter().chain(&group.containers);
+    assert!(all.all(|run| run.shared_at.as_deref() == Some("/shared")));
+    assert_eq!(group.shared_bytes, Some(1 << 20));
+    let ran = |endings: Vec<ContainerEnding>| {
+        let mut world = World { commands: vec![Answer::ContainersEnded(endings)], ..World::default() };
+        contained(&MultiContainerRun::V0_0, arguments("/shared")).run(&mut world)
+    };
+    let other = "###Phase-output###:{\"key\":\"path\",\"value\":\"/other\"}\n";
+    let well = vec![ending("init", 0, ""), ending("background", 0, other), ending("output", 0, PRINTED)];
+    assert_eq!(ran(well).output(), json!({"path": "/a"}));
+    let failed =
+        vec![ending("init", 0, ""), ending("background", 3, "disk full"), ending("output", 0, PRINTED)];
+    assert_eq!(ran(failed).failure(), "container `background` of `b` exited with code 3: disk full");
+    for directory in ["/", "tmp", "/proc", "/dev/shm", "/a/../b"] {
+        let failure =
+            contained(&MultiContainerRun::V0_0, arguments(directory)).run(&mut World::default()).failure();
+        assert!(failure.starts_with("argument `sharedVolumeDir`"), "{directory}: {failure}");
+    }
 }
 
 #[test]
@@ -342,7 +466,7 @@ fn pod_of_a_phase_that_is_given_up_is_deleted() {
     let plane = task();
     let name = pod_of(&plane)["metadata"]["name"].clone();
     let checkpoint = json!({"step": "create"});
-    let requests = KubeTask.clean_up(&plane.phase(&checkpoint, &[]));
+    let requests = KubeTask::V0_0.clean_up(&plane.phase(&checkpoint, &[]));
     assert!(matches!(&requests[..], [Request::Delete { target, .. }] if target.name == name));
 }
 
