@@ -208,15 +208,16 @@ impl Recorder {
         let Some(shared) = &self.0 else { return };
         let Counts { kept, bytes, held, crowded_out, failed, .. } = &shared.keeper.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        page.counter("ferroplane_recorder_recordings_total", "Reconciles that were recorded.")
+        page.counter("ferroplane_recorder_recordings_total", "Reconciles that were recorded")
             .value(read(kept));
-        let mut dropped =
-            page.counter("ferroplane_recorder_dropped_total", "Reconciles that could not be recorded.");
+        let mut dropped = page
+            .counter("ferroplane_recorder_dropped_total", "Reconciles that could not be recorded, by reason");
         dropped.series(&labels(&[("reason", "crowded")]), read(crowded_out));
         dropped.series(&labels(&[("reason", "failed")]), read(failed));
-        page.counter("ferroplane_recorder_written_bytes_total", "What was written of recordings.")
+        page.counter("ferroplane_recorder_written_bytes_total", "Recordings that were written, in bytes")
             .value(read(bytes));
-        page.gauge("ferroplane_recorder_held_bytes", "What is held of recordings.").value(read(held));
+        page.gauge("ferroplane_recorder_held_bytes", "Size of the recordings that are kept, in bytes")
+            .value(read(held));
     }
 }
 
