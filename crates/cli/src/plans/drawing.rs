@@ -197,7 +197,7 @@ mod tests {
         });
         let refused = json!({
             "composite": {"apiVersion": "example.org/v1", "kind": "Site", "name": "odd"}, "verdict": "refused",
-            "reason": "step `a` answers differently when it is called twice",
+            "reason": "step `a` returns different results for the same request",
         });
         let composites = json!([site("a", "blue"), site("b", "green"), deleting, refused]);
         let plan = json!({"composites": composites, "considered": 10, "basis": ""});
@@ -210,7 +210,7 @@ mod tests {
         let expected = "Site/old: changes
   - delete  Database/db (resource db)
 
-Site/odd: cannot be planned: step `a` answers differently when it is called twice
+Site/odd: cannot be planned: step `a` returns different results for the same request
 
 Site/a in default, Site/b in default: changes with sites-1
   ~ update  ConfigMap/a-1 in default (resource settings)

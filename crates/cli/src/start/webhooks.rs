@@ -71,7 +71,7 @@ impl WebhookServer {
         let listener = Https::with_config(address, config, settings).await;
         let listener =
             listener.context("cannot serve webhooks; choose another address with --webhook-address")?;
-        info!(address = %listener.address(), "serves webhooks");
+        info!(address = %listener.address(), "serving webhooks");
         Ok(Self { listener: Mutex::new(Some(listener)), service: WebhookService::default(), certificate })
     }
 

@@ -301,7 +301,7 @@ fn mistakes_in_what_is_observed_are_located() {
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
             "error: given.yaml:3: observed resource `a` (ConfigMap) has no annotation \
-             `crossplane.io/composition-resource-name`, so nobody knows which composed resource it is",
+             `crossplane.io/composition-resource-name`, so it is unknown which composed resource it is",
         ),
         ("kind: ConfigMap\n".to_owned(), "error: given.yaml:1: observed resource has no `apiVersion`"),
         (observed("one") + &observed("two"), "error: given.yaml:16: observed resource `a` is there twice"),

@@ -43,7 +43,7 @@ pub fn selection_events(selected: &Selected, revision_before: Option<&str>) -> V
 
 /// Connection details were written.
 pub fn published_event() -> Event {
-    Event::new(EventKind::Normal, PUBLISH, "published connection details")
+    Event::new(EventKind::Normal, PUBLISH, "Published connection details")
 }
 
 pub(super) fn paused_event() -> Event {

@@ -62,7 +62,7 @@ impl NotReplaced {
                 "its annotation `ferroplane.io/native: \"false\"` forbids to call what is built in; {DEVELOPMENT}"
             ),
             Self::BadAnnotation(_) => format!("its annotation `ferroplane.io/native` is wrong: {self}"),
-            Self::NoBuiltIn => format!("`ferroplane.io/native: \"true\"` is of no use: {self}"),
+            Self::NoBuiltIn => format!("`ferroplane.io/native: \"true\"` has no effect: {self}"),
             Self::Unknown => format!("nothing that is built in does what it does; {DEVELOPMENT}"),
         }
     }

@@ -672,7 +672,7 @@ fn failure_that_is_in_an_event_alone_is_told() {
     let events = vec![
         event("Warning", "2026-01-01T00:00:01Z", "there is no Bucket `old`"),
         event("Warning", "2026-01-01T00:00:02Z", "there is no Bucket `b`"),
-        event("Normal", "2026-01-01T00:00:03Z", "what is used is protected"),
+        event("Normal", "2026-01-01T00:00:03Z", "The used resource is protected"),
     ];
     let plane = Plane { objects: vec![usage], events, ..Plane::default() };
     let diagnosis = diagnose(&plane.read_from(&id), &id);

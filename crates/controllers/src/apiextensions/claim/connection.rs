@@ -76,7 +76,7 @@ impl Controller {
         };
         if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
             let message = format!(
-                "cannot hand on the secret `{namespace}/{name}`: the composite resource does not control it"
+                "cannot propagate the connection secret `{namespace}/{name}`: the composite resource does not control it"
             );
             return Err(
                 ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again()
@@ -124,7 +124,7 @@ fn refuse_another(claim: &Object, secret: &Object) -> Result<(), ClaimProblem> {
         return Ok(());
     }
     let message =
-        format!("cannot write the connection secret `{}`: it belongs to somebody else", meta::name(secret));
+        format!("cannot write the connection secret `{}`: it belongs to another object", meta::name(secret));
     Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
 }
 

@@ -100,7 +100,7 @@ impl Controller {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
             let taken = self.context.cluster.get(self.composite_path(&name)).await;
-            if taken.map_err(ClaimProblem::doing(BIND, "look for a name"))?.is_none() {
+            if taken.map_err(ClaimProblem::doing(BIND, "check whether a generated name is free"))?.is_none() {
                 return Ok(name);
             }
         }
