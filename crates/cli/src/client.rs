@@ -62,13 +62,13 @@ impl PlaneAccess {
     /// Who plans: the API server itself, unless a control plane beside it is named.
     pub(crate) fn planner(&self, access: &Access, connection: &Connection) -> anyhow::Result<ApiClient> {
         let Some(plane) = &self.plane else { return Ok(connection.client.clone()) };
-        let address: http::Uri = plane.parse().with_context(|| format!("--plane {plane} is no URL"))?;
+        let address: http::Uri = plane.parse().with_context(|| format!("--plane {plane} is not a URL"))?;
         let host = address.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let is_loopback = host == "localhost"
             || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
         if address.scheme_str() != Some("http") || !is_loopback {
             bail!(
-                "--plane {plane} is no loopback address such as http://127.0.0.1:8082; forward a port to it"
+                "--plane {plane} is not a loopback address such as http://127.0.0.1:8082; forward a port to it"
             );
         }
         let token = access.endpoint()?.token;

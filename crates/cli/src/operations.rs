@@ -51,7 +51,7 @@ impl Operations {
     pub(crate) async fn create(&self, operation: &Object) -> anyhow::Result<String> {
         match self.client.create(&resource("Operation"), "", operation).await {
             Ok(bytes) => {
-                let created: Object = serde_json::from_slice(&bytes).context("cannot read the answer")?;
+                let created: Object = serde_json::from_slice(&bytes).context("cannot read the response")?;
                 Ok(meta::name(&created).to_owned())
             }
             Err(error) if error.is_already_exists() => bail!(
@@ -105,11 +105,11 @@ fn still_runs(operation: &Object, timeout: Duration) -> String {
     let (name, seconds) = (meta::name(operation), timeout.as_secs());
     if operation.get("status").is_none() {
         return format!(
-            "no controller has looked at Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"
+            "no controller has reconciled Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"
         );
     }
     format!(
-        "Operation `{name}` still runs after {seconds}s; `ferroplane operation logs {name}` shows what it says"
+        "Operation `{name}` still runs after {seconds}s; `ferroplane operation logs {name}` shows its events and outputs"
     )
 }
 

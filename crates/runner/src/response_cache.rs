@@ -175,7 +175,7 @@ impl ResponseCache {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.take_over(now);
         if let Err(error) = state.append(&record) {
-            warn!(error = &error as &dyn std::error::Error, "cannot keep the answer of a function");
+            warn!(error = &error as &dyn std::error::Error, "cannot cache the response of a function");
             return None;
         }
         Some(record.response.len())

@@ -135,7 +135,8 @@ impl Intercept {
         let host =
             self.to.rsplit_once(':').map(|(host, _)| host.trim_start_matches('[').trim_end_matches(']'));
         let host = host.filter(|host| !host.is_empty());
-        let host = host.with_context(|| format!("--to {} is no address such as 127.0.0.1:9443", self.to))?;
+        let host =
+            host.with_context(|| format!("--to {} is not an address such as 127.0.0.1:9443", self.to))?;
         let tls = match &self.tls_dir {
             Some(directory) => Some(InterceptTls { ca_bundle: write_server(directory, host)? }),
             None => None,
@@ -160,11 +161,11 @@ impl Intercept {
         };
         let match_labels = self.selector.clone().unwrap_or_default();
         if name.is_none() && match_labels.is_empty() {
-            bail!("say which composite resources are meant: --xr KIND/NAME, or --selector with labels");
+            bail!("name the composite resources: --xr KIND/NAME, or --selector with labels");
         }
         let server = &connection.server;
         let catalogue = connection.client.catalogue().await;
-        let catalogue = catalogue.with_context(|| format!("cannot ask {server} for its kinds"))?;
+        let catalogue = catalogue.with_context(|| format!("cannot discover the kinds of {server}"))?;
         let resource = catalogue.find(kind).with_context(|| format!("there is no kind `{kind}`"))?;
         let own = self.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
         let namespace = Some(own).filter(|_| resource.is_namespaced && !self.all_namespaces);
@@ -221,7 +222,7 @@ impl Session<'_> {
         loop {
             let looked = patiently(renewed_at, self.intercept.look().await)?;
             if let Some(looked) = looked {
-                let Some(seen) = looked else { bail!("somebody has removed the FunctionIntercept") };
+                let Some(seen) = looked else { bail!("the FunctionIntercept was deleted") };
                 if !has_certificates && let Some(directory) = &self.command.tls_dir {
                     let authority = seen.status.client_ca.as_ref();
                     has_certificates = authority.is_some();

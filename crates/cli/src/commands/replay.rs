@@ -130,7 +130,7 @@ impl Replay {
         let mut verdict = Verdict::Yes;
         terminal.line(&listing::title(&recording.head));
         if recording.takes.is_empty() {
-            terminal.note("nothing was decided in it: there is nothing to replay");
+            terminal.note("this reconcile ran no pipeline: there is nothing to replay");
         }
         for (number, take) in recording.takes.iter().enumerate() {
             let replayed = match self.functions {

@@ -136,7 +136,7 @@ fn short(value: &Value) -> String {
 /// What the plan comes to, in numbers.
 fn summary(plan: &ChangePlan) -> String {
     if !plan.has_differences() {
-        return format!("No differences. {} looked at.\n", counted(plan.considered, "composite resource"));
+        return format!("No differences. {} checked.\n", counted(plan.considered, "composite resource"));
     }
     let verdicts = |is_it: fn(&Verdict) -> bool| {
         plan.composites.iter().filter(|composite| is_it(&composite.verdict)).count()

@@ -547,7 +547,7 @@ const USUAL_RECORDING: u64 = 16 << 20;
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 fn read_url(text: &str) -> anyhow::Result<(String, String)> {
-    let url: http::Uri = text.parse().with_context(|| format!("cannot understand --webhook-url `{text}`"))?;
+    let url: http::Uri = text.parse().with_context(|| format!("cannot parse --webhook-url `{text}`"))?;
     let is_bare = url.path() == "/" && url.query().is_none();
     match url.host() {
         Some(host) if url.scheme_str() == Some("https") && is_bare => {

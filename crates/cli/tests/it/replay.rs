@@ -271,9 +271,9 @@ fn function_can_answer_from_a_file() {
     assert!(ran.code == Some(0) && ran.stdout.contains("color: said"), "{ran:?}");
     for (said, words) in [
         (r#"[{"failed": "it was tired"}]"#, "it was tired"),
-        ("[]", "there are no answers in"),
+        ("[]", "there are no responses in"),
         ("[{}]", "each is an object with `answered` or `failed`"),
-        ("nonsense", "is no list of answers"),
+        ("nonsense", "is not a list of responses"),
     ] {
         put("said.json", said);
         let ran = render();

@@ -516,7 +516,7 @@ fn schedules_and_watched_fields_are_checked() {
     );
     let found = complaints(&watch);
     assert!(
-        found[0].starts_with("9: spec.watch.fields[0].fieldPath: Invalid value: `spec..x` is no path"),
+        found[0].starts_with("9: spec.watch.fields[0].fieldPath: Invalid value: `spec..x` is not the path"),
         "{found:?}"
     );
 }

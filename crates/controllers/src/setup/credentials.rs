@@ -186,9 +186,9 @@ fn request(names: &[String], purpose: Purpose) -> LeafRequest<'_> {
 
 fn explain(why: Unusable) -> String {
     match why {
-        Unusable::NotACertificate => "`tls.crt` is no certificate".to_owned(),
+        Unusable::NotACertificate => "`tls.crt` is not a certificate".to_owned(),
         Unusable::NotAnAuthority => "`tls.crt` is not the certificate of an authority".to_owned(),
-        Unusable::OtherKey => "`tls.key` is no key, or that of another certificate".to_owned(),
+        Unusable::OtherKey => "`tls.key` is not a key, or belongs to another certificate".to_owned(),
         Unusable::Expired => "it has expired".to_owned(),
         Unusable::Other(why) => why,
     }

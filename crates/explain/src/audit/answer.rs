@@ -142,10 +142,9 @@ impl Audit {
         }
         let dangling = &self.facts.rights.dangling;
         notes.extend(
-            dangling
-                .iter()
-                .take(5)
-                .map(|it| format!("there is {it}; whoever creates the role decides what it gives")),
+            dangling.iter().take(5).map(|it| {
+                format!("there is {it}; a user who creates the role decides which rights it gives")
+            }),
         );
         if dangling.len() > 5 {
             notes.push(format!("there are {} more bindings of roles that do not exist", dangling.len() - 5));

@@ -112,9 +112,7 @@ impl WhoCan {
     fn question(&self, scene: &Scene) -> anyhow::Result<Option<Question>> {
         let (Some(verb), Some(what)) = (&self.verb, &self.what) else {
             if self.verb.is_some() {
-                bail!(
-                    "cannot tell what is asked: name a resource after the verb, as in `who-can delete secrets`"
-                );
+                bail!("the resource is missing: name it after the verb, as in `who-can delete secrets`");
             }
             return Ok(None);
         };

@@ -121,7 +121,7 @@ impl Run {
         let response = runtime.block_on(self.call(request, terminal));
         runtime.shutdown_timeout(Duration::from_secs(2));
         let response = response?;
-        let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the answer")?)?;
+        let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the response")?)?;
         text.push(b'\n');
         terminal.data(&text)?;
         let is_fatal = |result: &ferroplane_wire::v1::Result| result.severity == i32::from(Severity::Fatal);

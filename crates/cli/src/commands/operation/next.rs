@@ -71,7 +71,7 @@ impl Next {
             text.push_str(&line(next, schedule.offset(next))?);
         }
         if text.is_empty() {
-            bail!("the schedule never comes");
+            bail!("no time matches the schedule");
         }
         terminal.text(&text)?;
         if spec.is_suspended {

@@ -49,7 +49,7 @@ impl Push {
         };
         if Version::parse(tag).is_err() {
             terminal.warn(&format!(
-                "tag `{tag}` is no semantic version: other packages cannot depend on it by a range of versions"
+                "tag `{tag}` is not a semantic version: other packages cannot depend on it by a range of versions"
             ));
         }
         let files =

@@ -249,7 +249,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         case(
             "unattended",
             vec![operation("o")],
-            "Operation o: no controller has looked at it yet: it is new, or the control plane runs no operations",
+            "Operation o: no controller has reconciled it yet: it is new, or the control plane runs no operations",
         ),
         case("operation-running", vec![running], "Operation o: its pipeline runs, and has not ended yet"),
     ]

@@ -149,7 +149,7 @@ async fn registry_with_a_private_authority_is_trusted_only_if_that_is_given() {
     for authorities in [String::new(), Pki::new().ca()] {
         let other = client(Options { authorities: authorities.into_bytes(), ..quick() });
         let error = chain(&other.resolve(&name).await.unwrap_err());
-        assert!(error.contains("cannot agree on TLS") && error.contains("certificate"), "{error}");
+        assert!(error.contains("cannot establish TLS") && error.contains("certificate"), "{error}");
     }
 }
 
