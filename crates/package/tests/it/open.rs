@@ -55,7 +55,7 @@ fn without_annotations_the_file_system_of_all_layers_counts() {
         assert_eq!(refusal(&fixture, &layers), "the image is not a package: it has no file `package.yaml`");
     }
     let replaced = [RawLayer::of(&[("d/package.yaml", FUNCTION.as_bytes())]), RawLayer::of(&[("d", b"")])];
-    assert!(refusal(&fixture, &replaced).contains("no package"));
+    assert!(refusal(&fixture, &replaced).contains("not a package"));
 }
 
 #[test]
