@@ -51,7 +51,7 @@ impl Connection {
 /// A control plane that is reached beside its API server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlaneAccess {
-    /// Address of the replica of `ferroplane start` that leads, as a forwarded port has it, such as <http://127.0.0.1:8082>
+    /// Address of a port that is forwarded to the leader of `ferroplane start`, such as <http://127.0.0.1:8082>
     ///
     /// The token of the kubeconfig is sent there. It must be a loopback address. `ferroplane up` needs none.
     #[arg(long, value_name = "URL")]

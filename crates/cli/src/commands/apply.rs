@@ -17,8 +17,9 @@ use crate::terminal::Terminal;
 
 /// Apply a saved plan, if nothing has changed since
 ///
-/// `ferroplane diff --save` saves plans. The control plane plans the same change again. If the plan, or any object that it was made from, is not what it was, nothing is applied.
-/// The same holds for a plan that says of some composite resource that it cannot be planned, unless --allow-refused is given.
+/// `ferroplane diff --save` saves plans. The control plane plans the same change again. If the plan, or any object that it was made from,
+/// has changed, nothing is applied. A plan in which a composite resource cannot be planned is not applied either, unless --allow-refused is
+/// given.
 ///
 /// Exit codes: 0 applied; 3 refused; 1 error
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Apply {
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// Apply a plan that could not foresee what happens to some composite resources
+    /// Apply a plan in which some composite resources cannot be planned
     #[arg(long)]
     allow_refused: bool,
 

@@ -25,9 +25,9 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Save what can be read of a damaged store
+    /// Save the readable part of a damaged store
     ///
-    /// The control plane must not run there. `ferroplane restore --force` makes a store of it again.
+    /// The control plane must not run there. `ferroplane restore --force` turns the file into a store again.
     #[arg(long)]
     salvage: bool,
 }

@@ -32,17 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Send the calls of a function for some composite resources to a process on your machine
 ///
-/// The process is a function server, such as one that you started in a debugger. For as long as this command runs, it is asked what the
-/// control plane asks its own revision of the function. In shadow mode, which is the default, its answers are compared and the differences
-/// are shown; what the control plane's own revision answers counts. With --for-real, the answers of the process count.
+/// The process is a function server, such as one that you started in a debugger. For as long as this command runs, the control plane sends
+/// it the requests that its own revision of the function gets. In shadow mode, which is the default, the responses are compared and the
+/// differences are shown; the response of the control plane's own revision is used. With --for-real, the response of the process is used.
 ///
-/// Press Enter to have it asked again, for example after you have restarted it. The calls go back to the control plane's revision when this
-/// command ends, and 15 seconds after it was killed.
+/// Press Enter to repeat the calls, for example after you have restarted the process. The calls go back to the control plane's revision
+/// when this command ends, and 15 seconds after it was killed.
 ///
 /// `ferroplane up` calls the process in plain text, unless --tls-dir is given. `ferroplane start` calls it over mTLS only, and an
-/// administrator has to grant it (see docs/intercept.md). Whoever intercepts sees what the function sees, credentials included.
+/// administrator has to grant it (see docs/intercept.md). The process sees everything that the function sees, credentials included.
 ///
-/// Exit codes: 0 the answers are the same, or count; 3 they differ; 1 error
+/// Exit codes: 0 the responses are the same, or are used; 3 they differ; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane intercept function/function-own --xr site/blog --to 127.0.0.1:9443
@@ -75,11 +75,11 @@ pub(crate) struct Intercept {
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
 
-    /// Compare the answers of the process, and let the control plane's own revision count; this is the default
+    /// Compare the responses of the process with those of the control plane's own revision, which are used; this is the default
     #[arg(long, conflicts_with = "for_real")]
     shadow: bool,
 
-    /// Let the answers of the process count
+    /// Use the responses of the process
     #[arg(long)]
     for_real: bool,
 

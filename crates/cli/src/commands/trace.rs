@@ -11,9 +11,9 @@ use crate::terminal::Terminal;
 
 /// Show the tree of resources that an object is composed of
 ///
-/// Works for composite resources, claims, Compositions, Functions and definitions. For each object it shows whether it is synced and ready, and
-/// the first problem. STEP is the pipeline step that made the resource: the step whose input names it, or the only step that composes; `-`
-/// if the API server does not tell.
+/// Works for composite resources, claims, Compositions, Functions and definitions. For each object it shows whether it is synced and ready,
+/// and the first problem. STEP is the pipeline step that made the resource: the step whose input names it, or the only step that composes;
+/// `-` if it is unknown.
 ///
 /// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,7 @@ use crate::terminal::Terminal;
 
 /// Run a finished operation again, under a new name
 ///
-/// Creates an Operation with the same spec, called NAME-retry-SECONDS, and tells what happens until it is done.
+/// Creates an Operation with the same spec, called NAME-retry-SECONDS, and prints its events until it is done.
 ///
 /// Exit codes: 0 succeeded; 3 failed, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]
