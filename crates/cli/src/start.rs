@@ -242,7 +242,7 @@ async fn renewed(configuration: &Configuration, site: &Site, renewal: Timestamp)
             Ok(credentials) => return credentials,
             Err(error) => {
                 let error = format!("{error:#}");
-                warn!(error, "cannot renew certificates; tries again");
+                warn!(error, "cannot renew certificates; trying again");
             }
         }
         tokio::time::sleep(AGAIN).await;
@@ -364,7 +364,7 @@ async fn stand_by(
             .zip(site.packages.as_ref())
             .map(|(packages, source)| packages.manager(configuration, source, site.functions.clone())),
     };
-    Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
+    Standby::start(site.fenced.clone(), settings).await.context("cannot watch the cluster")
 }
 
 /// The end that users want: nothing is broken off, and another replica goes on at once.

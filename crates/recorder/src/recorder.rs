@@ -93,7 +93,7 @@ struct Counts {
 
 /// Recordings that cannot be kept where they should be.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot keep recordings in {}", directory.display())]
+#[error("cannot store recordings in {}", directory.display())]
 pub struct Uncreatable {
     directory: PathBuf,
     source: OpenError,
@@ -121,7 +121,7 @@ impl Recorder {
             Ok(log) => (log, None),
             Err(error @ OpenError::InUse { .. }) => {
                 let error: &dyn std::error::Error = &error;
-                warn!(error, "keeps recordings in memory until the other process ends");
+                warn!(error, "keeping recordings in memory until the other process ends");
                 (SegmentLog::in_memory(FORMAT, limits(limit)), Some(directory.to_owned()))
             }
             Err(error) => return Err(fail(error)),
@@ -344,7 +344,7 @@ impl Book {
                 // A full disk would fill the log as well.
                 if !std::mem::replace(&mut self.has_complained, true) {
                     let error: &dyn std::error::Error = &error;
-                    warn!(error, "cannot keep recordings; more that are not kept are only counted");
+                    warn!(error, "cannot write recordings; further failures are only counted");
                 }
                 (0, failed + count)
             }

@@ -82,7 +82,7 @@ struct Record {
 
 /// Responses that cannot be kept where they should be.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot keep answers of functions in {}", directory.display())]
+#[error("cannot store responses of functions in {}", directory.display())]
 pub struct Unkeepable {
     directory: PathBuf,
     source: OpenError,
@@ -131,7 +131,7 @@ impl ResponseCache {
             Ok(log) => State::found(log, directory, clock()),
             Err(error @ OpenError::InUse { .. }) => {
                 let error: &dyn std::error::Error = &error;
-                warn!(error, "keeps responses of functions in memory until the other process ends");
+                warn!(error, "keeping responses of functions in memory until the other process ends");
                 let wanted = Wanted { directory: directory.to_owned(), next_look: clock() + PAUSE };
                 State { wanted: Some(wanted), ..State::new(SegmentLog::in_memory(FORMAT, limits)) }
             }

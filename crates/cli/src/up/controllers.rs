@@ -214,7 +214,7 @@ pub(crate) fn response_cache(directory: Option<&Path>) -> anyhow::Result<Respons
     match ResponseCache::open(directory) {
         Err(error) if error.is_of_later_version() => {
             let error = format!("{:#}", anyhow::Error::from(error));
-            warn!(error, "keeps responses of functions in memory; move the directory away to use it again");
+            warn!(error, "keeping responses of functions in memory; move the directory away to use it again");
             Ok(ResponseCache::in_memory())
         }
         opened => Ok(opened?),

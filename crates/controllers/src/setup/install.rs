@@ -35,7 +35,7 @@ pub enum InstallError {
     Apply { name: String, source: Error },
     #[error(
         "cannot install the definition `{name}`: it was not established within {} seconds: {reason}; \
-         look at it with `kubectl describe crd {name}`, remove the cause, and start again", patience.as_secs()
+         inspect it with `kubectl describe crd {name}`, remove the cause, and start again", patience.as_secs()
     )]
     NotEstablished { name: String, patience: Duration, reason: String },
     #[error("cannot read the definition of {kind}")]

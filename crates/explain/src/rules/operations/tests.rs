@@ -224,8 +224,12 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         ),
         case(
             "schedule",
-            refused("CronOperation", Cause::ScheduleInvalid, "cannot schedule operations: it never comes"),
-            "CronOperation m: field `spec.schedule`: cannot schedule operations: it never comes",
+            refused(
+                "CronOperation",
+                Cause::ScheduleInvalid,
+                "cannot schedule operations: no time matches it",
+            ),
+            "CronOperation m: field `spec.schedule`: cannot schedule operations: no time matches it",
         ),
         case(
             "watch",
