@@ -6,6 +6,7 @@ mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
+mod texts;
 mod words;
 
 use std::collections::BTreeSet;
