@@ -29,7 +29,7 @@ use watches::{Waits, Watches};
 
 const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
 const CONCURRENCY: usize = 4;
-/// The reason why a usage protects nothing.
+/// The reason of conditions and events about a usage that protects nothing.
 const OUT_OF_REACH: &str = "OutOfReach";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 

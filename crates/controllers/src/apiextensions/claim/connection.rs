@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::controller::Controller;
 use super::settle::ClaimProblem;
 
-/// Reasons of events.
+/// The reason of events about connection details.
 pub(super) const PROPAGATE: &str = "PropagateConnectionSecret";
 
 /// What came of handing connection details on.

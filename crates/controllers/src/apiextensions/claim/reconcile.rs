@@ -16,7 +16,7 @@ use crate::runtime::finalizers;
 use crate::runtime::queue::Next;
 use crate::takeover::take_over;
 
-/// Reasons of events.
+/// The reason of events about binding the composite resource.
 pub(super) const BIND: &str = "BindCompositeResource";
 /// How many names are tried for a composite resource.
 const NAMES: u32 = 10;
