@@ -19,6 +19,14 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
+fn completions_ask_the_control_plane_for_names() {
+    for shell in ["bash", "fish"] {
+        let script = Sandbox::new().run(&["completions", shell]).ok();
+        assert!(script.contains("ferroplane internal names"), "{shell}");
+    }
+}
+
+#[test]
 fn manual_has_a_page_per_command() {
     let sandbox = Sandbox::new();
     sandbox.run(&["man", "manual"]).ok();
