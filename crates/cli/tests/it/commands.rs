@@ -65,6 +65,14 @@ fn hidden_commands_are_not_suggested() {
 }
 
 #[test]
+fn hidden_flags_are_not_suggested() {
+    let said = Sandbox::new().run(&["start", "--sync-intervall", "1m"]).fails_with(2);
+    assert!(!said.contains("'--sync-interval'"), "{said}");
+    let said = Sandbox::new().run(&["start", "--lease-durations", "15s"]).fails_with(2);
+    assert!(said.contains("'--lease-duration'"), "{said}");
+}
+
+#[test]
 fn seam_refuses_what_is_no_request() {
     let sandbox = Sandbox::new();
     let said = sandbox.run(&["internal", "render"]).fails_with(1);
