@@ -226,6 +226,6 @@ Site/a in default, Site/b in default: changes with sites-1
     #[test]
     fn nothing_to_tell_is_one_line() {
         let plan = ChangePlan { considered: 1, ..ChangePlan::default() };
-        assert_eq!(draw(&plan, Paint(true)), "No differences. 1 composite resource looked at.\n");
+        assert_eq!(draw(&plan, Paint(true)), "No differences. 1 composite resource checked.\n");
     }
 }

@@ -160,7 +160,7 @@ async fn what_is_missing_is_named() {
     let name = reference(&format!("{}/org/name:v9", debian.address));
     let error = client(quick()).pull(&name, &Pull::into(&target)).await.unwrap_err();
     let expected = format!(
-        "cannot pull image `{name}`: {} has no `v9` in `org/name`, or hides it from who does not log in",
+        "cannot pull image `{name}`: {} has no `v9` in `org/name`, or hides it from unauthenticated clients",
         debian.address
     );
     assert_eq!(chain(&error), expected);
