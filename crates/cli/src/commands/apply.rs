@@ -46,9 +46,7 @@ impl Apply {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let saved = SavedPlan::read(&self.plan)?;
         if saved.plan.is_refused() && !self.allow_refused {
-            terminal.failure(
-                "the plan does not know what happens to some composite resources; see --allow-refused",
-            );
+            terminal.failure("some composite resources cannot be planned; see --allow-refused");
             return Ok(Verdict::No);
         }
         block_on(async {
@@ -73,7 +71,7 @@ fn difference(saved: &ChangePlan, now: &ChangePlan) -> Option<String> {
         return None;
     }
     let names: Vec<_> = moved(saved, now).iter().take(10).map(ToString::to_string).collect();
-    let what = if names.is_empty() { "what it was made from".to_owned() } else { names.join(", ") };
+    let what = if names.is_empty() { "an object that it was made from".to_owned() } else { names.join(", ") };
     Some(format!(
         "the plan is out of date: {what} changed since it was made; make it again with `ferroplane diff`"
     ))

@@ -238,7 +238,7 @@ impl Run {
                 (Limit::Time(time), _) => function.timeout = *time,
                 (Limit::Memory(memory), ExternalCallee::Image(image)) => image.memory = Some(*memory),
                 (Limit::Cpu(cpu), ExternalCallee::Image(image)) => image.cpu = Some(*cpu),
-                _ => bail!("a webhook has no limit but time"),
+                _ => bail!("a webhook can only have a time limit"),
             }
         }
         Ok(function)

@@ -104,7 +104,7 @@ impl Controller {
                 return Ok(name);
             }
         }
-        let message = "cannot find a name for the composite resource: all that were tried are taken";
+        let message = "cannot find a name for the composite resource: all generated names are taken";
         Err(ClaimProblem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
     }
 
