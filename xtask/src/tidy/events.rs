@@ -24,7 +24,7 @@ const CALLS: [&str; 10] = [
     "Failure::api(",
     "Problem::refused(",
 ];
-/// How the comment of a constant begins that is a reason.
+/// How the comment of a constant begins that is a reason of events. The same line says that it is about events.
 const COMMENT: &str = "/// The reason of ";
 
 /// Complain about every reason that the page does not have.
@@ -53,7 +53,8 @@ fn reasons_in(source: &str) -> BTreeSet<String> {
         if line.contains("const REASON: ") || is_reason && line.contains("const ") {
             reasons.extend(reason_in(line));
         }
-        is_reason = line.starts_with(COMMENT) || is_reason && line.starts_with("///");
+        let is_about_events = line.starts_with(COMMENT) && line.contains("event");
+        is_reason = is_about_events || is_reason && line.starts_with("///");
     }
     reasons
 }
@@ -103,6 +104,7 @@ mod tests {
     fn constants_that_are_reasons_are_found() {
         check("const REASON: &str = \"Made\";\nconst KIND: &str = \"Thing\";", &["Made"]);
         check("/// The reason of events\n/// about things.\npub const THING: &str = \"Made\";", &["Made"]);
+        check("/// The reason of an answer.\npub const LARGE: &str = \"Large\";", &[]);
     }
 
     #[test]
