@@ -2,10 +2,12 @@
 
 mod conditions;
 mod diagram;
+mod events;
 mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
+mod texts;
 mod words;
 
 use std::collections::BTreeSet;
@@ -233,6 +235,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
     paths::check(root, &mut complaints)?;
     links::check(root, &mut complaints)?;
     conditions::check(root, &mut complaints)?;
+    events::check(root, &mut complaints)?;
     diagram::check(root, &mut complaints)?;
     words::check(root, &mut complaints)?;
     codegen::run(root, true)?;

@@ -136,7 +136,7 @@ causes! {
     OperationPanicked: "An attempt of an Operation ended with a panic of a function that is built in, or of the control plane.",
     OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed.",
     OperationNotCreated: "An Operation cannot be created from its template.",
-    ScheduleInvalid: "The schedule of a CronOperation is no crontab, or never comes.",
+    ScheduleInvalid: "The schedule of a CronOperation is not a crontab, or matches no time.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
     WatchLoop: "An Operation of a WatchOperation changes what triggered it.",
 

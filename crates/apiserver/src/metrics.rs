@@ -71,16 +71,17 @@ impl Metrics {
         write_load(page, flow_control);
         write_store(page, store);
         if let Some(audit) = audit {
-            page.counter("apiserver_audit_event_total", "Events that were sent to the audit log.")
+            page.counter("apiserver_audit_event_total", "Events that were sent to the audit log")
                 .value(audit.recorded());
-            page.counter("ferroplane_audit_lost_total", "Events that the audit log could not keep.")
+            page.counter("ferroplane_audit_lost_total", "Audit events that could not be written")
                 .value(audit.lost());
         }
     }
 
     fn write_requests(&self, page: &mut Exposition) {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut samples = page.counter("apiserver_request_total", "Requests that were answered.");
+        let mut samples =
+            page.counter("apiserver_request_total", "Requests that the API server answered, by status code");
         for (request, series) in requests.iter() {
             for (code, count) in &series.codes {
                 let code = code.to_string();
@@ -88,7 +89,8 @@ impl Metrics {
                 samples.series(&labels(&pairs), count);
             }
         }
-        let mut samples = page.histogram("apiserver_request_duration_seconds", "How long requests took.");
+        let mut samples =
+            page.histogram("apiserver_request_duration_seconds", "Time that requests took, in seconds");
         for (request, series) in requests.iter().filter(|(_, series)| series.durations.count() > 0) {
             samples.histogram(&labels(&request.pairs()), &series.durations);
         }
@@ -110,20 +112,21 @@ impl Labels {
 
 fn write_load(page: &mut Exposition, flow_control: &FlowControl) {
     let kinds = [("readOnly", RequestClass::ReadOnly), ("mutating", RequestClass::Mutating)];
-    let mut samples = page.gauge("apiserver_current_inflight_requests", "Requests that are being answered.");
+    let mut samples = page.gauge("apiserver_current_inflight_requests", "Requests that are being processed");
     for (kind, class) in kinds {
         samples.series(&labels(&[("request_kind", kind)]), flow_control.load(class).0);
     }
-    let mut samples = page.gauge("apiserver_current_inqueue_requests", "Requests that wait for their turn.");
+    let mut samples =
+        page.gauge("apiserver_current_inqueue_requests", "Requests that wait in the queues of flow control");
     for (kind, class) in kinds {
         samples.series(&labels(&[("request_kind", kind)]), flow_control.load(class).1);
     }
-    let mut samples = page.gauge("apiserver_longrunning_requests", "Watches.");
+    let mut samples = page.gauge("apiserver_longrunning_requests", "Open watches");
     samples.series(&labels(&[("verb", "WATCH")]), flow_control.load(RequestClass::Watch).0);
 }
 
 fn write_store(page: &mut Exposition, store: &Store) {
-    let mut samples = page.gauge("apiserver_storage_objects", "Objects that are stored.");
+    let mut samples = page.gauge("apiserver_storage_objects", "Stored objects");
     for collection in store.collections() {
         let count = store.snapshot(&collection).len();
         let (group, plural) = collection.name().split_once('/').unwrap_or_default();
@@ -132,6 +135,8 @@ fn write_store(page: &mut Exposition, store: &Store) {
             samples.series(&labels(&[("resource", &resource)]), count);
         }
     }
-    page.gauge("ferroplane_store_revision", "The revision of the newest change.").value(store.revision());
-    page.gauge("ferroplane_store_queue_bytes", "How much waits to be written.").value(store.waiting() * 1024);
+    page.gauge("ferroplane_store_revision", "Revision of the newest change in the store")
+        .value(store.revision());
+    page.gauge("ferroplane_store_queue_bytes", "Data that waits to be written to the store, in bytes")
+        .value(store.waiting() * 1024);
 }

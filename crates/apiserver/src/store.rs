@@ -424,7 +424,7 @@ pub enum OpenError {
     )]
     WritableByOthers { path: PathBuf, mode: u32 },
     #[error(
-        "cannot use `{}`: it is a symbolic link, and might lead to a file of somebody else; put the file itself there, or link the \
+        "cannot use `{}`: it is a symbolic link, and might lead to a file of another user; put the file itself there, or link the \
          whole data directory",
         _0.display()
     )]
@@ -436,7 +436,7 @@ pub enum OpenError {
         file.display()
     )]
     Newer { file: PathBuf, version: u64, known: u32 },
-    #[error("cannot open `{}`: {why}; use a backup that nobody has changed", file.display())]
+    #[error("cannot open `{}`: {why}; use a backup that has not been changed", file.display())]
     Altered { file: PathBuf, why: String },
     #[error(transparent)]
     Log(#[from] LogError),

@@ -53,7 +53,7 @@ impl ActionSets {
     pub(crate) async fn create(&self, action_set: &Object) -> anyhow::Result<String> {
         match self.client.create(&resource("ActionSet"), &self.namespace, action_set).await {
             Ok(bytes) => {
-                let created: Object = serde_json::from_slice(&bytes).context("cannot read the answer")?;
+                let created: Object = serde_json::from_slice(&bytes).context("cannot read the response")?;
                 Ok(meta::name(&created).to_owned())
             }
             Err(error) if error.is_already_exists() => bail!(

@@ -167,9 +167,16 @@ fn without_help_of_help(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
-/// The same error, without suggestions of commands that are hidden.
+/// The same error, without suggestions of commands and flags that are hidden.
 fn suggest_visible(mut error: clap::Error) -> clap::Error {
     let command = Arguments::command();
+    let suggests_hidden_flag = matches!(
+        error.get(ContextKind::SuggestedArg),
+        Some(ContextValue::String(flag)) if is_hidden(&command, flag.trim_start_matches('-'))
+    );
+    if suggests_hidden_flag {
+        error.remove(ContextKind::SuggestedArg);
+    }
     let visible: Vec<_> = command.get_subcommands().filter(|command| !command.is_hide_set()).collect();
     let is_visible = |name: &String| visible.iter().any(|command| command.get_name() == name);
     let suggested = match error.get(ContextKind::SuggestedSubcommand) {
@@ -189,9 +196,30 @@ fn suggest_visible(mut error: clap::Error) -> clap::Error {
     error
 }
 
+/// Whether a flag is hidden in every command that has it. Those that clap adds, such as `--help`, are not.
+fn is_hidden(command: &clap::Command, flag: &str) -> bool {
+    let flags = flags_called(command, flag);
+    !flags.is_empty() && flags.iter().all(|flag| flag.is_hide_set())
+}
+
+fn flags_called<'a>(command: &'a clap::Command, name: &str) -> Vec<&'a clap::Arg> {
+    let mut flags: Vec<_> = command.get_arguments().filter(|flag| flag.get_long() == Some(name)).collect();
+    for below in command.get_subcommands() {
+        flags.extend(flags_called(below, name));
+    }
+    flags
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flag_is_hidden_if_no_command_shows_it() {
+        let command = Arguments::command();
+        assert!(is_hidden(&command, "sync-interval"));
+        assert!(!is_hidden(&command, "lease-duration") && !is_hidden(&command, "help"));
+    }
 
     #[test]
     fn command_line_is_consistent() {

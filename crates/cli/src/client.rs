@@ -51,7 +51,7 @@ impl Connection {
 /// A control plane that is reached beside its API server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlaneAccess {
-    /// Address of the replica of `ferroplane start` that leads, as a forwarded port has it, such as <http://127.0.0.1:8082>
+    /// Address of a port that is forwarded to the leader of `ferroplane start`, such as <http://127.0.0.1:8082>
     ///
     /// The token of the kubeconfig is sent there. It must be a loopback address. `ferroplane up` needs none.
     #[arg(long, value_name = "URL")]
@@ -62,13 +62,13 @@ impl PlaneAccess {
     /// Who plans: the API server itself, unless a control plane beside it is named.
     pub(crate) fn planner(&self, access: &Access, connection: &Connection) -> anyhow::Result<ApiClient> {
         let Some(plane) = &self.plane else { return Ok(connection.client.clone()) };
-        let address: http::Uri = plane.parse().with_context(|| format!("--plane {plane} is no URL"))?;
+        let address: http::Uri = plane.parse().with_context(|| format!("--plane {plane} is not a URL"))?;
         let host = address.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let is_loopback = host == "localhost"
             || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
         if address.scheme_str() != Some("http") || !is_loopback {
             bail!(
-                "--plane {plane} is no loopback address such as http://127.0.0.1:8082; forward a port to it"
+                "--plane {plane} is not a loopback address such as http://127.0.0.1:8082; forward a port to it"
             );
         }
         let token = access.endpoint()?.token;

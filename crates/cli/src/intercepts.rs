@@ -39,7 +39,8 @@ impl Intercept {
             "metadata": {"generateName": format!("{}-", spec.function_ref.name)}, "spec": spec,
         });
         let object = object.as_object().cloned().unwrap_or_default();
-        let made = client.create(&resource, "", &object).await.context("cannot make a FunctionIntercept")?;
+        let made =
+            client.create(&resource, "", &object).await.context("cannot create a FunctionIntercept")?;
         let made: Object = serde_json::from_slice(&made).context("cannot read the FunctionIntercept")?;
         let (name, uid) = (meta::name(&made).to_owned(), meta::uid(&made).to_owned());
         Ok(Self { client, name, uid, renewals: 0, round: 0 })

@@ -56,7 +56,7 @@ impl Operations {
     /// Create an operation. Returns it as it was created.
     pub(crate) async fn create(&self, operation: &Object) -> anyhow::Result<Object> {
         match self.client.create(&resource("Operation"), "", operation).await {
-            Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read the answer"),
+            Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read the response"),
             Err(error) if error.is_already_exists() => bail!(
                 "Operation `{}` exists already, and an operation runs once: `ferroplane operation retry` runs it again under another name",
                 meta::name(operation)
@@ -135,11 +135,11 @@ fn still_runs(operation: &Object, timeout: Duration) -> String {
     }
     if operation.get("status").is_none() {
         return format!(
-            "no controller has looked at Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"
+            "no controller has reconciled Operation `{name}` for {seconds}s: does the control plane run operations? `ferroplane start` does with --enable-operations"
         );
     }
     format!(
-        "Operation `{name}` still runs after {seconds}s; `ferroplane operation logs {name}` shows what it says"
+        "Operation `{name}` still runs after {seconds}s; `ferroplane operation logs {name}` shows its events and outputs"
     )
 }
 

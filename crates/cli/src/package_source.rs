@@ -50,7 +50,7 @@ impl RegistryPackages {
         let directory = if let Some(directory) = directory {
             directory
         } else {
-            let made = tempfile::tempdir().context("cannot make a directory for images")?;
+            let made = tempfile::tempdir().context("cannot create a directory for images")?;
             temporary.insert(Arc::new(made)).path()
         };
         // Containers are told where their files are, and are in another directory.
@@ -59,7 +59,7 @@ impl RegistryPackages {
         let store = Store::open(directory.join(CONTENT), Limits::default());
         let store = store.with_context(|| format!("cannot open the images in {}", directory.display()))?;
         let registry = Registry::new(options(Credentials::of_the_user(), &authorities))
-            .context("cannot talk to registries")?;
+            .context("cannot set up the client for registries")?;
         Ok(Self { store, registry, authorities, directory: directory.into(), _temporary: temporary })
     }
 

@@ -67,6 +67,6 @@ pub(crate) async fn ask(
              replica that leads and name it with --plane (see docs/diff.md)"
         ),
         Err(Error::Refused(status)) => bail!("{}", status.message),
-        Err(error) => Err(error).context("cannot ask the control plane for a plan"),
+        Err(error) => Err(error).context("cannot get a plan from the control plane"),
     }
 }

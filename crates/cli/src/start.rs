@@ -80,7 +80,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
         let verdict = tokio::select! {
             biased;
             _ = interrupts.next() => {
-                info!("told to end before it was ready");
+                info!("interrupted before the replica was ready");
                 Ok(Verdict::Yes)
             }
             Err(error) = pages.serve() => Err(error),
@@ -161,7 +161,7 @@ impl<'a> Replica<'a> {
             certificates.hooks = Some(Arc::new(opened));
         }
         site.health.set_initialised();
-        info!("is ready");
+        info!("replica is ready");
         Ok(Self { configuration, site, certificates, standby })
     }
 
@@ -236,13 +236,13 @@ impl<'a> Replica<'a> {
 /// New certificates, when it is time for them. Until they are there, everything goes on with the old ones.
 async fn renewed(configuration: &Configuration, site: &Site, renewal: Timestamp) -> Credentials {
     until(site, renewal).await;
-    info!("renews certificates");
+    info!("renewing certificates");
     loop {
         match initialise::credentials(configuration, site).await {
             Ok(credentials) => return credentials,
             Err(error) => {
                 let error = format!("{error:#}");
-                warn!(error, "cannot renew certificates; tries again");
+                warn!(error, "cannot renew certificates; trying again");
             }
         }
         tokio::time::sleep(AGAIN).await;
@@ -250,7 +250,7 @@ async fn renewed(configuration: &Configuration, site: &Site, renewal: Timestamp)
 }
 
 fn lost() -> anyhow::Error {
-    anyhow!("lost the lease; another replica leads, or will")
+    anyhow!("lost the lease; another replica is the leader, or will be")
 }
 
 /// A name that no other replica has.
@@ -295,7 +295,7 @@ fn client_tls(credentials: &Credentials) -> grpc::Tls {
 
 async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::Result<()> {
     let found = neighbours(&site.cluster, &configuration.namespace, Timestamp::now()).await;
-    let found = found.context("cannot see who else works on the cluster")?;
+    let found = found.context("cannot check for other control planes on the cluster")?;
     match found.objection() {
         Some(objection) => bail!("{objection}"),
         None => Ok(()),
@@ -365,7 +365,7 @@ async fn stand_by(
             .zip(site.packages.as_ref())
             .map(|(packages, source)| packages.manager(configuration, source, site.functions.clone())),
     };
-    Standby::start(site.fenced.clone(), settings).await.context("cannot follow what is on the cluster")
+    Standby::start(site.fenced.clone(), settings).await.context("cannot watch the cluster")
 }
 
 /// The end that users want: nothing is broken off, and another replica goes on at once.
@@ -383,7 +383,7 @@ async fn hand_over(
         tokio::select! {
             biased;
             () = finish(controllers) => {}
-            () = keep(election.as_mut()) => warn!("lost the lease before everything was done"),
+            () = keep(election.as_mut()) => warn!("lost the lease before all reconciles ended"),
         }
         site.term.end();
         if let Some(election) = &mut election {
@@ -401,7 +401,7 @@ async fn hand_over(
 async fn finish(controllers: Controllers) {
     let broken_off = controllers.finish(PATIENCE).await;
     if broken_off > 0 {
-        warn!(broken_off, "some work was not done in time");
+        warn!(broken_off, "some reconciles did not end in time");
     }
 }
 

@@ -192,7 +192,7 @@ fn simulate(
 ) -> Option<Simulation> {
     let Simulated { kinds, delay } = configuration.simulated.clone();
     if !kinds.is_empty() {
-        terminal.note("simulating: resources that no controller looks after become ready by themselves");
+        terminal.note("simulating: resources that no controller manages become ready by themselves");
     }
     let kinds = if configuration.has_demo { kinds.with_group(demo::CLOUD) } else { kinds };
     (!kinds.is_empty()).then(|| Simulation::start(client, kinds, delay))

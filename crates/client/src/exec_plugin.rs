@@ -13,7 +13,7 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(10);
 /// Why a credential plugin provides no credential.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    #[error("the user logs in with a program (`exec`), but its `command` is not said")]
+    #[error("the user logs in with a program (`exec`), but its `command` is missing")]
     NoCommand,
     #[error("cannot run `{command}`, with which the user logs in{}", hint.as_deref().map(|hint| format!(": {hint}")).unwrap_or_default())]
     Missing { command: String, hint: Option<String>, source: std::io::Error },

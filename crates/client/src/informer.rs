@@ -293,7 +293,7 @@ impl Informer {
             self.observe(InformerEvent::Failed(&error));
             // At once and without a pause: history is compacted all the time, and nothing is wrong.
             if error.is_gone() {
-                debug!(kind = self.scope.resource.kind, "lists everything again");
+                debug!(kind = self.scope.resource.kind, "listing all objects again");
                 continue;
             }
             // The kind is gone, and its objects with it; nobody would send their deletions.
@@ -316,9 +316,9 @@ impl Informer {
     fn log(&self, logged: &mut String, error: String) {
         let kind = &self.scope.resource.kind;
         if *logged == error {
-            debug!(kind, error, "still cannot follow objects");
+            debug!(kind, error, "still cannot watch objects");
         } else {
-            warn!(kind, error, "cannot follow objects; trying again");
+            warn!(kind, error, "cannot watch objects; trying again");
             *logged = error;
         }
     }

@@ -18,7 +18,7 @@ const LENIENT: GeneralPurpose =
 pub enum KubeconfigError {
     #[error("cannot read the kubeconfig `{path}`")]
     Unreadable { path: String, source: std::io::Error },
-    #[error("cannot understand the kubeconfig `{path}`")]
+    #[error("cannot parse the kubeconfig `{path}`")]
     Invalid { path: String, source: Box<serde_saphyr::Error> },
     #[error("no context is current: name one with --context")]
     NoContext,

@@ -32,14 +32,14 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// Why an endpoint cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    #[error("cannot understand the address")]
+    #[error("cannot parse the address")]
     Address(#[source] http::uri::InvalidUri),
     #[error("the address has no host")]
     NoHost,
-    #[error("the host is no name for a server")]
+    #[error("the host is not a valid server name")]
     Name(#[source] rustls::pki_types::InvalidDnsNameError),
     // Without its address, which may contain a password.
-    #[error("cannot use the proxy: it is no address with `http` or `https`")]
+    #[error("cannot use the proxy: its address does not begin with `http` or `https`")]
     Proxy,
     #[error("cannot read the certificate authority")]
     Authority(#[source] BoxError),

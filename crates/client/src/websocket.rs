@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
                         return Ok(Some(message));
                     }
                 }
-                _ => return Err(invalid("the server sent a frame of a kind that there is not")),
+                _ => return Err(invalid("the server sent a frame of an unknown type")),
             }
         }
     }

@@ -700,7 +700,7 @@ impl FunctionRegistry {
         let family = Family { function: function.to_owned(), stable: None, records };
         if let Err(faults) = callables.catalogue.add(family) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
-            warn!(function, faults = faults.join("; "), "cannot list a function");
+            warn!(function, faults = faults.join("; "), "cannot use the revisions of a function");
         }
         self.list_revisions(function, object, revisions, listing);
     }

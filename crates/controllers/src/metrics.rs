@@ -55,46 +55,46 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            requests: NumberFamily::counter("function_run_function_request_total", "Calls of functions."),
+            requests: NumberFamily::counter("function_run_function_request_total", "Calls of functions"),
             responses: NumberFamily::counter(
                 "function_run_function_response_total",
-                "Calls of functions that ended.",
+                "Calls of functions that returned or failed, by gRPC code and worst result",
             ),
             seconds: HistogramFamily::new(
                 "function_run_function_seconds",
-                "How long calls of functions took.",
+                "Time that calls of functions took, in seconds",
             ),
             cache_hits: NumberFamily::counter(
                 "function_run_function_response_cache_hits_total",
-                "Calls of functions that were not needed, because an answer that was kept still holds.",
+                "Function responses that came from the cache",
             ),
             cache_misses: NumberFamily::counter(
                 "function_run_function_response_cache_misses_total",
-                "Calls of functions for which no answer was kept.",
+                "Calls of functions for which the cache had no valid response",
             ),
             cache_writes: NumberFamily::counter(
                 "function_run_function_response_cache_writes_total",
-                "Answers of functions that were kept.",
+                "Function responses that were written to the cache",
             ),
             cache_bytes: NumberFamily::counter(
                 "function_run_function_response_cache_bytes_written_total",
-                "How large the answers were that were kept.",
+                "Size of the function responses that were written to the cache, in bytes",
             ),
             versions: NumberFamily::counter(
                 "engine_function_version_use_total",
-                "Steps that ran, by what they called.",
+                "Steps and phases that ran, by function, version and state of the version",
             ),
             actions: NumberFamily::counter(
                 "kanister_action_set_resolutions_total",
-                "Actions of ActionSets that ended.",
+                "Actions of ActionSets that ended, by result",
             ),
             controllers_started: NumberFamily::counter(
                 "engine_controllers_started_total",
-                "Controllers of kinds that were started.",
+                "Controllers of composite resources and claims that were started",
             ),
             controllers_stopped: NumberFamily::counter(
                 "engine_controllers_stopped_total",
-                "Controllers of kinds that were stopped.",
+                "Controllers of composite resources and claims that were stopped",
             ),
             works: Works::default(),
             breakings: Breakings::default(),

@@ -183,7 +183,12 @@ impl Controller {
             Err(error) if error.is_not_found() => Err(Next::Rest),
             Err(error) => {
                 let (kind, name) = (&informer.resource().kind, meta::name(object));
-                warn!(kind, name, error = chain(&error), "cannot say what becomes of an object");
+                warn!(
+                    kind,
+                    name,
+                    error = chain(&error),
+                    "cannot write the status of an object that is not supported"
+                );
                 Err(Next::Retry)
             }
         }

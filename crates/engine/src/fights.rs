@@ -51,7 +51,7 @@ impl fmt::Display for Loss {
         let Self { object, field, manager } = self;
         match manager {
             Some(manager) => write!(f, "`{manager}` keeps changing `{field}` of {object}"),
-            None => write!(f, "somebody keeps removing `{field}` of {object}"),
+            None => write!(f, "another client keeps removing `{field}` of {object}"),
         }
     }
 }

@@ -52,9 +52,9 @@ pub enum InvalidRemote {
         "remote: `{0}` has no commit: templates have to be pinned; write git://git.example.org/path@ and the 40 or 64 digits of a commit"
     )]
     NoCommit(String),
-    #[error("remote: `{0}` is no address of a repository; write git://git.example.org/path@COMMIT")]
+    #[error("remote: `{0}` is not the address of a repository; write git://git.example.org/path@COMMIT")]
     Location(String),
-    #[error("remote: `{0}` is no directory; write #path/to/directory behind the digest or commit")]
+    #[error("remote: `{0}` is not a directory; write #path/to/directory behind the digest or commit")]
     Directory(String),
 }
 

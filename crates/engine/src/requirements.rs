@@ -303,7 +303,7 @@ fn read_input(run: &Run, selector: &ResourceSelector, answer: Option<Answer>) ->
     }
 }
 
-pub(crate) const MISMATCH: &str = "the answer is of another kind than the question";
+pub(crate) const MISMATCH: &str = "the response does not fit the request";
 
 fn to_resources(answer: Answer) -> Result<Resources, String> {
     match answer {

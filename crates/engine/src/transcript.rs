@@ -36,7 +36,7 @@ impl Note {
 
 /// Why a run could not be had again: the engine asks for something else than it did.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the run took another course at turn {turn}: {asks}, but {recorded}")]
+#[error("the replay took another course at turn {turn}: {asks}, but {recorded}")]
 pub struct Astray {
     /// From one.
     pub turn: usize,
@@ -166,15 +166,15 @@ mod tests {
         let cases = [
             (
                 vec![],
-                "the run took another course at turn 1: step `one` is to be called, but nothing more was recorded",
+                "the replay took another course at turn 1: step `one` is to be called, but nothing more was recorded",
             ),
             (
                 vec![Note::new(Said::Provided(Vec::new()))],
-                "the run took another course at turn 1: step `one` is to be called, but something else was read",
+                "the replay took another course at turn 1: step `one` is to be called, but something else was read",
             ),
             (
                 vec![answered(), answered()],
-                "the run took another course at turn 2: there is nothing more to ask, but a function answered",
+                "the replay took another course at turn 2: there is nothing more to ask, but a function answered",
             ),
         ];
         for (notes, text) in cases {

@@ -174,7 +174,7 @@ pub(crate) fn says(snapshot: &Snapshot, id: &Id) -> String {
             let words = one_line(condition.words());
             format!("{} is {}: {words}", condition.kind, condition.status)
         }
-        None if conditions.is_empty() => "says nothing of itself".to_owned(),
+        None if conditions.is_empty() => "has neither of the conditions Synced and Ready".to_owned(),
         None => "is ready".to_owned(),
     }
 }

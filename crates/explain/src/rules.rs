@@ -222,7 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "function-answer",
-        "a function answers what cannot be used",
+        "the response of a function cannot be used",
         &[
             Cause::FunctionProtocolUnsupported,
             Cause::FunctionRequestTooLarge,
@@ -234,7 +234,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "function-fatal",
-        "a function says that it cannot go on",
+        "a function returned a fatal result",
         &[Cause::FunctionFatalResult],
         functions::fatal,
     ),
@@ -304,7 +304,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "webhook-denied",
-        "an admission webhook says no",
+        "an admission webhook denies the request",
         &[Cause::WebhookDenied],
         refusals::webhook_denied,
     ),
@@ -401,7 +401,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "schedule",
-        "the schedule of a CronOperation cannot be read, or never comes",
+        "the schedule of a CronOperation cannot be read, or matches no time",
         &[Cause::ScheduleInvalid],
         operations::schedule,
     ),
@@ -459,14 +459,14 @@ pub(crate) const RULES: &[Rule] = &[
         &[Cause::ActionCancelled],
         actions::cancelled,
     ),
-    first("action-failed", "an ActionSet failed for another reason, which it says", actions::failed),
+    first("action-failed", "an ActionSet failed for another reason, which its status names", actions::failed),
     failed(
         "claim-bound",
         "the XR is bound to another claim",
         &[Cause::CompositeResourceBound],
         state::claim_bound,
     ),
-    first("sync-error", "something says that it cannot be made what it should be", state::sync_error),
+    first("sync-error", "an object reports that it cannot be synced", state::sync_error),
     last("contested", "another manager keeps changing a composed field", state::contested),
     last("waiting-for-deletion", "a finalizer keeps the object itself", deletion::finalizer),
     last("stale", "a change has not been reconciled yet", state::stale),
@@ -478,7 +478,7 @@ pub(crate) const RULES: &[Rule] = &[
     last("action-running", "an ActionSet has not ended yet", actions::running),
     last("operation-running", "the pipeline of an operation has not ended yet", operations::running),
     last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),
-    last("not-ready", "something says itself that it is not ready", readiness::own_condition),
+    last("not-ready", "an object reports that it is not ready", readiness::own_condition),
     last(
         "nobody-looks",
         "a composed resource was never reconciled: its controller is not running",
@@ -486,7 +486,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     last(
         "required-patch",
-        "a field is missing that a patch requires, so that a resource is not composed",
+        "a field that a patch requires is missing, so a resource is not composed",
         readiness::required_patch,
     ),
     last("readiness-undeclared", "no function says that composed resources are ready", readiness::undeclared),
@@ -498,7 +498,7 @@ pub(crate) const RULES: &[Rule] = &[
         "several Compositions compose the kind, and nothing says which",
         selection::several,
     ),
-    last("function-warning", "a function warns of something, and the XR is not ready", readiness::warned),
+    last("function-warning", "a function returned a warning, and the XR is not ready", readiness::warned),
     last("declared-unready", "a function says that it is not ready", readiness::declared),
     last(
         "nothing-composed",
@@ -609,7 +609,7 @@ pub(crate) fn controllers_of(suspect: &Suspect<'_>, finding: Finding) -> Finding
     match suspect.snapshot.home() {
         Home::Cluster => finding.advice("kubectl get providers"),
         Home::Embedded => finding.advice(
-            "`ferroplane up` runs no providers and no pods: run what looks after the kind against this API server, or simulate it with `ferroplane up --simulate`",
+            "`ferroplane up` runs no providers and no pods: run the controller of the kind against this API server, or simulate it with `ferroplane up --simulate`",
         ),
     }
 }

@@ -123,7 +123,7 @@ fn wrong(snapshot: &Snapshot, id: &Id, object: &Object) -> String {
     if crate::look::is_paused(object) {
         "is paused".to_owned()
     } else {
-        "a change has not been looked at yet".to_owned()
+        "a change has not been reconciled yet".to_owned()
     }
 }
 

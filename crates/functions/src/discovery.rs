@@ -303,7 +303,7 @@ mod tests {
             (
                 "/versions?state=old",
                 400,
-                "`old` is no state: expected one of available, stable, deprecated, removed",
+                "`old` is not a state: expected one of available, stable, deprecated, removed",
             ),
             ("/versions?colour=red", 400, "`colour` is no filter: expected state or source"),
             ("/versions?source=moon", 400, "`moon` is no source: expected builtin or package"),

@@ -104,7 +104,7 @@ pub(crate) fn changed_field(field: &str, text: Option<&str>) -> Result<Path, Str
     let text = text.filter(|text| !text.is_empty()).ok_or_else(|| invalid(field, "is required"))?;
     let path = read_field(field, text)?;
     if path.leads_into_list() {
-        return Err(invalid(field, "leads into a list, of which nobody can apply a part"));
+        return Err(invalid(field, "leads into a list, which can only be applied as a whole"));
     }
     let segments: Vec<_> = path.fields().collect();
     match segments[..] {

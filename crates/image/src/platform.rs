@@ -25,7 +25,7 @@ pub enum Error {
     #[error("cannot find an image for {wanted}: the index has images for {offered}")]
     NotOffered { wanted: String, offered: String },
     #[error(
-        "`{text}` is no platform; write it as os/architecture or os/architecture/variant, such as linux/arm64/v8"
+        "`{text}` is not a platform; write it as os/architecture or os/architecture/variant, such as linux/arm64/v8"
     )]
     Invalid { text: String },
 }

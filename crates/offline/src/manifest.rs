@@ -75,7 +75,7 @@ pub enum Error {
     #[error("{}: expected a {what}, found nothing", path.display())]
     Nothing { path: PathBuf, what: String },
 
-    #[error("`-` is there twice: standard input can be read only once")]
+    #[error("`-` is given twice: standard input can be read only once")]
     StandardInputTwice,
 
     #[error("cannot read standard input")]

@@ -26,24 +26,24 @@ pub enum Recordings {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
-        "nothing was recorded in `{}`: `ferroplane up --data-dir` says where it keeps everything",
+        "there are no recordings in `{}`: is this the --data-dir of `ferroplane up`?",
         .0.display()
     )]
     NothingRecorded(PathBuf),
 
-    #[error("say which recording: its number, or KIND/NAME")]
+    #[error("name a recording: its ID, or KIND/NAME")]
     NoneSelected,
 
     #[error("cannot tell what is meant by `{0}`: name a composite resource as KIND/NAME")]
     Unclear(String),
 
-    #[error("nothing was recorded of `{0}`")]
+    #[error("there are no recordings of `{0}`")]
     Unknown(String),
 
-    #[error("nothing is recorded of `{what}` from that time: the oldest is of {oldest}")]
+    #[error("there are no recordings of `{what}` from that time: the oldest is of {oldest}")]
     TooEarly { what: String, oldest: Timestamp },
 
-    #[error("there is no recording {0} (any more); `ferroplane replay list` shows what there is")]
+    #[error("there is no recording {0} (any more); `ferroplane replay list` lists them")]
     Gone(u64),
 
     #[error("cannot read recording {id}")]

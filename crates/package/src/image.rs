@@ -47,7 +47,7 @@ pub enum OpenError {
     Image(#[from] LoadError),
     #[error("cannot read layer {layer} of the package")]
     Layer { layer: Digest, source: InspectError },
-    #[error("the image is no package: it holds no file `{STREAM_FILE}`")]
+    #[error("the image is not a package: it has no file `{STREAM_FILE}`")]
     Missing,
     #[error(
         "the package is ambiguous: {count} of its layers have the annotation `{ANNOTATION}: {BASE}`, and one is allowed"

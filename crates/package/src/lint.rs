@@ -15,7 +15,7 @@ pub enum InvalidPackage {
     Manifests { count: usize },
     #[error("the package is a {found}, and not a {wanted}")]
     Kind { found: String, wanted: PackageKind },
-    #[error("`{constraint}` is no range of versions of Crossplane")]
+    #[error("`{constraint}` is not a range of Crossplane versions")]
     Constraint { constraint: String },
     #[error(transparent)]
     Dependency(#[from] InvalidDependency),
@@ -128,7 +128,7 @@ mod tests {
                 &[
                     "{apiVersion: meta.pkg.crossplane.io/v1, kind: Provider, spec: {crossplane: {version: soon}}}",
                 ],
-                "`soon` is no range of versions of Crossplane",
+                "`soon` is not a range of Crossplane versions",
             ),
         ] {
             assert_eq!(problem(kind, documents).unwrap_err(), text);

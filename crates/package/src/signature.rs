@@ -62,9 +62,9 @@ pub enum AuthorityProblem {
     NotSigned,
     #[error("no signature of the image was made with its key")]
     OtherKey,
-    #[error("what is signed with its key is another image")]
+    #[error("the signature with its key is for another image")]
     OtherImage,
-    #[error("its key is no public key in PEM that signatures can be verified with")]
+    #[error("its key is not a public key in PEM that signatures can be verified with")]
     Key,
     #[error("the hash algorithm `{0}` is not supported; use sha256, sha384 or sha512")]
     Hash(String),
@@ -254,11 +254,14 @@ mod tests {
         let by_other = other.sign(statement(STATEMENT, DIGEST));
         assert_eq!(refused(&[by_other]), "authority `ours`: no signature of the image was made with its key");
         let of_another = ours.sign(statement(STATEMENT, &DIGEST.replace('1', "2")));
-        assert_eq!(refused(&[of_another]), "authority `ours`: what is signed with its key is another image");
+        assert_eq!(
+            refused(&[of_another]),
+            "authority `ours`: the signature with its key is for another image"
+        );
         let of_another_kind = ours.sign(statement("a letter", DIGEST));
         assert_eq!(
             refused(&[of_another_kind]),
-            "authority `ours`: what is signed with its key is another image"
+            "authority `ours`: the signature with its key is for another image"
         );
         let mut changed = ours.sign(statement(STATEMENT, DIGEST));
         changed.payload.push(b' ');
@@ -284,7 +287,7 @@ mod tests {
         let garbage = verify(vec![by_key("ours", b"garbage".to_vec())], &[]).unwrap_err();
         assert_eq!(
             garbage,
-            "authority `ours`: its key is no public key in PEM that signatures can be verified with"
+            "authority `ours`: its key is not a public key in PEM that signatures can be verified with"
         );
         let trust = Trust::Key { pem: Signer::new().pem(), hash: "md5".to_owned() };
         let odd = verify(vec![Authority { name: "ours".to_owned(), trust }], &[]).unwrap_err();

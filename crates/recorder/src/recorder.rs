@@ -93,7 +93,7 @@ struct Counts {
 
 /// Recordings that cannot be kept where they should be.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot keep recordings in {}", directory.display())]
+#[error("cannot store recordings in {}", directory.display())]
 pub struct Uncreatable {
     directory: PathBuf,
     source: OpenError,
@@ -121,7 +121,7 @@ impl Recorder {
             Ok(log) => (log, None),
             Err(error @ OpenError::InUse { .. }) => {
                 let error: &dyn std::error::Error = &error;
-                warn!(error, "keeps recordings in memory until the other process ends");
+                warn!(error, "keeping recordings in memory until the other process ends");
                 (SegmentLog::in_memory(FORMAT, limits(limit)), Some(directory.to_owned()))
             }
             Err(error) => return Err(fail(error)),
@@ -208,15 +208,16 @@ impl Recorder {
         let Some(shared) = &self.0 else { return };
         let Counts { kept, bytes, held, crowded_out, failed, .. } = &shared.keeper.counts;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        page.counter("ferroplane_recorder_recordings_total", "Reconciles that were recorded.")
+        page.counter("ferroplane_recorder_recordings_total", "Reconciles that were recorded")
             .value(read(kept));
-        let mut dropped =
-            page.counter("ferroplane_recorder_dropped_total", "Reconciles that could not be recorded.");
+        let mut dropped = page
+            .counter("ferroplane_recorder_dropped_total", "Reconciles that could not be recorded, by reason");
         dropped.series(&labels(&[("reason", "crowded")]), read(crowded_out));
         dropped.series(&labels(&[("reason", "failed")]), read(failed));
-        page.counter("ferroplane_recorder_written_bytes_total", "What was written of recordings.")
+        page.counter("ferroplane_recorder_written_bytes_total", "Recordings that were written, in bytes")
             .value(read(bytes));
-        page.gauge("ferroplane_recorder_held_bytes", "What is held of recordings.").value(read(held));
+        page.gauge("ferroplane_recorder_held_bytes", "Size of the recordings that are kept, in bytes")
+            .value(read(held));
     }
 }
 
@@ -343,7 +344,7 @@ impl Book {
                 // A full disk would fill the log as well.
                 if !std::mem::replace(&mut self.has_complained, true) {
                     let error: &dyn std::error::Error = &error;
-                    warn!(error, "cannot keep recordings; more that are not kept are only counted");
+                    warn!(error, "cannot write recordings; further failures are only counted");
                 }
                 (0, failed + count)
             }

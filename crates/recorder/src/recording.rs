@@ -42,9 +42,9 @@ pub struct Take {
 /// Why a recording cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Damaged {
-    #[error("something that it refers to is missing")]
+    #[error("a part of it is missing")]
     Incomplete,
-    #[error("it is not what was written")]
+    #[error("it is damaged")]
     Garbled,
     #[error(transparent)]
     Pipeline(#[from] ferroplane_engine::Unreadable),

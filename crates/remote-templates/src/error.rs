@@ -45,7 +45,7 @@ pub enum Error {
     #[error("there are more than {limit} files; name a directory behind `#`")]
     TooMany { limit: usize },
 
-    #[error("file `{name}` is no text")]
+    #[error("file `{name}` is not text")]
     NoText { name: String },
 
     #[error("there are no files in {}", place(.directory))]

@@ -14,13 +14,13 @@ pub enum CallError {
     #[error("cannot reach the function at {target} within {}: {reason}", seconds(.waited))]
     Unreachable { target: String, waited: Duration, reason: String },
 
-    #[error("cannot agree on TLS with the function at {target}: {reason}")]
+    #[error("cannot establish TLS with the function at {target}: {reason}")]
     Tls { target: String, reason: String },
 
     #[error("the function at {target} did not answer within {}", seconds(.after))]
     Timeout { target: String, after: Duration },
 
-    #[error("function `{function}` was still at work when the time was up")]
+    #[error("function `{function}` was still running when its time limit was reached")]
     TimeIsUp { function: String },
 
     #[error("lost the connection to the function at {target} before it answered: {reason}")]
@@ -50,7 +50,7 @@ pub enum CallError {
     #[error("cannot use the input of {function}: {reason}")]
     Input { function: String, reason: String },
 
-    #[error("cannot let image `{image}` {what}: nobody has permitted it")]
+    #[error("cannot let image `{image}` {what}: it has not been granted")]
     NotPermitted { image: String, what: &'static str },
 
     #[error("cannot call webhook `{url}`: {reason}")]

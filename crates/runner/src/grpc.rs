@@ -178,7 +178,7 @@ impl Connection {
         match endpoint(target, target.host(), &options) {
             Ok(endpoint) => *self = Self { options, endpoint, route: None },
             // Those that we have may still do.
-            Err(error) => warn!(%target, %error, "cannot use new certificates; goes on with the old ones"),
+            Err(error) => warn!(%target, %error, "cannot use new certificates; keeping the old ones"),
         }
     }
 }

@@ -82,7 +82,7 @@ struct Record {
 
 /// Responses that cannot be kept where they should be.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot keep answers of functions in {}", directory.display())]
+#[error("cannot store responses of functions in {}", directory.display())]
 pub struct Unkeepable {
     directory: PathBuf,
     source: OpenError,
@@ -131,7 +131,7 @@ impl ResponseCache {
             Ok(log) => State::found(log, directory, clock()),
             Err(error @ OpenError::InUse { .. }) => {
                 let error: &dyn std::error::Error = &error;
-                warn!(error, "keeps responses of functions in memory until the other process ends");
+                warn!(error, "keeping responses of functions in memory until the other process ends");
                 let wanted = Wanted { directory: directory.to_owned(), next_look: clock() + PAUSE };
                 State { wanted: Some(wanted), ..State::new(SegmentLog::in_memory(FORMAT, limits)) }
             }
@@ -175,7 +175,7 @@ impl ResponseCache {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.take_over(now);
         if let Err(error) = state.append(&record) {
-            warn!(error = &error as &dyn std::error::Error, "cannot keep the answer of a function");
+            warn!(error = &error as &dyn std::error::Error, "cannot cache the response of a function");
             return None;
         }
         Some(record.response.len())

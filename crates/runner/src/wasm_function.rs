@@ -49,7 +49,7 @@ fn start_runtime(cache: Option<PathBuf>) -> Result<Runtime, Error> {
     let start = |cache| Runtime::new(Options { cache, ..Options::default() });
     match start(cache) {
         Err(error @ Error::Cache { .. }) => {
-            warn!(error = chain(&error), "keeps no compiled WebAssembly: it is compiled at every start");
+            warn!(error = chain(&error), "cannot cache compiled WebAssembly: it is compiled at every start");
             start(None)
         }
         started => started,

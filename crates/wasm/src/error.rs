@@ -39,7 +39,7 @@ pub enum Error {
     #[error("cannot limit the code by fuel: this runtime does not meter it")]
     NotMetered,
 
-    #[error("cannot read what the code needs: `{word}` is nothing that can be granted")]
+    #[error("cannot read what the code needs: `{word}` cannot be granted")]
     Wish { word: String },
 
     #[error("cannot grant `{wish}`: the code does not declare that it needs it")]
@@ -51,7 +51,7 @@ pub enum Error {
     #[error("cannot queue the call: {limit} calls are waiting already")]
     QueueFull { limit: usize },
 
-    #[error("the code was still at work after {}s", .limit.as_secs_f64())]
+    #[error("the code was still running after {}s", .limit.as_secs_f64())]
     Time { limit: Duration },
 
     #[error("the code used up its fuel of {limit} instructions")]
@@ -110,5 +110,5 @@ impl Error {
 }
 
 fn quoted(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!("; its last words were: {said}") }
+    if said.is_empty() { String::new() } else { format!("; its last output was: {said}") }
 }

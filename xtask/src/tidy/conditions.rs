@@ -25,12 +25,22 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The types that stand as text in `Condition::new("Type", …)`, outside of tests.
+/// The types in `Condition::new("Type", …)` and in `Condition::new(TYPE, …)` with a constant of the same file, outside of tests.
 fn types_in(source: &str) -> BTreeSet<String> {
-    let source = source.split("#[cfg(test)]").next().unwrap_or_default();
-    let calls = source.split("Condition::new(").skip(1);
-    let text = |call: &str| Some(call.trim_start().strip_prefix('"')?.split('"').next()?.to_owned());
-    calls.filter_map(text).collect()
+    let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let calls = source.split("Condition::new(").skip(1).map(str::trim_start);
+    let kind = |call: &str| match call.strip_prefix('"') {
+        Some(text) => text.split('"').next().map(str::to_owned),
+        None => constant(source, call),
+    };
+    calls.filter_map(kind).collect()
+}
+
+/// The text of the constant whose name stands at the beginning of a call.
+fn constant(source: &str, call: &str) -> Option<String> {
+    let name = call.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_').next()?;
+    let value = source.split(&format!("const {name}: &str = \"")).nth(1)?;
+    value.split('"').next().map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -39,7 +49,7 @@ mod tests {
 
     #[test]
     fn types_of_conditions_are_found() {
-        let source = "a(Condition::new(\"Ready\", Status::True, \"Available\"));\nCondition::new(\n    \"Synced\",\n)\nCondition::new(kind)\n#[cfg(test)]\nmod tests { Condition::new(\"Mine\") }";
-        assert_eq!(types_in(source), ["Ready", "Synced"].map(str::to_owned).into());
+        let source = "a(Condition::new(\"Ready\", Status::True, \"Available\"));\nCondition::new(\n    \"Synced\",\n)\nCondition::new(kind)\nconst DONE: &str = \"Succeeded\";\nCondition::new(DONE, status)\n#[cfg(test)]\nmod tests { Condition::new(\"Mine\") }";
+        assert_eq!(types_in(source), ["Ready", "Succeeded", "Synced"].map(str::to_owned).into());
     }
 }

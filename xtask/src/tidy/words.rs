@@ -1,13 +1,15 @@
-//! Whether documents keep the rules of docs/contributing/words.md, as far as a program can see that.
+//! Whether documents, and texts in code that users read, keep the rules of docs/contributing/words.md, as far as a program can see that.
 //!
-//! The tables of that page are the rules: what is forbidden, and what to write instead, is written down there and nowhere else.
+//! The tables of that page are the rules: they alone have the phrases to avoid, and what to write instead.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
+use super::REPRODUCTIONS;
 use super::markdown::{Form, Piece, pieces};
+use super::texts::texts;
 use crate::shell::git;
 
 const RULES: &str = "docs/contributing/words.md";
@@ -21,6 +23,13 @@ const EXEMPT: [&str; 5] = [
     "crates/",
     "tests/",
 ];
+
+/// The help of commands and the descriptions of fields, in pages that are generated from them. Their form is that of help, but they have
+/// no phrases to avoid.
+const HELP: [&str; 2] = ["docs/reference/commands.md", "docs/reference/kinds.md"];
+
+/// Code whose texts have to be those of Kubernetes, beside the reproductions of Go programs.
+const FOREIGN: &str = "crates/apiserver/src/options/list.rs";
 
 /// A heading is the subject of its section. One that begins so is a riddle, unless it asks.
 const RIDDLES: [&str; 7] = ["What", "Who", "Whom", "Where", "When", "Which", "Whether"];
@@ -50,7 +59,33 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
             faults(&text, &rules).into_iter().map(|(line, fault)| format!("{document}:{line}: {fault}")),
         );
     }
+    for page in HELP {
+        let text = fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))?;
+        let faults = phrases(&text, &rules);
+        complaints.extend(faults.into_iter().map(|(line, fault)| format!("{page}:{line}: {fault}")));
+    }
+    check_code(root, &rules, complaints)
+}
+
+/// Complain about errors, conditions, events and log lines with phrases to avoid.
+fn check_code(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
+    let listed = git(root, &["ls-files", "--cached", "--", "crates/*/src/*.rs"]).output()?;
+    for source in listed.lines().filter(|source| is_product(source) && root.join(source).exists()) {
+        let code = fs::read_to_string(root.join(source)).with_context(|| format!("cannot read {source}"))?;
+        for (line, text) in texts(&code) {
+            let faults = phrases(&text, rules);
+            complaints.extend(faults.into_iter().map(|(_, fault)| format!("{source}:{line}: {fault}")));
+        }
+    }
     Ok(())
+}
+
+/// Whether users read the texts of a source, and they are ours.
+fn is_product(source: &str) -> bool {
+    let is_foreign = source == FOREIGN || REPRODUCTIONS.iter().any(|folder| source.starts_with(folder));
+    let is_test =
+        source.ends_with("/tests.rs") || source.contains("/tests/") || source.ends_with("/testing.rs");
+    !is_foreign && !is_test && !source.starts_with("crates/testkit/")
 }
 
 /// The rows `| forbidden | instead |` of the tables whose first column is called "Avoid".
@@ -76,13 +111,22 @@ fn rules_of(page: &str) -> Vec<Rule> {
 
 /// What is wrong with a document, with the lines.
 fn faults(text: &str, rules: &[Rule]) -> Vec<(usize, String)> {
+    let mut faults = phrases(text, rules);
+    for piece in pieces(text) {
+        faults.extend(fault_of_form(&piece).map(|fault| (piece.line, fault)));
+    }
+    faults.sort_by_key(|(line, _)| *line);
+    faults
+}
+
+/// The phrases to avoid in a text, with the lines.
+fn phrases(text: &str, rules: &[Rule]) -> Vec<(usize, String)> {
     let mut faults = Vec::new();
     for piece in pieces(text) {
         let words = words_of(&piece.text);
         for rule in rules.iter().filter(|rule| contains(&words, &rule.phrase)) {
             faults.push((piece.line, format!("`{}` is not our English: {}", rule.phrase, rule.instead)));
         }
-        faults.extend(fault_of_form(&piece).map(|fault| (piece.line, fault)));
     }
     faults
 }
@@ -172,6 +216,19 @@ mod tests {
     #[test]
     fn forbidden_phrase_in_code_or_inside_a_word_is_fine() {
         check("`nobody` and\n\n```\nnobody\n```\n\nnobodyness", &[]);
+    }
+
+    #[test]
+    fn texts_of_tests_and_of_reproduced_programs_are_not_ours() {
+        assert!(is_product("crates/cli/src/up.rs") && is_product("crates/engine/src/testing_ground.rs"));
+        for source in [
+            "crates/cli/src/start/tests.rs",
+            "crates/explain/src/testing.rs",
+            "crates/testkit/src/lib.rs",
+            "crates/cel/src/evaluate.rs",
+        ] {
+            assert!(!is_product(source), "{source}");
+        }
     }
 
     #[test]

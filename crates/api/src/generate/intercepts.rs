@@ -49,7 +49,7 @@ fn spec() -> Schema {
     spec.amend("leaseSeconds", "maximum", json!(300));
     spec.rule(
         "has(self.composites.name) || has(self.composites.matchLabels) && size(self.composites.matchLabels) > 0",
-        "say which composite resources: a name, or labels",
+        "name the composite resources: by name, or by labels",
     );
     // What one may ask for is decided when it is created. Fields that were left out cannot be added later.
     spec.rule("has(self.tls) == has(oldSelf.tls)", "tls cannot be changed");

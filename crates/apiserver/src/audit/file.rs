@@ -90,7 +90,7 @@ impl RotatingFile {
         let mut file = open_private(&self.path)?;
         self.size = end_of_lines(&mut file)?;
         if self.size < file.metadata()?.len() {
-            tracing::warn!(path = %self.path.display(), "the audit log ended within a line, which is removed");
+            tracing::warn!(path = %self.path.display(), "the audit log ended with an incomplete line, which was removed");
             file.set_len(self.size)?;
         }
         self.file = Some(file);

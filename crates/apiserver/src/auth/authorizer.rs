@@ -51,7 +51,7 @@ impl Authorizer {
         let object = serde_json::from_slice::<Map<String, Value>>(entry.bytes());
         let learned = object.and_then(|object| self.write(|policy| policy.put(kind, &object)));
         if let Err(error) = learned {
-            warn!(object = %entry.key(), %error, "cannot read what it grants; it grants nothing");
+            warn!(object = %entry.key(), %error, "cannot read a role or binding; it grants nothing");
         }
     }
 

@@ -47,7 +47,7 @@ impl ServerState {
                 self.authorizer.policy().rules_of(identity, namespace).to_status()
             }
             "TokenReview" => return self.tokens()?.review(&review, now()).map(Value::Object),
-            _ => return Err(Status::internal("a review that nobody knows")),
+            _ => return Err(Status::internal("an unknown kind of review")),
         };
         review.insert("status".to_owned(), status);
         Ok(Value::Object(review))

@@ -29,7 +29,7 @@ async fn write_all(server: &ServerState) {
     for (name, patch) in stale {
         match server.patch(&resource, Part::Whole, "", &name, &patch).await {
             Err(status) if !matches!(status.code, 404 | 409) => {
-                warn!(role = name, problem = status.message, "cannot write the rules that a role gathers");
+                warn!(role = name, problem = status.message, "cannot write the rules of an aggregated role");
                 tokio::time::sleep(PAUSE).await;
                 server.queues.roles.notify_one();
             }

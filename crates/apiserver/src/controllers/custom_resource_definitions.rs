@@ -27,7 +27,7 @@ async fn work(server: &ServerState) {
             Ok(()) => server.queues.definitions.done(&name),
             Err(status) => {
                 if server.queues.definitions.retry(&name, &status.message) {
-                    warn!(definition = %name, problem = status.message, "cannot take up the definition yet");
+                    warn!(definition = %name, problem = status.message, "cannot reconcile the definition yet");
                 }
             }
         }

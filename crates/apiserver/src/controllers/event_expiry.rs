@@ -112,7 +112,7 @@ async fn forget(server: &ServerState, collection: &Collection, queue: &mut Expir
             // Somebody wrote to it just now, or deleted it; the watch tells.
             Ok(_) | Err(SubmitError::Refused(_)) => {}
             Err(error) => {
-                warn!(%error, "cannot forget an event yet");
+                warn!(%error, "cannot delete an expired event yet");
                 if let Some(entry) = server.store.get(&key) {
                     queue.insert(&path, entry.revision(), Instant::now() + PAUSE);
                 }

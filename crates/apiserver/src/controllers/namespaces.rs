@@ -38,7 +38,7 @@ async fn work(server: &ServerState) {
             Ok(()) => server.queues.namespaces.done(&name),
             Err(status) => {
                 if server.queues.namespaces.retry(&name, &status.message) {
-                    warn!(namespace = %name, problem = status.message, "cannot empty the namespace yet");
+                    warn!(namespace = %name, problem = status.message, "cannot delete the contents of a namespace yet");
                 }
             }
         }

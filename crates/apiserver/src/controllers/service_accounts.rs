@@ -45,7 +45,7 @@ async fn ensure_defaults(server: &ServerState, namespace: &str) {
     }
     for (plural, name, object) in wanted {
         if let Err(status) = make(server, plural, namespace, name, &object).await {
-            warn!(namespace, name, problem = status.message, "cannot furnish the namespace");
+            warn!(namespace, name, problem = status.message, "cannot create a default object of a namespace");
         }
     }
 }

@@ -87,7 +87,7 @@ impl Default for Settings {
 pub enum Error {
     #[error("cannot listen on {address}")]
     Listen { address: SocketAddr, source: io::Error },
-    #[error("cannot speak TLS")]
+    #[error("cannot set up TLS")]
     Tls(#[from] certificates::Error),
 }
 

@@ -57,7 +57,7 @@ pub(super) async fn guarded(
     match tokio::time::timeout(limit, AssertUnwindSafe(handler).catch_unwind()).await {
         Ok(Ok(Ok(response))) => response,
         Ok(Err(panic)) => {
-            tracing::error!(panic = words(&*panic), "a request made the server panic");
+            tracing::error!(panic = words(&*panic), "a request panicked");
             let words = "This request caused apiserver to panic. Look in the logs for details.\n";
             response::text(StatusCode::INTERNAL_SERVER_ERROR, words)
         }

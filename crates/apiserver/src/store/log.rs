@@ -84,7 +84,7 @@ pub enum LogError {
     Damaged { file: PathBuf, detail: String },
     /// It can be read, but it is not all that was written.
     #[error(
-        "`{}` may have lost acknowledged writes ({detail}); restore a backup, or go on with what is left: \
+        "`{}` may have lost acknowledged writes ({detail}); restore a backup, or continue with what is left: \
          `ferroplane backup --salvage FILE`, then `ferroplane restore --force FILE`",
         file.display()
     )]

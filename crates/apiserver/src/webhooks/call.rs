@@ -79,7 +79,7 @@ impl Webhook {
     pub(super) fn apply_failure_policy(&self, failure: CallFailure) -> Result<(), Status> {
         match failure {
             CallFailure::Call(error) if self.fails_open => {
-                tracing::warn!(webhook = self.name, error, "cannot ask the webhook; going on without it");
+                tracing::warn!(webhook = self.name, error, "cannot call a webhook; continuing without it");
                 Ok(())
             }
             CallFailure::Call(error) => {

@@ -72,7 +72,7 @@ pub(crate) fn child(
     let parent_name = meta::name(parent);
     if state(parent) != "complete" {
         return Err(format!(
-            "ActionSet `{parent_name}` is {}: only of a complete one can another be made",
+            "ActionSet `{parent_name}` is {}: only a complete ActionSet can be continued",
             state(parent)
         ));
     }

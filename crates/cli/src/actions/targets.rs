@@ -12,7 +12,7 @@ pub(crate) fn known(kind: &str, text: &str, namespace: &str) -> Result<Object, S
 /// A reference to a namespace.
 pub(crate) fn of_namespace(name: &str) -> Result<Object, String> {
     if name.is_empty() || name.contains('/') {
-        return Err(format!("`{name}` is no name of a namespace"));
+        return Err(format!("`{name}` is not a valid name of a namespace"));
     }
     // Templates of Blueprints read one field, and the API server is asked for the other.
     Ok(object(json!({"kind": "namespace", "name": name, "namespace": name})))

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Run actions of Blueprints, and see what became of them
+/// Run actions of Blueprints, and show their results
 ///
 /// A Blueprint has actions, each made of phases that call functions one after the other. An ActionSet runs actions, once.
 #[derive(Debug, clap::Args)]

@@ -17,8 +17,9 @@ use crate::terminal::Terminal;
 
 /// Apply a saved plan, if nothing has changed since
 ///
-/// `ferroplane diff --save` saves plans. The control plane plans the same change again. If the plan, or any object that it was made from, is not what it was, nothing is applied.
-/// The same holds for a plan that says of some composite resource that it cannot be planned, unless --allow-refused is given.
+/// `ferroplane diff --save` saves plans. The control plane plans the same change again. If the plan, or any object that it was made from,
+/// has changed, nothing is applied. A plan in which a composite resource cannot be planned is not applied either, unless --allow-refused is
+/// given.
 ///
 /// Exit codes: 0 applied; 3 refused; 1 error
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Apply {
     #[arg(value_name = "PLAN")]
     plan: PathBuf,
 
-    /// Apply a plan that could not foresee what happens to some composite resources
+    /// Apply a plan in which some composite resources cannot be planned
     #[arg(long)]
     allow_refused: bool,
 
@@ -45,9 +46,7 @@ impl Apply {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let saved = SavedPlan::read(&self.plan)?;
         if saved.plan.is_refused() && !self.allow_refused {
-            terminal.failure(
-                "the plan does not know what happens to some composite resources; see --allow-refused",
-            );
+            terminal.failure("some composite resources cannot be planned; see --allow-refused");
             return Ok(Verdict::No);
         }
         block_on(async {
@@ -72,7 +71,7 @@ fn difference(saved: &ChangePlan, now: &ChangePlan) -> Option<String> {
         return None;
     }
     let names: Vec<_> = moved(saved, now).iter().take(10).map(ToString::to_string).collect();
-    let what = if names.is_empty() { "what it was made from".to_owned() } else { names.join(", ") };
+    let what = if names.is_empty() { "an object that it was made from".to_owned() } else { names.join(", ") };
     Some(format!(
         "the plan is out of date: {what} changed since it was made; make it again with `ferroplane diff`"
     ))

@@ -25,9 +25,9 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "DIR", env = "FERROPLANE_DATA_DIR")]
     data_dir: Option<PathBuf>,
 
-    /// Save what can be read of a damaged store
+    /// Save the readable part of a damaged store
     ///
-    /// The control plane must not run there. `ferroplane restore --force` makes a store of it again.
+    /// The control plane must not run there. `ferroplane restore --force` turns the file into a store again.
     #[arg(long)]
     salvage: bool,
 }
@@ -85,9 +85,9 @@ impl Restore {
 /// Write a backup to standard output. Through a file: the database writes nothing else.
 fn print(directory: &Path) -> anyhow::Result<()> {
     if io::stdout().is_terminal() {
-        bail!("a backup is not for terminals: redirect standard output, or name a file");
+        bail!("cannot write a backup to a terminal: redirect standard output, or name a file");
     }
-    let temporary = tempfile::tempdir().context("cannot make a directory for the backup")?;
+    let temporary = tempfile::tempdir().context("cannot create a directory for the backup")?;
     let file = temporary.path().join("backup");
     store::backup(directory, &file).with_context(|| format!("cannot back up `{}`", directory.display()))?;
     let mut file = std::fs::File::open(&file).context("cannot read the backup")?;
@@ -97,7 +97,7 @@ fn print(directory: &Path) -> anyhow::Result<()> {
 
 /// What standard input says, in a file that lives as long as its directory.
 fn read(temporary: &mut Option<tempfile::TempDir>) -> anyhow::Result<PathBuf> {
-    let directory = tempfile::tempdir().context("cannot make a directory for the backup")?;
+    let directory = tempfile::tempdir().context("cannot create a directory for the backup")?;
     let path = temporary.insert(directory).path().join("backup");
     let mut file = std::fs::File::create(&path).context("cannot write the backup to a file")?;
     io::copy(&mut io::stdin().lock(), &mut file).context("cannot read the backup from standard input")?;

@@ -8,7 +8,7 @@ use clap::Subcommand;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Check Blueprints, and see what their phases would be called with
+/// Check Blueprints, and show the rendered arguments of their phases
 ///
 /// Works on files, without a control plane.
 #[derive(Debug, clap::Args)]

@@ -25,9 +25,9 @@ enum Command {
 
 /// Revoke all client certificates issued so far
 ///
-/// Use this when another person may have a copy of the kubeconfig. A running control plane refuses these certificates after some
-/// seconds and writes a new kubeconfig; otherwise the next start does. Watches that are open go on until they end, or you
-/// restart the control plane. Tokens of service accounts and static tokens still count.
+/// Use this when another person may have a copy of the kubeconfig. A running control plane refuses these certificates after some seconds
+/// and writes a new kubeconfig; otherwise the next start does. Open watches continue until they end or you restart the control plane.
+/// Tokens of service accounts and static tokens still count.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane certificates revoke

@@ -16,12 +16,12 @@ use crate::terminal::Terminal;
 
 /// Show what a change would do to a control plane
 ///
-/// Nothing is changed. The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the functions that it has, until
-/// nothing changes any more, and asks its API server what each write would come to. Files may have composite resources, claims, Compositions,
-/// Functions, definitions (XRDs), and anything that functions read.
+/// Nothing is changed. The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the
+/// functions that it has, until nothing changes any more, and asks its API server for the result of each write. Files may have composite
+/// resources, claims, Compositions, Functions, definitions (XRDs), and anything that functions read.
 ///
-/// Deletions and replacements come first. Composite resources to which the same happens are shown together. Values of Secrets and of fields
-/// that definitions call sensitive are not shown. A composite resource of which it cannot be said exactly what happens is listed with the reason.
+/// Deletions and replacements come first. Composite resources with the same changes are shown together. Values of Secrets and of fields
+/// that definitions call sensitive are not shown. A composite resource that cannot be planned is listed with the reason.
 ///
 /// Exit codes: 0 no differences; 3 differences; 1 error
 #[derive(Debug, clap::Args)]

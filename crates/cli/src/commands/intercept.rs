@@ -32,17 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Send the calls of a function for some composite resources to a process on your machine
 ///
-/// The process is a function server, such as one that you started in a debugger. For as long as this command runs, it is asked what the
-/// control plane asks its own revision of the function. In shadow mode, which is the default, its answers are compared and the differences
-/// are shown; what the control plane's own revision answers counts. With --for-real, the answers of the process count.
+/// The process is a function server, such as one that you started in a debugger. For as long as this command runs, the control plane sends
+/// it the requests that its own revision of the function gets. In shadow mode, which is the default, the responses are compared and the
+/// differences are shown; the response of the control plane's own revision is used. With --for-real, the response of the process is used.
 ///
-/// Press Enter to have it asked again, for example after you have restarted it. The calls go back to the control plane's revision when this
-/// command ends, and 15 seconds after it was killed.
+/// Press Enter to repeat the calls, for example after you have restarted the process. The calls go back to the control plane's revision
+/// when this command ends, and 15 seconds after it was killed.
 ///
 /// `ferroplane up` calls the process in plain text, unless --tls-dir is given. `ferroplane start` calls it over mTLS only, and an
-/// administrator has to grant it (see docs/intercept.md). Whoever intercepts sees what the function sees, credentials included.
+/// administrator has to grant it (see docs/intercept.md). The process sees everything that the function sees, credentials included.
 ///
-/// Exit codes: 0 the answers are the same, or count; 3 they differ; 1 error
+/// Exit codes: 0 the responses are the same, or are used; 3 they differ; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane intercept function/function-own --xr site/blog --to 127.0.0.1:9443
@@ -75,11 +75,11 @@ pub(crate) struct Intercept {
     #[arg(long, value_name = "HOST:PORT")]
     to: String,
 
-    /// Compare the answers of the process, and let the control plane's own revision count; this is the default
+    /// Compare the responses of the process with those of the control plane's own revision, which are used; this is the default
     #[arg(long, conflicts_with = "for_real")]
     shadow: bool,
 
-    /// Let the answers of the process count
+    /// Use the responses of the process
     #[arg(long)]
     for_real: bool,
 
@@ -135,7 +135,8 @@ impl Intercept {
         let host =
             self.to.rsplit_once(':').map(|(host, _)| host.trim_start_matches('[').trim_end_matches(']'));
         let host = host.filter(|host| !host.is_empty());
-        let host = host.with_context(|| format!("--to {} is no address such as 127.0.0.1:9443", self.to))?;
+        let host =
+            host.with_context(|| format!("--to {} is not an address such as 127.0.0.1:9443", self.to))?;
         let tls = match &self.tls_dir {
             Some(directory) => Some(InterceptTls { ca_bundle: write_server(directory, host)? }),
             None => None,
@@ -160,11 +161,11 @@ impl Intercept {
         };
         let match_labels = self.selector.clone().unwrap_or_default();
         if name.is_none() && match_labels.is_empty() {
-            bail!("say which composite resources are meant: --xr KIND/NAME, or --selector with labels");
+            bail!("name the composite resources: --xr KIND/NAME, or --selector with labels");
         }
         let server = &connection.server;
         let catalogue = connection.client.catalogue().await;
-        let catalogue = catalogue.with_context(|| format!("cannot ask {server} for its kinds"))?;
+        let catalogue = catalogue.with_context(|| format!("cannot discover the kinds of {server}"))?;
         let resource = catalogue.find(kind).with_context(|| format!("there is no kind `{kind}`"))?;
         let own = self.namespace.clone().unwrap_or_else(|| connection.namespace.clone());
         let namespace = Some(own).filter(|_| resource.is_namespaced && !self.all_namespaces);
@@ -221,7 +222,7 @@ impl Session<'_> {
         loop {
             let looked = patiently(renewed_at, self.intercept.look().await)?;
             if let Some(looked) = looked {
-                let Some(seen) = looked else { bail!("somebody has removed the FunctionIntercept") };
+                let Some(seen) = looked else { bail!("the FunctionIntercept was deleted") };
                 if !has_certificates && let Some(directory) = &self.command.tls_dir {
                     let authority = seen.status.client_ca.as_ref();
                     has_certificates = authority.is_some();

@@ -1,6 +1,7 @@
 //! `ferroplane internal`: what other programs call, and people do not.
 
 mod host;
+mod names;
 mod supervise;
 
 use std::io::Read as _;
@@ -17,6 +18,7 @@ use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
 use host::Host;
+use names::Names;
 use supervise::Supervise;
 pub(crate) use supervise::supervising_command;
 
@@ -32,6 +34,7 @@ enum Command {
     Render(Render),
     Supervise(Supervise),
     Host(Host),
+    Names(Names),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -51,6 +54,7 @@ impl Internal {
             Command::Render(render) => render.run(terminal),
             Command::Supervise(supervise) => match supervise.run()? {},
             Command::Host(host) => Ok(host.run()),
+            Command::Names(names) => names.run(terminal),
         }
     }
 }

@@ -117,7 +117,8 @@ impl Logs {
         for revision in revisions {
             let prefix = if revisions.len() > 1 { format!("{revision}: ") } else { String::new() };
             let request = http::Request::get(self.path(revision)).body(Vec::new());
-            let request = request.with_context(|| format!("`{revision}` is no name of a revision"))?;
+            let request =
+                request.with_context(|| format!("`{revision}` is not a valid name of a revision"))?;
             let log = connection
                 .kube
                 .request_stream(request)
@@ -139,7 +140,7 @@ impl Logs {
         if is_unknown {
             let kind = self.subject.kind.revision().to_lowercase();
             return anyhow::anyhow!(
-                "this control plane does not run `{revision}` from its package, so that it has no log of it; `ferroplane why {kind}/{revision}` may say why"
+                "this control plane does not run `{revision}` from its package, so it has no log of it; `ferroplane why {kind}/{revision}` may say why"
             );
         }
         anyhow::Error::from(error).context(format!("cannot read the log of `{revision}`"))

@@ -130,7 +130,7 @@ impl Replay {
         let mut verdict = Verdict::Yes;
         terminal.line(&listing::title(&recording.head));
         if recording.takes.is_empty() {
-            terminal.note("nothing was decided in it: there is nothing to replay");
+            terminal.note("this reconcile ran no pipeline: there is nothing to replay");
         }
         for (number, take) in recording.takes.iter().enumerate() {
             let replayed = match self.functions {
@@ -153,7 +153,7 @@ impl List {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let heads = self.recordings.recordings()?.heads(self.what.as_deref(), self.namespace.as_deref())?;
         if let (true, Some(what)) = (heads.is_empty(), &self.what) {
-            bail!("nothing was recorded of `{what}`");
+            bail!("there are no recordings of `{what}`");
         }
         let text = match self.output {
             Format::Table => listing::table(&heads, terminal.width()),
@@ -161,7 +161,7 @@ impl List {
             Format::Yaml => yaml::print(&listing::document(&heads))?,
         };
         if heads.is_empty() {
-            terminal.note("nothing was recorded");
+            terminal.note("there are no recordings");
         }
         terminal.text(&text)?;
         Ok(Verdict::Yes)

@@ -13,7 +13,7 @@ use crate::terminal::Terminal;
 /// reconciles that are running, and releases the lease.
 ///
 /// It replaces `crossplane core start`: it uses the same Secrets, lease, webhook and flags, and refuses to start beside a running
-/// Crossplane. `--dry-run` shows what it would change on a cluster, and who works there.
+/// Crossplane. `--dry-run` shows what it would change on a cluster, and which control planes run there.
 ///
 /// Most options can also be set by an environment variable (see each option) or in a file (--config). Flags win over the environment, and
 /// the environment wins over the file. See docs/start.md.

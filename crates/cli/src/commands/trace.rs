@@ -12,8 +12,8 @@ use crate::terminal::Terminal;
 /// Show the tree of resources that an object is composed of
 ///
 /// Works for composite resources, claims, Compositions, Functions, definitions, CronOperations and WatchOperations. For each object it shows
-/// whether it is synced and ready, and the first problem. STEP is the pipeline step that made the resource: the step whose input names it, or the only step that composes; `-`
-/// if the API server does not tell.
+/// whether it is synced and ready, and the first problem. STEP is the pipeline step that made the resource: the step whose input names it,
+/// or the only step that composes; `-` if it is unknown.
 ///
 /// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]

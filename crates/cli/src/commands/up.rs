@@ -50,7 +50,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
 
-    /// Maximum lifetime of the tokens of service accounts; a request for more gets this, and a warning
+    /// Maximum lifetime of the tokens of service accounts; longer requests are shortened, with a warning
     #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = duration::parse_token_expiration)]
     service_account_max_token_expiration: Duration,
 
@@ -64,7 +64,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse_recording)]
     recording_size: u64,
 
-    /// Further names of fields to redact in recordings, such as `pin`: a field counts if its name ends so
+    /// Further names of fields to redact in recordings, such as `pin`; fields whose names end so are redacted
     ///
     /// Secrets, credentials, connection details and fields that are named like passwords, tokens or keys are always redacted, as are fields
     /// that an XRD marks with `format: password`, `writeOnly: true` or its annotation `ferroplane.io/sensitive-fields`.
@@ -104,7 +104,7 @@ pub(crate) struct Up {
 
     /// Install the packages of Functions, Providers and Configurations from their registries
     ///
-    /// Without it no registry is asked. Functions that are built in run either way.
+    /// Without it, no registry is contacted. Built-in functions run either way.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "true",
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     install_packages: bool,

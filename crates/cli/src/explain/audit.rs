@@ -62,7 +62,7 @@ impl Scene {
                 );
             }
             let plural = &resource.plural;
-            self.notes.push(format!("{plural} cannot be listed, so that what follows from them is left out"));
+            self.notes.push(format!("cannot list {plural}; the rights that follow from them are left out"));
             return Ok(());
         };
         self.input.objects.extend(objects.into_iter().map(|object| typed(object, &list)));
@@ -78,10 +78,8 @@ impl Scene {
             let found = self.kinds.catalogue().get_any_version(&format!("{group}/v1"), &kind).cloned();
             let Some(resource) = found else { continue };
             let Some(namespaces) = self.kinds.namespaces_of(&resource).await? else {
-                self.notes.push(format!(
-                    "{}.{group} cannot be listed, so that it is taken for unused",
-                    resource.plural
-                ));
+                self.notes
+                    .push(format!("cannot list {}.{group}; the kind is taken for unused", resource.plural));
                 continue;
             };
             let uses = namespaces.into_iter();

@@ -160,10 +160,10 @@ fn affected(group: &CauseGroup) -> String {
 fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {
     let id = &diagnosis.object;
     if diagnosis.is_ready {
-        return format!("{id} is ready.\n\nLooked at {looked_at}.\n");
+        return format!("{id} is ready.\n\nRead {looked_at}.\n");
     }
     let says = diagnosis.chain.first().map(|link| link.says.as_str()).unwrap_or_default();
-    format!("{id} {says}: nothing that was found explains why.\n\nLooked at {looked_at}.\n")
+    format!("{id} {says}: nothing that was found explains why.\n\nRead {looked_at}.\n")
 }
 
 /// A cause, and for how long it has been so.

@@ -238,7 +238,7 @@ impl Reader {
 
     /// One of the places for requests that are on their way.
     async fn turn(&self) -> anyhow::Result<SemaphorePermit<'_>> {
-        self.turns.acquire().await.context("cannot go on reading")
+        self.turns.acquire().await.context("cannot continue to watch")
     }
 }
 
@@ -266,7 +266,7 @@ async fn gather(
     snapshot: &mut Snapshot,
 ) -> anyhow::Result<()> {
     while let Some(read) = tasks.join_next().await {
-        match read.context("cannot go on reading")?? {
+        match read.context("cannot continue to watch")?? {
             Read::Object(id, state) => snapshot.put(id, state),
             Read::List(list, objects) => snapshot.put_list(list, objects),
             Read::Events(id, events) => snapshot.put_events(id, events),

@@ -69,8 +69,8 @@ pub(crate) async fn ask(
         ),
         Err(Error::Refused(status)) => bail!("{}", status.message),
         Err(error) => {
-            return Err(error).context("cannot ask the control plane for the versions of its functions");
+            return Err(error).context("cannot get the versions of functions from the control plane");
         }
     };
-    serde_json::from_slice(&document).context("cannot read what the control plane answered").map(Some)
+    serde_json::from_slice(&document).context("cannot read the response of the control plane").map(Some)
 }

@@ -16,10 +16,10 @@ const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 pub(crate) fn write_server(directory: &Path, host: &str) -> anyhow::Result<String> {
     let now = Timestamp::now();
     let id = Uuid::new_v4().simple().to_string();
-    let made = Profile::Ferroplane { id: &id }.make(now).context("cannot make certificates")?;
+    let made = Profile::Ferroplane { id: &id }.make(now).context("cannot create certificates")?;
     // It was made just now, so that nothing can be wrong with it.
     let authority =
-        Authority::read(&made.certificate, &made.key, now).ok().context("cannot make certificates")?;
+        Authority::read(&made.certificate, &made.key, now).ok().context("cannot create certificates")?;
     let names = [host.to_owned()];
     let request = LeafRequest {
         common_name: "ferroplane-intercept",
@@ -27,7 +27,7 @@ pub(crate) fn write_server(directory: &Path, host: &str) -> anyhow::Result<Strin
         names: &names,
         purpose: Purpose::Server,
     };
-    let leaf = authority.issue_lasting(&request, now, LIFETIME).context("cannot make certificates")?;
+    let leaf = authority.issue_lasting(&request, now, LIFETIME).context("cannot create certificates")?;
     std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     write(&directory.join("tls.crt"), &leaf.certificate)?;
     write(&directory.join("tls.key"), &leaf.key)?;

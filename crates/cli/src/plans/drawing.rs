@@ -136,7 +136,7 @@ fn short(value: &Value) -> String {
 /// What the plan comes to, in numbers.
 fn summary(plan: &ChangePlan) -> String {
     if !plan.has_differences() {
-        return format!("No differences. {} looked at.\n", counted(plan.considered, "composite resource"));
+        return format!("No differences. {} checked.\n", counted(plan.considered, "composite resource"));
     }
     let verdicts = |is_it: fn(&Verdict) -> bool| {
         plan.composites.iter().filter(|composite| is_it(&composite.verdict)).count()
@@ -197,7 +197,7 @@ mod tests {
         });
         let refused = json!({
             "composite": {"apiVersion": "example.org/v1", "kind": "Site", "name": "odd"}, "verdict": "refused",
-            "reason": "step `a` answers differently when it is called twice",
+            "reason": "step `a` returns different results for the same request",
         });
         let composites = json!([site("a", "blue"), site("b", "green"), deleting, refused]);
         let plan = json!({"composites": composites, "considered": 10, "basis": ""});
@@ -210,7 +210,7 @@ mod tests {
         let expected = "Site/old: changes
   - delete  Database/db (resource db)
 
-Site/odd: cannot be planned: step `a` answers differently when it is called twice
+Site/odd: cannot be planned: step `a` returns different results for the same request
 
 Site/a in default, Site/b in default: changes with sites-1
   ~ update  ConfigMap/a-1 in default (resource settings)
@@ -226,6 +226,6 @@ Site/a in default, Site/b in default: changes with sites-1
     #[test]
     fn nothing_to_tell_is_one_line() {
         let plan = ChangePlan { considered: 1, ..ChangePlan::default() };
-        assert_eq!(draw(&plan, Paint(true)), "No differences. 1 composite resource looked at.\n");
+        assert_eq!(draw(&plan, Paint(true)), "No differences. 1 composite resource checked.\n");
     }
 }

@@ -35,7 +35,7 @@ impl SavedPlan {
         let saved: Self =
             serde_json::from_slice(&std::fs::read(path).with_context(read)?).with_context(read)?;
         if saved.api_version != API_VERSION || saved.kind != KIND {
-            bail!("`{}` is no plan of this release: make it again", path.display());
+            bail!("`{}` is not a plan of this release: make it again", path.display());
         }
         Ok(saved)
     }

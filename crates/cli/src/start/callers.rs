@@ -47,9 +47,9 @@ impl Callers {
             Ok(Err(error)) => {
                 warn!(
                     error = &error as &dyn std::error::Error,
-                    path, "cannot find out whether somebody may read a page"
+                    path, "cannot check whether a client may read a page"
                 );
-                Err((StatusCode::SERVICE_UNAVAILABLE, "cannot ask the API server; try again\n".to_owned()))
+                Err((StatusCode::SERVICE_UNAVAILABLE, "cannot reach the API server; try again\n".to_owned()))
             }
             Err(_) => Err((
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -67,8 +67,11 @@ impl Callers {
         let token = Some(BearerToken::Text(token.to_owned()));
         let endpoint = Endpoint { token, ..self.endpoint.clone() };
         let transport = Transport::new(endpoint).map_err(|error| {
-            warn!(error = &error as &dyn std::error::Error, "cannot connect to the API server for somebody");
-            (StatusCode::SERVICE_UNAVAILABLE, "cannot ask the API server; try again\n".to_owned())
+            warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot connect to the API server with the token of a client"
+            );
+            (StatusCode::SERVICE_UNAVAILABLE, "cannot reach the API server; try again\n".to_owned())
         })?;
         Ok(ApiClient::new(kube::Client::new(transport, "default")).with_timeout(PATIENCE))
     }

@@ -29,7 +29,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     text += &changes(configuration, &cluster).await?;
     text += "\nControllers that run there:\n";
     text += &tell_company(&company);
-    let found = inventory(&cluster).await.context("cannot count what is there")?;
+    let found = inventory(&cluster).await.context("cannot count the objects")?;
     if !found.is_empty() {
         text += "\nObjects that exist:\n";
         text += &tell_inventory(&found, configuration.packages.is_some());
@@ -67,7 +67,7 @@ fn no_namespace(name: &str) -> String {
 
 async fn changes(configuration: &Configuration, cluster: &ApiClient) -> anyhow::Result<String> {
     let mut text = String::new();
-    let definitions = definitions_standing(cluster).await.context("cannot look at the kinds we serve")?;
+    let definitions = definitions_standing(cluster).await.context("cannot check the CRDs")?;
     let is_quiet = |found: &Standing| *found == Standing::Same;
     let quiet = definitions.iter().filter(|(_, found)| is_quiet(found)).count();
     for (name, found) in definitions.iter().filter(|(_, found)| !is_quiet(found)) {
@@ -77,13 +77,13 @@ async fn changes(configuration: &Configuration, cluster: &ApiClient) -> anyhow::
         text += &format!("  leave    {quiet} CustomResourceDefinitions as they are\n");
     }
     let secrets = credentials_standing(cluster, &names(configuration), Timestamp::now()).await;
-    let CredentialsStanding { secrets, authority } = secrets.context("cannot look at certificates")?;
+    let CredentialsStanding { secrets, authority } = secrets.context("cannot check the certificates")?;
     for (name, found) in &secrets {
         text += &line(*found, "Secret", name);
     }
     let (authority, secret) = authority.unwrap_or_default();
     for wanted in wanted_webhooks(configuration, &authority, &secret) {
-        let found = standing(cluster, &wanted).await.context("cannot look at webhooks")?;
+        let found = standing(cluster, &wanted).await.context("cannot check the webhooks")?;
         text += &line(found, "ValidatingWebhookConfiguration", ferroplane_api::meta::name(&wanted));
     }
     Ok(text)
@@ -123,7 +123,7 @@ fn tell_company(company: &Neighbours) -> String {
 
 fn tell_inventory(found: &[Counted], installs_packages: bool) -> String {
     let about = if installs_packages {
-        "installed packages are looked after from now on"
+        "installed packages are managed from now on"
     } else {
         "installed packages keep running, but are not updated"
     };

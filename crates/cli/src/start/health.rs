@@ -75,7 +75,8 @@ impl Health {
             write(&mut page);
         }
         let leads = u8::from(self.is_leading.load(Ordering::Relaxed));
-        let mut samples = page.gauge("leader_election_master_status", "Whether this replica leads.");
+        let mut samples =
+            page.gauge("leader_election_master_status", "Whether this replica is the leader: 1 or 0");
         samples.series(&labels(&[("name", LEASE)]), leads);
         page.into_text()
     }

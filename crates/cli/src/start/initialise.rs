@@ -13,7 +13,7 @@ use super::site::Site;
 
 /// The kinds that we serve.
 pub(super) async fn kinds(site: &Site) -> anyhow::Result<()> {
-    install(&site.cluster).await.context("cannot install the kinds we serve")
+    install(&site.cluster).await.context("cannot install the CRDs")
 }
 
 /// The certificates of webhooks, and for functions.

@@ -108,8 +108,8 @@ pub(crate) struct Options {
 
     /// Run the images and call the webhooks that Compositions name, an alpha feature [default: false]
     ///
-    /// Whoever may write a Composition then decides which images run in containers beside the control plane. Network access and
-    /// running without a container take an `AccessGrant` besides.
+    /// Users who may write Compositions then decide which images run in containers beside the control plane. Network access and running
+    /// without a container also require an `AccessGrant`.
     #[arg(long, env = "ENABLE_ALPHA_FUNCTIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     enable_alpha_functions: Option<bool>,
@@ -124,7 +124,7 @@ pub(crate) struct Options {
 
     /// Run Operations, CronOperations and WatchOperations, an alpha feature [default: false]
     ///
-    /// They are cluster scoped: whoever may create one reads what its functions ask for, and writes what they want, with the rights of
+    /// They are cluster scoped: a user who may create one reads what its functions require, and writes what they return, with the rights of
     /// the control plane or of the user that `--compose-as` names.
     #[arg(long, env = "ENABLE_OPERATIONS", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
@@ -156,8 +156,8 @@ pub(crate) struct Options {
 
     /// Install and run packages: Functions, Providers and Configurations [default: false]
     ///
-    /// Off, packages stay as they are, whoever installed them. See docs/package-manager.md before you turn this on for a cluster whose
-    /// packages Crossplane installed.
+    /// Without it, packages stay as they are. See docs/package-manager.md before you turn this on for a cluster whose packages Crossplane
+    /// installed.
     #[arg(long, env = "ENABLE_PACKAGES", value_name = "BOOL", num_args = 0..=1, require_equals = true,
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     enable_packages: Option<bool>,
@@ -224,11 +224,11 @@ pub(crate) struct Options {
     #[arg(long, env = "RECORDING_DIR", value_name = "DIR")]
     recording_dir: Option<PathBuf>,
 
-    /// Further names of fields to redact in recordings, such as `pin`: a field counts if its name ends so
+    /// Further names of fields to redact in recordings, such as `pin`; fields whose names end so are redacted
     #[arg(long, env = "RECORDING_REDACT_FIELDS", value_name = "NAMES", value_delimiter = ',')]
     recording_redact_fields: Option<Vec<String>>,
 
-    /// Loopback address to serve recordings on, for those who may forward ports of the pod [default: 127.0.0.1:8082]
+    /// Loopback address to serve recordings on, for users who may forward ports of the pod [default: 127.0.0.1:8082]
     #[arg(long, env = "RECORDING_ADDRESS", value_name = "ADDRESS", value_parser = address::parse)]
     #[serde(deserialize_with = "address::deserialize")]
     recording_address: Option<SocketAddr>,
@@ -547,7 +547,7 @@ const USUAL_RECORDING: u64 = 16 << 20;
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
 fn read_url(text: &str) -> anyhow::Result<(String, String)> {
-    let url: http::Uri = text.parse().with_context(|| format!("cannot understand --webhook-url `{text}`"))?;
+    let url: http::Uri = text.parse().with_context(|| format!("cannot parse --webhook-url `{text}`"))?;
     let is_bare = url.path() == "/" && url.query().is_none();
     match url.host() {
         Some(host) if url.scheme_str() == Some("https") && is_bare => {

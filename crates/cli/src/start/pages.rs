@@ -90,13 +90,13 @@ impl Pages {
     pub(super) async fn open(configuration: &Configuration, site: &Site) -> anyhow::Result<Self> {
         let health = listen(configuration.health_address, "--health-address").await?;
         let metrics = listen(configuration.metrics_address, "--metrics-address").await?;
-        info!(health = %health.local_addr()?, metrics = %metrics.local_addr()?, "listens");
+        info!(health = %health.local_addr()?, metrics = %metrics.local_addr()?, "serving health checks and metrics");
         let recordings = match &configuration.recordings {
             Some(recordings) => Some(listen(recordings.address, "--recording-address").await?),
             None => None,
         };
         if let Some(recordings) = &recordings {
-            info!(address = %recordings.local_addr()?, "serves recordings");
+            info!(address = %recordings.local_addr()?, "serving recordings");
         }
         let (state, recorder, callers) = (site.health.clone(), site.recorder.clone(), site.callers.clone());
         let (plans, versions) = (site.plans.clone(), site.versions.clone());

@@ -61,8 +61,7 @@ impl Site {
     pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
         let endpoint = endpoint(configuration)?;
         let (server, callers) = (endpoint.server.clone(), Callers::of(&endpoint));
-        let transport =
-            Transport::new(endpoint).with_context(|| format!("cannot use the way to {server}"))?;
+        let transport = Transport::new(endpoint).with_context(|| format!("cannot connect to {server}"))?;
         let health = Arc::new(Health::default());
         let composer = configuration.compose_as.as_deref().map(|user| {
             // The API server adds the groups of a service account by itself.
@@ -103,10 +102,7 @@ impl Site {
             }
             if !has_told {
                 let error = &error as &dyn std::error::Error;
-                warn!(
-                    server = self.server,
-                    error, "the API server does not answer; asks again until it does"
-                );
+                warn!(server = self.server, error, "the API server does not answer; trying again");
                 has_told = true;
             }
             tokio::time::sleep(PAUSE).await;

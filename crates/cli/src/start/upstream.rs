@@ -37,14 +37,14 @@ const fn with_variable(flag: Flag, variable: &'static str) -> Flag {
 }
 
 const NO_POLLING: Answer =
-    Ignored("changes are noticed when they happen; only connection Secrets are polled (--poll-interval)");
+    Ignored("resources are watched; only connection Secrets are polled (--poll-interval)");
 const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
 
 const FLAGS: [Flag; 17] = [
     Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
     flag("min-poll-interval", NO_POLLING),
     flag("max-concurrent-package-establishers", Ignored("ten objects of a package are written at a time")),
-    with_variable(flag("user-agent", Ignored("registries are told the name of this program")), "USER_AGENT"),
+    with_variable(flag("user-agent", Ignored("registries are sent the name of this program")), "USER_AGENT"),
     with_variable(flag("tls-server-certs-dir", FROM_SECRETS), "TLS_SERVER_CERTS_DIR"),
     with_variable(flag("tls-client-certs-dir", FROM_SECRETS), "TLS_CLIENT_CERTS_DIR"),
     with_variable(
@@ -52,8 +52,8 @@ const FLAGS: [Flag; 17] = [
         "PIPELINE_INSPECTOR_SOCKET",
     ),
     flag("profile", Ignored("there is no profiler")),
-    flag("restrict-namespaced-events", Ignored("events are written beside what they are about")),
-    flag("watch-cache-namespaced", Ignored("what is followed depends on what is composed")),
+    flag("restrict-namespaced-events", Ignored("events are written to the namespaces of their objects")),
+    flag("watch-cache-namespaced", Ignored("the watches depend on the composed resources")),
     flag("enable-signature-verification", AlwaysOn),
     flag("enable-function-response-cache", AlwaysOn),
     flag("enable-usages", AlwaysOn),
@@ -74,9 +74,9 @@ impl Upstream {
         for (name, value, answer) in &self.0 {
             let is_off = matches!(value.to_ascii_lowercase().as_str(), "false" | "0" | "no" | "off");
             match answer {
-                Ignored(why) => advice.push(format!("--{name} makes no difference: {why}")),
+                Ignored(why) => advice.push(format!("--{name} has no effect: {why}")),
                 AlwaysOn if is_off => {
-                    advice.push(format!("--{name}={value} makes no difference: it is always on"));
+                    advice.push(format!("--{name}={value} has no effect: it is always on"));
                 }
                 NeverOn(why) if !is_off => bail!("cannot do what --{name} asks for: {why}; leave it out"),
                 AlwaysOn | NeverOn(_) => {}
@@ -150,7 +150,7 @@ mod tests {
     fn flags_of_crossplane_are_taken_and_answered() {
         let told = advice(&["--min-poll-interval", "1m", "--profile=:6060", "-s", "1h"]).unwrap();
         assert_eq!(told.len(), 3, "{told:#?}");
-        let words = "--min-poll-interval makes no difference: changes are noticed when they happen";
+        let words = "--min-poll-interval has no effect: resources are watched";
         assert!(told.iter().any(|told| told.starts_with(words)), "{told:#?}");
         assert_eq!(
             advice(&["--enable-usages", "--enable-pipeline-inspector=false"]).unwrap(),

@@ -61,7 +61,7 @@ impl WebhookServer {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = rustls::ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
-            .context("cannot speak TLS")?;
+            .context("cannot set up TLS")?;
         let resolver: Arc<dyn ResolvesServerCert> = certificate.clone();
         let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
         // Go's client asks for HTTP/2 and shares one connection for all questions; without it, each question in flight costs
@@ -71,7 +71,7 @@ impl WebhookServer {
         let listener = Https::with_config(address, config, settings).await;
         let listener =
             listener.context("cannot serve webhooks; choose another address with --webhook-address")?;
-        info!(address = %listener.address(), "serves webhooks");
+        info!(address = %listener.address(), "serving webhooks");
         Ok(Self { listener: Mutex::new(Some(listener)), service: WebhookService::default(), certificate })
     }
 
@@ -105,9 +105,9 @@ impl WebhookServer {
     /// Answers for as long as it is polled. Once.
     pub(super) async fn serve(&self) -> Unending {
         let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let listener = listener.ok_or_else(|| anyhow!("webhooks are served already"))?;
+        let listener = listener.ok_or_else(|| anyhow!("the webhooks have been started already"))?;
         listener.serve(self.service.clone(), std::future::pending()).await;
-        Err(anyhow!("webhooks are served no longer"))
+        Err(anyhow!("the webhooks have stopped"))
     }
 }
 
@@ -181,12 +181,13 @@ impl tower_service::Service<Request<Incoming>> for WebhookService {
 
 async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Result<Value, BadReview> {
     let question = Question::at(request.uri().path());
-    let question = question.ok_or(BadReview(StatusCode::NOT_FOUND, "nobody is here to ask"))?;
+    let question = question.ok_or(BadReview(StatusCode::NOT_FOUND, "there is no such webhook"))?;
     if request.method() != Method::POST {
-        return Err(BadReview(StatusCode::METHOD_NOT_ALLOWED, "questions are posted"));
+        return Err(BadReview(StatusCode::METHOD_NOT_ALLOWED, "use the method POST"));
     }
     let review = read(request.into_body()).await?;
-    let reviewers = reviewers.ok_or(BadReview(StatusCode::SERVICE_UNAVAILABLE, "nobody can answer yet"))?;
+    let reviewers =
+        reviewers.ok_or(BadReview(StatusCode::SERVICE_UNAVAILABLE, "the webhooks are not ready yet"))?;
     match question {
         Question::Protection(shown) => {
             let asker = if is_same(&shown, &reviewers.secret) { Asker::ApiServer } else { Asker::Unknown };
@@ -206,13 +207,13 @@ fn is_same(shown: &str, secret: &str) -> bool {
 async fn read(body: Incoming) -> Result<Value, BadReview> {
     let body = Limited::new(body, LARGEST).collect();
     let body = tokio::time::timeout(ARRIVAL, body).await;
-    let body =
-        body.map_err(|_| BadReview(StatusCode::REQUEST_TIMEOUT, "the question did not arrive in time"))?;
+    let body = body
+        .map_err(|_| BadReview(StatusCode::REQUEST_TIMEOUT, "the AdmissionReview did not arrive in time"))?;
     let body = body.map_err(|error| {
         if error.is::<LengthLimitError>() {
-            BadReview(StatusCode::PAYLOAD_TOO_LARGE, "the question is too large")
+            BadReview(StatusCode::PAYLOAD_TOO_LARGE, "the AdmissionReview is too large")
         } else {
-            BadReview(StatusCode::BAD_REQUEST, "the question did not arrive whole")
+            BadReview(StatusCode::BAD_REQUEST, "the AdmissionReview did not arrive completely")
         }
     })?;
     let review: Result<Value, _> = serde_json::from_slice(&body.to_bytes());
@@ -220,6 +221,6 @@ async fn read(body: Incoming) -> Result<Value, BadReview> {
         Ok(review) if review["kind"] == "AdmissionReview" && review["request"]["uid"].is_string() => {
             Ok(review)
         }
-        _ => Err(BadReview(StatusCode::BAD_REQUEST, "the question is no AdmissionReview")),
+        _ => Err(BadReview(StatusCode::BAD_REQUEST, "the request is not an AdmissionReview")),
     }
 }

@@ -11,10 +11,11 @@ use rustix::process::{Resource, getrlimit};
 /// Writes numbers about this process.
 pub(super) fn write(page: &mut Exposition) {
     let version = labels(&[("version", env!("CARGO_PKG_VERSION"))]);
-    page.gauge("ferroplane_build_info", "Which version runs.").series(&version, 1);
+    page.gauge("ferroplane_build_info", "Version of the program; always 1").series(&version, 1);
     let stat = Stat::read();
     if let Some(stat) = &stat {
-        page.counter("process_cpu_seconds_total", "Time on processors.").value(stat.cpu_seconds);
+        page.counter("process_cpu_seconds_total", "CPU time of the process, in seconds")
+            .value(stat.cpu_seconds);
     }
     let mut gauge = |name: &str, help: &str, value: Option<&dyn Display>| {
         if let Some(value) = value {
@@ -24,17 +25,25 @@ pub(super) fn write(page: &mut Exposition) {
     let began_at = stat.as_ref().and_then(|stat| Some(boot_time()? + stat.started_seconds));
     gauge(
         "process_start_time_seconds",
-        "When the process was started, since 1970.",
+        "Start time of the process, in seconds since 1970",
         shown(began_at.as_ref()),
     );
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let (resident, virtual_size) = (memory(&status, "VmRSS:"), memory(&status, "VmSize:"));
-    gauge("process_resident_memory_bytes", "Memory in use.", shown(resident.as_ref()));
-    gauge("process_virtual_memory_bytes", "Addresses in use.", shown(virtual_size.as_ref()));
+    gauge(
+        "process_resident_memory_bytes",
+        "Resident memory of the process, in bytes",
+        shown(resident.as_ref()),
+    );
+    gauge(
+        "process_virtual_memory_bytes",
+        "Virtual memory of the process, in bytes",
+        shown(virtual_size.as_ref()),
+    );
     let open = fs::read_dir("/proc/self/fd").ok().map(Iterator::count);
-    gauge("process_open_fds", "Open files and connections.", shown(open.as_ref()));
+    gauge("process_open_fds", "Open file descriptors", shown(open.as_ref()));
     let most = getrlimit(Resource::Nofile).current;
-    gauge("process_max_fds", "How many may be open.", shown(most.as_ref()));
+    gauge("process_max_fds", "Limit of open file descriptors", shown(most.as_ref()));
 }
 
 fn shown<T: Display>(value: Option<&T>) -> Option<&dyn Display> {

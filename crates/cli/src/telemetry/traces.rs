@@ -105,10 +105,10 @@ impl Drop for Traces {
 impl Counts {
     pub(super) fn write(&self, page: &mut Exposition) {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        page.counter("ferroplane_trace_spans_exported_total", "Spans that were sent.")
+        page.counter("ferroplane_trace_spans_exported_total", "Spans that were exported")
             .value(load(&self.exported));
         let mut dropped =
-            page.counter("ferroplane_trace_spans_dropped_total", "Spans that were not sent, by why.");
+            page.counter("ferroplane_trace_spans_dropped_total", "Spans that were dropped, by reason");
         for (reason, count) in [("queue_full", &self.overflowed), ("export_failed", &self.failed)] {
             dropped.series(&labels(&[("reason", reason)]), load(count));
         }

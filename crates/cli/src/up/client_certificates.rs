@@ -32,13 +32,13 @@ async fn keep(pause: Duration, directory: PathBuf, certificates: watch::Sender<T
             Ok(Ok(read)) => {
                 had_trouble = false;
                 if replace(&certificates, read) {
-                    info!(directory = %directory.display(), "calls functions with new certificates");
+                    info!(directory = %directory.display(), "calling functions with new certificates");
                 }
             }
             Ok(Err(error)) => {
                 if !had_trouble {
                     let error = format!("{:#}", anyhow::Error::from(error));
-                    warn!(error, "cannot read certificates again; goes on with those that it has");
+                    warn!(error, "cannot reload certificates; keeping the current ones");
                 }
                 had_trouble = true;
             }

@@ -66,7 +66,7 @@ pub(super) async fn start(
         .await
         .context("cannot give the controllers their rights")?;
     let client = client_of(server, CONTROLLERS);
-    install(&ApiClient::new(client.clone())).await.context("cannot install the kinds we serve")?;
+    install(&ApiClient::new(client.clone())).await.context("cannot install the CRDs")?;
     if let Some(directory) = &configuration.data_dir {
         draw_random_values_from(&directory.join("certificates").join("ca.key"))?;
     }
@@ -106,10 +106,10 @@ pub(super) async fn start(
         packages: packages.as_ref().map(|packages| package_manager(packages, &functions, &providers)),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
-    protect(server, &controllers.protection()).await.context("cannot protect what is in use")?;
+    protect(server, &controllers.protection()).await.context("cannot register the webhook for usages")?;
     advise(server, &advisor(controllers.advisor()))
         .await
-        .context("cannot advise on versions of functions")?;
+        .context("cannot register the webhook for versions of functions")?;
     plans::serve(server, controllers.planner());
     VersionsPage::new(controllers.function_catalogue())?.serve(server);
     let Some(packages) = packages else { return Ok((controllers, None)) };
@@ -203,7 +203,7 @@ pub(crate) fn recorder_in(
     match Recorder::open(directory, size, redacted) {
         Err(error) if error.is_of_later_version() => {
             let error = format!("{:#}", anyhow::Error::from(error));
-            warn!(error, "leaves the recordings alone; move them away to record there again");
+            warn!(error, "cannot use the recordings; move them away to record there again");
             Ok(None)
         }
         opened => Ok(Some(opened?)),
@@ -216,7 +216,7 @@ pub(crate) fn response_cache(directory: Option<&Path>) -> anyhow::Result<Respons
     match ResponseCache::open(directory) {
         Err(error) if error.is_of_later_version() => {
             let error = format!("{:#}", anyhow::Error::from(error));
-            warn!(error, "keeps responses of functions in memory; move the directory away to use it again");
+            warn!(error, "keeping responses of functions in memory; move the directory away to use it again");
             Ok(ResponseCache::in_memory())
         }
         opened => Ok(opened?),

@@ -103,7 +103,7 @@ What is deleted comes back:
 
 An operation resizes all backends, one batch after the other:
 
-    kubectl get cronoperations                            # it waits until somebody resumes it
+    kubectl get cronoperations                            # it is suspended
     kubectl patch cronoperation resize-backends --type=merge -p '{{"spec":{{"suspend":false}}}}'
     kubectl wait backend --all --for=jsonpath='{{.spec.size}}'=medium --timeout=90s
     kubectl patch cronoperation resize-backends --type=merge -p '{{"spec":{{"suspend":true}}}}'

@@ -244,7 +244,7 @@ async fn serve_on_demand(
         async move { called.call(request).await }
     });
     let about = format!(
-        "runs in a container on this machine when it is called, until nobody has called it for {}",
+        "runs in a container on this machine when it is called, until it has not been called for {}",
         duration::format(i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX))
     );
     let runner = Runner::AsyncFunction(function.described(about));

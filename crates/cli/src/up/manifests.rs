@@ -257,7 +257,7 @@ impl Manifests {
             let Some(applied) = self.applied.remove(&identity) else { continue };
             if !self.is_pruning {
                 terminal.warn(&format!(
-                    "{identity} is in no file any more and stays; `kubectl delete` removes it, or --prune next time"
+                    "{identity} is no longer in any file and stays; `kubectl delete` removes it, or --prune next time"
                 ));
                 continue;
             }

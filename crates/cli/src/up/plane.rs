@@ -175,7 +175,7 @@ fn certificates(configuration: &Configuration) -> anyhow::Result<Certificates> {
         Some(directory) => Certificates::open(&directory.join("certificates"), names, now),
         None => Certificates::ephemeral(names, now),
     };
-    certificates.context("cannot make certificates")
+    certificates.context("cannot create certificates")
 }
 
 /// Lets clients from outside show who they are.
@@ -194,7 +194,7 @@ fn admit(server: &Server, configuration: &Configuration) -> anyhow::Result<()> {
         Some(directory) => ServiceAccountTokens::open(&directory.join("certificates"), ISSUER, lookup)
             .context("cannot use the key of service accounts")?,
         None => ServiceAccountTokens::ephemeral(ISSUER, lookup)
-            .context("cannot make a key for service accounts")?,
+            .context("cannot create a key for service accounts")?,
     };
     let accounts = accounts.with_max_expiration(configuration.max_token_expiration);
     server.set_authenticators(tokens, Arc::new(accounts));
@@ -208,7 +208,7 @@ fn kubeconfig_path(configuration: &Configuration) -> anyhow::Result<(PathBuf, Op
         (Some(path), _) => path.clone(),
         (None, Some(directory)) => directory.join("kubeconfig"),
         (None, None) => {
-            let directory = tempfile::tempdir().context("cannot make a directory for the kubeconfig")?;
+            let directory = tempfile::tempdir().context("cannot create a directory for the kubeconfig")?;
             temporary.insert(directory).path().join("kubeconfig")
         }
     };

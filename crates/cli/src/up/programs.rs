@@ -120,7 +120,7 @@ impl Programs {
             tokio::time::sleep(LOOK_EVERY).await;
             for (name, running) in &mut self.running {
                 if let Some(path) = running.sources.take_change() {
-                    info!(function = name, file = %path.display(), "restarts a function whose files changed");
+                    info!(function = name, file = %path.display(), "restarting a function whose files changed");
                     running.supervisor.restart();
                 }
             }
@@ -154,13 +154,13 @@ impl Reporter {
                 // One that is started again is said to be what it was, until that is known to be otherwise.
                 ProgramState::Starting => {}
                 ProgramState::Running(address) => {
-                    info!(function = self.name, %address, "a function runs");
+                    info!(function = self.name, %address, "started a function");
                     // Another instance may be of another text: what the last one answered holds no longer.
                     let instance = uuid::Uuid::new_v4().simple().to_string()[..8].to_owned();
                     self.tell(LocalProgram::Running { address, instance });
                 }
                 ProgramState::Down(why) => {
-                    warn!(function = self.name, why, "a function does not run; it is started again");
+                    warn!(function = self.name, why, "a function does not run; restarting it");
                     self.tell(LocalProgram::Down(why));
                 }
             }

@@ -63,7 +63,8 @@ impl TokenDirectory {
     /// Tokens that an earlier process left behind are nobody's any more, and are removed.
     pub(super) fn open(data_dir: Option<&Path>) -> anyhow::Result<Arc<Self>> {
         let Some(data_dir) = data_dir else {
-            let temporary = tempfile::tempdir().context("cannot make a directory for tokens of providers")?;
+            let temporary =
+                tempfile::tempdir().context("cannot create a directory for the tokens of providers")?;
             return Ok(Arc::new(Self::at(temporary.path().to_owned(), Some(temporary))));
         };
         let path = data_dir.join("providers");

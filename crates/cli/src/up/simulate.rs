@@ -106,7 +106,7 @@ impl Simulator {
         if self.running.get(&name).is_some_and(|running| *running.kind == kind) {
             return;
         }
-        info!(kind = name.trim_end_matches('.'), "simulates the controller of a kind");
+        info!(kind = name.trim_end_matches('.'), "simulating the controller of a kind");
         let kind = Arc::new(kind);
         let controller = Controller::start(&self.client, kind.clone(), self.delay);
         self.running.insert(name, Running { kind, task: controller });

@@ -163,9 +163,9 @@ impl Installer {
 
     async fn resource(&self, kind: PackageKind) -> anyhow::Result<Arc<Resource>> {
         let resource = self.client.resource(API_VERSION, kind.name()).await;
-        let resource = resource.with_context(|| format!("cannot ask {} for its kinds", self.server))?;
+        let resource = resource.with_context(|| format!("cannot discover the kinds of {}", self.server))?;
         resource.with_context(|| {
-            format!("{} does not know {kind} of {API_VERSION}: it is no control plane", self.server)
+            format!("{} does not serve {kind} of {API_VERSION}: it is not a control plane", self.server)
         })
     }
 }
@@ -178,7 +178,7 @@ fn unhealthy(package: &Object) -> Option<String> {
         conditions.into_iter().flatten().find(|it| it.get("type").and_then(Value::as_str) == Some(wanted))
     };
     let Some(healthy) = condition("Healthy") else {
-        return Some("the control plane has not looked at it".to_owned());
+        return Some("the control plane has not reconciled it yet".to_owned());
     };
     let text = |condition: &Value, field: &str| {
         condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -189,7 +189,7 @@ fn unhealthy(package: &Object) -> Option<String> {
         .and_then(Value::as_i64)
         .is_none_or(|observed| generation.is_none_or(|generation| observed >= generation));
     if !is_current {
-        return Some("the control plane has not looked at the new version".to_owned());
+        return Some("the control plane has not reconciled the new version yet".to_owned());
     }
     if text(healthy, "status") == "True" {
         return None;

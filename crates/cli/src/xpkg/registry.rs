@@ -57,7 +57,7 @@ impl RegistryFlags {
             plain_http: self.plain_http.clone(),
             ..Options::default()
         };
-        Registry::new(options).context("cannot prepare to talk to registries")
+        Registry::new(options).context("cannot set up the client for registries")
     }
 }
 

@@ -78,7 +78,7 @@ fn action_set_that_waits_is_cancelled() {
     let name = created(&said);
     let refused =
         plane.fails(&format!("{FERROPLANE} actionset create -n default -a again --from {name}"), "");
-    assert!(refused.contains("only of a complete one"), "{refused}");
+    assert!(refused.contains("only a complete ActionSet"), "{refused}");
     plane.says(&format!("{FERROPLANE} actionset cancel {name} -n default"));
     let said = plane
         .fails(&format!("{FERROPLANE} actionset logs {name} -n default --follow; test $? = 3 && exit 7"), "");

@@ -126,7 +126,7 @@ fn policy_with_mistakes_is_refused_with_all_of_them() {
         "{said}"
     );
     assert!(
-        said.contains("rules[0].level: `All` is no level") && said.contains("rules[1].omitStages[0]"),
+        said.contains("rules[0].level: `All` is not a level") && said.contains("rules[1].omitStages[0]"),
         "{said}"
     );
     let said = refused("apiVersion: audit.k8s.io/v1\nkind: Policy\nrule: []\n");

@@ -23,7 +23,7 @@ fn mistakes_in_the_xr_are_located() {
             "apiVersion: v1\nmetadata:\n\tname: x\n",
             "error: xr.yaml:3: a line is indented with a tab: use spaces",
         ),
-        ("apiVersion: v1\nkind: A\nkind: B\n", "error: xr.yaml:3: key `kind` is there twice"),
+        ("apiVersion: v1\nkind: A\nkind: B\n", "error: xr.yaml:3: key `kind` is given twice"),
         ("- a\n- b\n", "error: xr.yaml:1: expected a Kubernetes object, got a list"),
         ("just text\n", "error: xr.yaml:1: expected a Kubernetes object, got a string"),
         ("", "error: xr.yaml: expected a composite resource, found nothing"),
@@ -215,7 +215,7 @@ fn bombs_are_defused() {
         let aliases = vec![format!("*a{}", level - 1); 10].join(",");
         bomb += &format!("a{level}: &a{level} [{aliases}]\n");
     }
-    assert!(mistake("xr.yaml", &bomb).contains("too large or too clever"));
+    assert!(mistake("xr.yaml", &bomb).contains("too large, or its aliases expand too far"));
     assert!(mistake("xr.yaml", &"[".repeat(100_000)).contains("nested more than 128 levels deep"));
     assert!(mistake("xr.yaml", &"{a: ".repeat(100_000)).contains("nested more than 128 levels deep"));
 }
@@ -301,10 +301,10 @@ fn mistakes_in_what_is_observed_are_located() {
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
             "error: given.yaml:3: observed resource `a` (ConfigMap) has no annotation \
-             `crossplane.io/composition-resource-name`, so nobody knows which composed resource it is",
+             `crossplane.io/composition-resource-name`, so it is unknown which composed resource it is",
         ),
         ("kind: ConfigMap\n".to_owned(), "error: given.yaml:1: observed resource has no `apiVersion`"),
-        (observed("one") + &observed("two"), "error: given.yaml:16: observed resource `a` is there twice"),
+        (observed("one") + &observed("two"), "error: given.yaml:16: observed resource `a` is given twice"),
     ];
     for (content, message) in cases {
         assert_eq!(mistake_in("-o", &content), message);
@@ -342,7 +342,7 @@ fn function_that_is_there_twice_is_refused() {
         .with("composition.yaml", &composition(&[("one", "f", "")]))
         .with("functions.yaml", &twice);
     let said = sandbox.render(&[]).fails_with(1);
-    assert_eq!(said.trim_end(), "error: functions.yaml:14: function `f` is there twice");
+    assert_eq!(said.trim_end(), "error: functions.yaml:14: function `f` is defined twice");
 }
 
 #[test]

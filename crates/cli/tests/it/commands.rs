@@ -19,6 +19,14 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
+fn completions_ask_the_control_plane_for_names() {
+    for shell in ["bash", "fish"] {
+        let script = Sandbox::new().run(&["completions", shell]).ok();
+        assert!(script.contains("ferroplane internal names"), "{shell}");
+    }
+}
+
+#[test]
 fn manual_has_a_page_per_command() {
     let sandbox = Sandbox::new();
     sandbox.run(&["man", "manual"]).ok();
@@ -54,6 +62,14 @@ fn hidden_commands_are_not_suggested() {
         );
     }
     assert!(Sandbox::new().run(&["rendr"]).fails_with(2).contains("'render'"));
+}
+
+#[test]
+fn hidden_flags_are_not_suggested() {
+    let said = Sandbox::new().run(&["start", "--sync-intervall", "1m"]).fails_with(2);
+    assert!(!said.contains("'--sync-interval'"), "{said}");
+    let said = Sandbox::new().run(&["start", "--lease-durations", "15s"]).fails_with(2);
+    assert!(said.contains("'--lease-duration'"), "{said}");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn what_is_no_image_is_explained() {
     assert!(said("./empty").contains("a program `function` at its top"), "{}", said("./empty"));
     assert!(said("./text.tar").contains("cannot run image"), "{}", said("./text.tar"));
     assert!(said("./none").contains("cannot find `./none`"));
-    assert!(said("registry.example.org/UPPER:v1").contains("cannot understand the reference"));
+    assert!(said("registry.example.org/UPPER:v1").contains("cannot parse the reference"));
 }
 
 #[test]

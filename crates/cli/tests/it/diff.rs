@@ -121,7 +121,7 @@ fn blast_radius_of_a_composition_is_told_and_nothing_is_written() {
     let same = run(&plane, &["diff", "composition.yaml", "sites.yaml"]);
     assert_eq!(
         (same.code, same.stdout.as_str()),
-        (Some(0), "No differences. 2 composite resources looked at.\n")
+        (Some(0), "No differences. 2 composite resources checked.\n")
     );
 }
 

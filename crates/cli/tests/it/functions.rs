@@ -115,7 +115,7 @@ async fn step_at_which_the_time_is_up_is_named() {
     let said = tokio::task::spawn_blocking(move || sandbox.render(&["--timeout", "500ms"]).fails_with(1));
     let said = said.await.unwrap();
     assert!(said.contains("cannot run pipeline step `"), "{said}");
-    assert!(said.contains("function `f` was still at work when the time was up"), "{said}");
+    assert!(said.contains("function `f` was still running when its time limit was reached"), "{said}");
 }
 
 #[test]

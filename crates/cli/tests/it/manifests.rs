@@ -157,7 +157,7 @@ fn kind_that_nobody_defines_is_named() {
 
 #[test]
 fn what_is_in_no_file_any_more_stays_unless_it_is_pruned() {
-    for (flags, outcome) in [(&[][..], "is in no file any more and stays"), (&["--prune"], "deleted")] {
+    for (flags, outcome) in [(&[][..], "is no longer in any file and stays"), (&["--prune"], "deleted")] {
         let plane = watching(flags);
         save(&plane, "settings.yaml", SETTINGS);
         plane.until("applied: 1 created, 0 changed, 3 unchanged");

@@ -271,9 +271,9 @@ fn function_can_answer_from_a_file() {
     assert!(ran.code == Some(0) && ran.stdout.contains("color: said"), "{ran:?}");
     for (said, words) in [
         (r#"[{"failed": "it was tired"}]"#, "it was tired"),
-        ("[]", "there are no answers in"),
+        ("[]", "there are no responses in"),
         ("[{}]", "each is an object with `answered` or `failed`"),
-        ("nonsense", "is no list of answers"),
+        ("nonsense", "is not a list of responses"),
     ] {
         put("said.json", said);
         let ran = render();
@@ -386,8 +386,8 @@ fn recordings_survive_a_kill_and_whatever_lies_among_them() {
 fn what_is_not_there_is_said() {
     let directory = TempDir::new().unwrap();
     for (arguments, words) in [
-        (&["list"][..], "nothing was recorded in `data`"),
-        (&["12"], "nothing was recorded in `data`"),
+        (&["list"][..], "there are no recordings in `data`"),
+        (&["12"], "there are no recordings in `data`"),
         (&["shop/one", "--at", "yesterday"], "expected a timestamp"),
     ] {
         let ran = replay(directory.path(), arguments);
@@ -397,8 +397,8 @@ fn what_is_not_there_is_said() {
     std::fs::create_dir_all(directory.path().join("data/recordings")).unwrap();
     for (arguments, words) in [
         (&["12"][..], "there is no recording 12 (any more)"),
-        (&["shop/one"], "nothing was recorded of `shop/one`"),
-        (&["list", "shop/one"], "nothing was recorded of `shop/one`"),
+        (&["shop/one"], "there are no recordings of `shop/one`"),
+        (&["list", "shop/one"], "there are no recordings of `shop/one`"),
         (&["nonsense"], "name a composite resource as KIND/NAME"),
     ] {
         let ran = replay(directory.path(), arguments);

@@ -23,7 +23,7 @@ use crate::sandbox::Ran;
 fn composite_resource_becomes_ready_on_a_cluster() {
     let ground = Ground::new();
     let replica = Replica::start(&ground, &[]);
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     ground.create_site("blog", "red");
     let site = ground.until(&format!("{SITES}/blog"), Ground::is_ready);
@@ -44,7 +44,7 @@ fn composite_resource_becomes_ready_on_a_cluster() {
 fn composed_resources_are_written_with_the_rights_of_another_user() {
     let ground = Ground::new();
     let replica = Replica::start(&ground, &["--compose-as", "composer"]);
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     ground.create_site("blog", "red");
     let refusal = "User \\\"composer\\\" cannot patch resource \\\"configmaps\\\"";
@@ -74,7 +74,7 @@ fn composed_resources_are_written_with_the_rights_of_another_user() {
 fn second_start_writes_nothing() {
     let ground = Ground::new();
     let replica = Replica::start(&ground, &[]);
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     ground.create_site("blog", "red");
     let site = ground.until(&format!("{SITES}/blog"), Ground::is_ready);
@@ -84,7 +84,7 @@ fn second_start_writes_nothing() {
     let before = ground.versions(&paths);
 
     let replica = Replica::start(&ground, &[]);
-    replica.until("leads");
+    replica.until("became the leader");
     // Once this is done, so is everything that was there before.
     ground.create_site("shop", "blue");
     ground.until(&format!("{SITES}/shop"), Ground::is_ready);
@@ -97,7 +97,7 @@ fn replicas_that_start_at_the_same_time_agree_on_certificates() {
     let ground = Ground::new();
     let replicas: Vec<_> = (0..3).map(|_| Replica::begin(&ground, &[])).collect();
     for replica in &replicas {
-        replica.until("is ready");
+        replica.until("replica is ready");
     }
     let secret = |name: &str| ground.get(&format!("{SECRETS}/{name}"))["data"].clone();
     let authority = secret("crossplane-root-ca")["tls.crt"].clone();
@@ -144,7 +144,7 @@ fn dry_run_writes_nothing_and_tells_what_would_be() {
     assert_eq!(ground.get(&format!("{SECRETS}/crossplane-root-ca")), Value::Null);
 
     let replica = Replica::start(&ground, &[]);
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     let (code, said) = replica::dry_run(&ground);
     assert_eq!(code, Some(0), "{said}");
@@ -163,7 +163,7 @@ fn start_without_its_namespace_says_so() {
     let (code, said) = replica::dry_run_with(&ground, &["--namespace", "nowhere", "--sync-interval", "1m"]);
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("It would refuse to start: there is no namespace `nowhere`"), "{said}");
-    assert!(said.contains("note: --sync-interval makes no difference"), "{said}");
+    assert!(said.contains("note: --sync-interval has no effect"), "{said}");
     let said = replica::refused(&ground, &["--enable-pipeline-inspector"]);
     assert!(said.contains("pipelines cannot be inspected"), "{said}");
     std::fs::write(ground.path("options.yaml"), "namspace: x\n").unwrap();
@@ -175,9 +175,9 @@ fn start_without_its_namespace_says_so() {
 fn leader_plans_for_those_who_may_post_and_shows_what_they_may_read() {
     let ground = Ground::new();
     let replica = Replica::begin(&ground, &[]);
-    let gives = replica.until("serves recordings");
+    let gives = replica.until("serving recordings");
     let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     ground.create_site("blog", "red");
     ground.until(&format!("{SITES}/blog"), Ground::is_ready);
@@ -238,16 +238,16 @@ fn plan_on_the_command_line(ground: &Ground, port: u16, token: &str, site: &Valu
     // A token is sent to nobody who is not on this machine.
     let refused = diff("http://plane.example.org:8082");
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.contains("is no loopback address"), "{refused:?}");
+    assert!(refused.stderr.contains("is not a loopback address"), "{refused:?}");
 }
 
 #[test]
 fn versions_of_functions_are_listed_for_those_who_may_get_them() {
     let ground = Ground::new();
     let replica = Replica::begin(&ground, &[]);
-    let gives = replica.until("serves recordings");
+    let gives = replica.until("serving recordings");
     let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
-    replica.until("leads");
+    replica.until("became the leader");
     assert_eq!(replica::fetch_as("evil.example:8082", port, "/versions").0, 421);
     assert_eq!(replica::fetch(port, "/versions").0, 401);
     let (stranger, reader) = (ground.token_of("stranger"), ground.token_of("reader"));
@@ -267,9 +267,9 @@ fn versions_of_functions_are_listed_for_those_who_may_get_them() {
 fn what_was_recorded_on_a_cluster_can_be_had_again() {
     let ground = Ground::new();
     let replica = Replica::begin(&ground, &[]);
-    let gives = replica.until("serves recordings");
+    let gives = replica.until("serving recordings");
     let port = gives["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
-    replica.until("leads");
+    replica.until("became the leader");
     ground.define();
     ground.create_site("blog", "red");
     ground.until(&format!("{SITES}/blog"), Ground::is_ready);

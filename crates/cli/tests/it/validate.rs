@@ -509,14 +509,14 @@ fn schedules_and_watched_fields_are_checked() {
     };
     assert!(complaints(&cron("0 3 * * *")).iter().all(|it| !it.contains("schedule")));
     let found = complaints(&cron("0 0 31 2 *"));
-    assert_eq!(found[0], "5: spec.schedule: Invalid value: \"0 0 31 2 *\": it never comes");
+    assert_eq!(found[0], "5: spec.schedule: Invalid value: \"0 0 31 2 *\": no time matches it");
     assert!(complaints(&cron("often"))[0].starts_with("5: spec.schedule: Invalid value: \"often\": "));
     let watch = format!(
         "apiVersion: ops.crossplane.io/v1alpha1\nkind: WatchOperation\nmetadata: {{name: w}}\nspec:\n  watch:\n    apiVersion: v1\n    kind: Pod\n    fields:\n    - fieldPath: spec..x\n  {template}\n"
     );
     let found = complaints(&watch);
     assert!(
-        found[0].starts_with("9: spec.watch.fields[0].fieldPath: Invalid value: `spec..x` is no path"),
+        found[0].starts_with("9: spec.watch.fields[0].fieldPath: Invalid value: `spec..x` is not the path"),
         "{found:?}"
     );
 }

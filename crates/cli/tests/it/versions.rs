@@ -83,7 +83,7 @@ fn annotation_turns_replacing_off_and_insists_on_it() {
     assert_eq!(said, "error: functions.yaml:5: function `f`: expected `true` or `false`, got `maybe`\n");
 
     let said = sandbox("registry.example/a/b:v1.0.0", &format!("{NATIVE}: 'true'")).render(&[]).fails_with(1);
-    assert!(said.contains("nothing that is built in has its name or that of its package"), "{said}");
+    assert!(said.contains("no built-in function has its name or that of its package"), "{said}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn command_is_called_and_sees_what_it_is_granted() {
     assert!(ran.stderr.contains("counting"), "{ran:?}");
     assert!(ran.ok().contains("0 variables"));
     let said = run(&["--grant", "env=A=b"]).fails_with(1);
-    assert!(said.contains("`ferroplane functions declare count.wasm env` writes that down"), "{said}");
+    assert!(said.contains("`ferroplane functions declare count.wasm env` declares it"), "{said}");
 
     sandbox.run(&["functions", "declare", "count.wasm", "env", "clock"]).ok();
     assert_eq!(sandbox.run(&["functions", "declare", "count.wasm"]).ok(), "clock\nenv\n");

@@ -247,7 +247,7 @@ fn questions_without_an_answer_are_refused_with_words() {
     };
     let ran = run(&["delete"]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stderr.contains("name a resource after the verb"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("name it after the verb"), "{}", ran.stderr);
     let ran = run(&["delete", "secrets", "-n", "prod"]);
     assert!(ran.stderr.contains("--all shows them"), "{}", ran.stderr);
     assert!(!ran.stdout.contains("User system:ferroplane "), "{}", ran.stdout);

@@ -132,7 +132,7 @@ impl Controller {
         match self.create(&revision).await {
             Ok(()) => {
                 let (name, number) = (meta::name(&revision), &revision["spec"]["revision"]);
-                let message = format!("created revision `{name}`, number {number}");
+                let message = format!("Created revision `{name}`, number {number}");
                 self.recorder.normal(composition, "CreateRevision", message);
                 Next::Rest
             }

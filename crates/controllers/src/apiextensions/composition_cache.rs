@@ -17,7 +17,7 @@ use crate::rollout::Cohort;
 
 /// For how many cohorts the steps of a revision are kept ready.
 const MOST_COHORTS: usize = 8;
-const UNKNOWN: &str = "it is not known yet whether its pipeline is valid";
+const UNKNOWN: &str = "its pipeline has not been validated yet";
 
 /// Compositions and their revisions, as they are now.
 #[derive(Debug, Default)]
@@ -297,7 +297,7 @@ impl Revision {
         for warning in pipeline.advisories() {
             let VersionWarning { step, function, version, reason, message, .. } = warning;
             let revision = &self.facts.name;
-            warn!(revision, step, function, version, reason, message, "a step calls a version that will go");
+            warn!(revision, step, function, version, reason, message, "a step calls a deprecated version");
         }
     }
 

@@ -168,7 +168,7 @@ impl Controller {
             self.recorder.warning(revision, warning.reason, warning.to_string());
         }
         match verdict {
-            Ok(()) => self.recorder.normal(revision, REASON, "all functions can be used to compose"),
+            Ok(()) => self.recorder.normal(revision, REASON, "All functions can be used to compose"),
             Err(invalid) => self.recorder.failure(revision, REASON, chain(invalid), invalid.point()),
         }
     }

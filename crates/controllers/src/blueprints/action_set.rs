@@ -168,7 +168,7 @@ impl Controller {
                     namespace = key.0,
                     name = key.1,
                     error = chain(&error),
-                    "cannot let go of an ActionSet"
+                    "cannot remove the finalizer of an ActionSet"
                 );
                 Next::Retry
             }
@@ -180,7 +180,7 @@ impl Controller {
         let left = self.grace_left(&object);
         if left.is_zero() {
             let message =
-                "the phases at the end of its actions took too long after it was deleted, and are given up";
+                "gave up on the deferred phases of an ActionSet that was deleted: they took too long";
             self.recorder.warning(&object, "DeferPhaseGivenUp", message);
             self.rest(&key);
             return self.release(&key, &object).await;
@@ -240,7 +240,7 @@ impl Controller {
                 version = warning.version,
                 reason = warning.reason,
                 advice = warning.message,
-                "a phase calls a version of its function that it did not name, or that will go"
+                "a phase calls a deprecated version, or another version than it names"
             );
         }
         object.insert("status".to_owned(), to_json(&prepared.status));
@@ -446,7 +446,7 @@ impl Controller {
                 namespace = work.key.0,
                 name = work.key.1,
                 error = chain(&error),
-                "cannot tell what came of a request; trying again"
+                "the outcome of a request is unknown; trying again"
             );
             Next::Retry
         })?;
@@ -666,7 +666,7 @@ fn give_up(work: &mut Work, index: usize) {
         return;
     }
     let message = format!(
-        "Blueprint `{}` or its action `{}` was deleted while the action ran: nothing more of it is run",
+        "Blueprint `{}` or its action `{}` was deleted while the action ran: its remaining phases are not run",
         work.status.actions[index].blueprint, work.status.actions[index].name
     );
     let failure = ActionFailure { cause: Cause::BlueprintNotFound, phase: String::new(), message };

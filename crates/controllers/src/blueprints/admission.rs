@@ -23,7 +23,7 @@ pub(crate) fn judge(
     let blueprint = match blueprint {
         Some(Ok(blueprint)) => blueprint,
         Some(Err(error)) => return refuse(&format!("cannot read the Blueprint: {error}"), &[]),
-        None => return refuse("there is no Blueprint to judge", &[]),
+        None => return refuse("the request has no Blueprint", &[]),
     };
     let findings = validate_blueprint(&blueprint, catalogue, functions, settings.is_strict);
     if findings.errors.is_empty() {

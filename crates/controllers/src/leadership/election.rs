@@ -74,10 +74,10 @@ impl Election {
     pub async fn win(&mut self) {
         loop {
             match self.try_to_win().await {
-                Ok(true) => return info!(lease = self.candidacy.lease, "leads"),
+                Ok(true) => return info!(lease = self.candidacy.lease, "became the leader"),
                 Ok(false) => {}
                 Err(error) => {
-                    warn!(error = chain(&error), "cannot take part in the election of a leader");
+                    warn!(error = chain(&error), "cannot take part in the leader election");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -92,7 +92,7 @@ impl Election {
             && let LeaseClaim::Wait(left) = lease.claim(&self.candidacy.identity, since.elapsed())
         {
             if lease.holder != self.told {
-                info!(lease = self.candidacy.lease, holder = lease.holder, "stands by");
+                info!(lease = self.candidacy.lease, holder = lease.holder, "replica stands by");
                 self.told.clone_from(&lease.holder);
             }
             self.follow(Instant::now() + left).await?;
@@ -192,8 +192,8 @@ impl Election {
     pub async fn release(&mut self) {
         self.term.end();
         match in_time(PATIENCE, self.try_to_release()).await {
-            Ok(()) => info!(lease = self.candidacy.lease, "gave the lease back"),
-            Err(error) => warn!(error = chain(&error), "cannot give the lease back; it ends by itself"),
+            Ok(()) => info!(lease = self.candidacy.lease, "released the lease"),
+            Err(error) => warn!(error = chain(&error), "cannot release the lease; it expires by itself"),
         }
     }
 

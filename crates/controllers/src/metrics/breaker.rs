@@ -61,13 +61,17 @@ impl Breakings {
         };
         number(
             "circuit_breaker_opens_total",
-            "How often a composite resource began to be looked at rarely, because too much happens to it.",
+            "Times that the circuit breaker of a composite resource opened",
             |breaking| &breaking.opened,
         );
-        number("circuit_breaker_closes_total", "How often that ended.", |breaking| &breaking.closed);
+        number(
+            "circuit_breaker_closes_total",
+            "Times that the circuit breaker of a composite resource closed",
+            |breaking| &breaking.closed,
+        );
         let mut samples = page.counter(
             "circuit_breaker_events_total",
-            "What happened to what is composed, by whether it was looked at at once.",
+            "Changes of composed resources, by what the circuit breaker did with them",
         );
         for (controller, breaking) in &all {
             for (result, count) in RESULTS.iter().zip(&breaking.passed) {

@@ -15,10 +15,13 @@ pub(super) struct Requests {
 impl Default for Requests {
     fn default() -> Self {
         Self {
-            answered: NumberFamily::counter("rest_client_requests_total", "Requests to the API server."),
+            answered: NumberFamily::counter(
+                "rest_client_requests_total",
+                "Requests to the API server, by status code",
+            ),
             seconds: HistogramFamily::new(
                 "rest_client_request_duration_seconds",
-                "How long requests to the API server took that were no watches.",
+                "Time that requests to the API server took, in seconds; watches are left out",
             ),
         }
     }
@@ -65,18 +68,18 @@ pub(super) struct Watches {
 impl Default for Watches {
     fn default() -> Self {
         Self {
-            current: NumberFamily::gauge("ferroplane_watches", "How often objects of a kind are followed."),
+            current: NumberFamily::gauge("ferroplane_watches", "Open watches"),
             lists: NumberFamily::counter(
                 "ferroplane_watch_lists_total",
-                "How often everything of a kind that is followed was read.",
+                "Times that all objects of a watched resource were listed",
             ),
             restarts: NumberFamily::counter(
                 "ferroplane_watch_restarts_total",
-                "How often a watch was taken up again after it had ended.",
+                "Times that a watch was resumed after the server had ended it",
             ),
             failures: NumberFamily::counter(
                 "ferroplane_watch_failures_total",
-                "How often a kind could not be followed, by why.",
+                "Times that a resource could not be listed or watched, by reason",
             ),
         }
     }

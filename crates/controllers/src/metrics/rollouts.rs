@@ -26,7 +26,7 @@ impl Default for Rollouts {
     fn default() -> Self {
         let ended = NumberFamily::counter(
             "ferroplane_function_rollouts_ended_total",
-            "Rollouts that ended, by how: Promoted or RolledBack.",
+            "Function revisions whose rollout ended, by result: Promoted or RolledBack",
         );
         Self { current: Mutex::default(), ended }
     }
@@ -51,7 +51,7 @@ impl Rollouts {
 
     pub(super) fn write(&self, page: &mut Exposition) {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let help = "Whether a FunctionRollout is in a state: 1 or 0.";
+        let help = "State of a FunctionRollout: 1 for the current state, 0 for the others";
         let mut states = page.gauge("ferroplane_function_rollout_state", help);
         for (rollout, (is, _)) in &current {
             for state in STATES {
@@ -59,7 +59,7 @@ impl Rollouts {
                 states.series(&labels, u8::from(*is == state));
             }
         }
-        let help = "Composite resources of a FunctionRollout: total, moved, ready, failed and manual.";
+        let help = "Composite resources of a FunctionRollout: total, moved, ready, failed and manual";
         let mut composites = page.gauge("ferroplane_function_rollout_composite_resources", help);
         for (rollout, (_, counts)) in &current {
             let RolloutCounts { total, moved, ready, failed, manual } = counts;

@@ -123,7 +123,7 @@ impl States {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = page.gauge(
             "ferroplane_composite_resources",
-            "Composite resources, by what each of their conditions says.",
+            "Composite resources, by the status of their conditions Ready, Synced and Responsive",
         );
         for ((group, kind), tally) in &all {
             let counted = tally.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,12 +148,12 @@ impl States {
         };
         number(
             "ferroplane_composite_resources_paused",
-            "Composite resources that their annotation says to leave alone.",
+            "Composite resources that are paused by annotation",
             |counted| counted.paused,
         );
         number(
             "ferroplane_composite_resources_deleting",
-            "Composite resources that are being deleted.",
+            "Composite resources that are being deleted",
             |counted| counted.deleting,
         );
     }

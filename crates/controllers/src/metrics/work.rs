@@ -147,59 +147,55 @@ impl Page<'_> {
         self.results();
         self.durations(
             "controller_runtime_reconcile_time_seconds",
-            "How long looks at objects took.",
+            "Time that reconciles took, in seconds",
             |work| &work.took,
         );
-        self.numbers("controller_runtime_reconcile_errors_total", "Looks at objects that failed.", |work| {
+        self.numbers("controller_runtime_reconcile_errors_total", "Reconciles that failed", |work| {
             load(&work.ended[Ending::Failure as usize])
         });
-        self.numbers(
-            "controller_runtime_reconcile_panics_total",
-            "Looks at objects that made a controller panic.",
-            |work| load(&work.panicked),
-        );
-        self.numbers("controller_runtime_active_workers", "Objects that are being looked at.", |work| {
+        self.numbers("controller_runtime_reconcile_panics_total", "Reconciles that panicked", |work| {
+            load(&work.panicked)
+        });
+        self.numbers("controller_runtime_active_workers", "Reconciles that are running", |work| {
             work.busy.load(Ordering::Relaxed) as u64
         });
         self.numbers(
             "controller_runtime_max_concurrent_reconciles",
-            "Objects that may be looked at at the same time.",
+            "Limit of concurrent reconciles",
             |work| work.limit.load(Ordering::Relaxed) as u64,
         );
     }
 
     /// The names and meanings are client-go's.
     fn queues(&mut self) {
-        self.numbers("workqueue_depth", "Objects that wait to be looked at.", |work| {
+        self.numbers("workqueue_depth", "Objects that wait in the queue", |work| {
             work.waiting.load(Ordering::Relaxed) as u64
         });
-        self.numbers("workqueue_adds_total", "How often a look at an object was asked for.", |work| {
-            load(&work.added)
-        });
-        self.numbers("workqueue_retries_total", "Looks that had to be repeated.", |work| load(&work.retried));
+        self.numbers("workqueue_adds_total", "Times that an object was queued", |work| load(&work.added));
+        self.numbers("workqueue_retries_total", "Reconciles that were retried", |work| load(&work.retried));
         self.durations(
             "workqueue_queue_duration_seconds",
-            "How long objects waited to be looked at.",
+            "Time that objects waited in the queue, in seconds",
             |work| &work.waited,
         );
-        self.durations("workqueue_work_duration_seconds", "How long looks at objects took.", |work| {
+        self.durations("workqueue_work_duration_seconds", "Time that reconciles took, in seconds", |work| {
             &work.took
         });
         self.numbers(
             "workqueue_unfinished_work_seconds",
-            "How long ago all looks that are under way began, together.",
+            "Time since running reconciles began, in seconds, summed up",
             |work| work.unfinished().0.as_secs_f64(),
         );
         self.numbers(
             "workqueue_longest_running_processor_seconds",
-            "How long ago the longest look that is under way began.",
+            "Time since the longest running reconcile began, in seconds",
             |work| work.unfinished().1.as_secs_f64(),
         );
     }
 
     fn results(&mut self) {
         let name = "controller_runtime_reconcile_total";
-        let mut samples = self.page.counter(name, "Looks at objects, by how they ended.");
+        let mut samples = self.page.counter(name, "Reconciles, by result");
         for (controller, work) in self.works {
             for (result, count) in RESULTS.iter().zip(&work.ended) {
                 samples.series(&labels(&[("controller", controller), ("result", result)]), load(count));

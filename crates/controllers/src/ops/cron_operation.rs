@@ -217,7 +217,7 @@ impl Controller {
 }
 
 fn unreadable(cron: &Object, error: &Error) -> Next {
-    warn!(name = meta::name(cron), error = chain(error), "cannot read what a schedule has made");
+    warn!(name = meta::name(cron), error = chain(error), "cannot list the Operations of a CronOperation");
     Next::Retry
 }
 

@@ -210,7 +210,7 @@ impl Controller {
             self.recorder.failure(watch, "WatchLoop", looping(&[key]), Cause::WatchLoop);
         }
         for key in &decision.missed {
-            let message = format!("{} waited for longer than it may: no operation is made for it", said(key));
+            let message = format!("{} waited too long: no Operation is created for it", said(key));
             self.recorder.warning(watch, "MissedDeadline", message);
         }
     }
@@ -392,7 +392,7 @@ fn looping(keys: &[impl AsRef<str>]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "operations keep changing what triggered them: {}{more}; no operation is made until somebody else changes it",
+        "operations keep changing what triggered them: {}{more}; no Operation is created until another client changes it",
         names.join(", ")
     )
 }

@@ -288,7 +288,7 @@ impl Packages {
         let conditions = vec![installed(plan.is_active), health];
         match self.say(kind, package, conditions, fields).await {
             Ok(true) if is_healthy && !was_healthy => {
-                let message = format!("package revision `{}` is installed and healthy", plan.current);
+                let message = format!("Package revision `{}` is installed and healthy", plan.current);
                 self.recorder.normal(package, "InstallPackageRevision", message);
             }
             Ok(_) => {}

@@ -12,6 +12,7 @@ use crate::runtime::queue::Next;
 /// The condition by which an object says that it is paused.
 const SYNCED: &str = "Synced";
 const PAUSED: &str = "ReconcilePaused";
+/// The reason of the event that says that an object is paused.
 pub(super) const PAUSED_EVENT: &str = "ReconciliationPaused";
 pub(super) const PAUSED_MESSAGE: &str = "Reconciliation is paused via the pause annotation";
 

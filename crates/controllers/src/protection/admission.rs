@@ -84,7 +84,7 @@ impl Protection {
         let judged = match request["operation"].as_str().unwrap_or_default() {
             "DELETE" => self.judge_deletion(request, asker).await,
             "CREATE" | "UPDATE" => self.judge_usage(request).await,
-            operation => Err(Refusal::new(400, format!("cannot judge `{operation}`"))),
+            operation => Err(Refusal::new(400, format!("cannot review the operation `{operation}`"))),
         };
         let mut response = match judged {
             Ok(None) => json!({"allowed": true}),
@@ -108,10 +108,17 @@ impl Protection {
             return Ok(None);
         }
         if asker == Asker::Unknown {
-            warn!(kind = meta::kind(object), "somebody other than the API server asks what is in use");
+            warn!(
+                kind = meta::kind(object),
+                "a client other than the API server called the webhook for usages"
+            );
             return Ok(Some("this resource is in-use".to_owned()));
         }
-        info!(kind = meta::kind(object), name = meta::name(object), "refused to delete what is in use");
+        info!(
+            kind = meta::kind(object),
+            name = meta::name(object),
+            "denied the deletion of a resource that is in use"
+        );
         if request["dryRun"] != true {
             let policy = request["options"]["propagationPolicy"].as_str().unwrap_or("Background");
             let noting = self.cluster.as_ref().unwrap_or(&context.cluster);
@@ -124,7 +131,7 @@ impl Protection {
     /// kinds may come later.
     async fn judge_usage(&self, request: &Value) -> Result<Option<String>, Refusal> {
         let Some(usage) = request["object"].as_object() else {
-            return Err(Refusal::new(400, "there is no usage to judge"));
+            return Err(Refusal::new(400, "the request has no Usage"));
         };
         let is_settled = request["oldObject"]["spec"] == request["object"]["spec"];
         let Some(spec) = usage_spec(usage).filter(|_| !is_settled) else { return Ok(None) };
@@ -143,15 +150,15 @@ impl Protection {
 
 /// Nobody knows what is in use: then everything may be.
 fn stopping() -> Refusal {
-    Refusal::new(503, "cannot tell what is in use: the plane is stopping")
+    Refusal::new(503, "cannot check usages: the control plane is stopping")
 }
 
 /// Write down that somebody wanted it gone, so that it can be deleted when it is no longer used.
 async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Result<(), Refusal> {
     let failed = |error: Error| {
         let (kind, name, message) = (meta::kind(object), meta::name(object), chain(&error));
-        warn!(kind, name, error = message, "cannot note that a deletion was refused");
-        Refusal::new(500, format!("cannot note that the deletion was refused: {message}"))
+        warn!(kind, name, error = message, "cannot record that a deletion was denied");
+        Refusal::new(500, format!("cannot record that the deletion was denied: {message}"))
     };
     let resource = cluster.resource(meta::api_version(object), meta::kind(object)).await.map_err(failed)?;
     let Some(resource) = resource else { return Ok(()) };

@@ -29,7 +29,7 @@ use watches::{Waits, Watches};
 
 const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
 const CONCURRENCY: usize = 4;
-/// The reason why a usage protects nothing.
+/// The reason of conditions and events about a usage that protects nothing.
 const OUT_OF_REACH: &str = "OutOfReach";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
@@ -91,7 +91,7 @@ impl Controller {
             None => Err(UsageFailure::new(
                 "ResolveSelectors",
                 Cause::UsageInvalid,
-                "cannot read what is used by what",
+                "cannot read spec.of and spec.by",
             )),
         };
         match outcome {
@@ -270,7 +270,7 @@ impl Controller {
     ) -> Result<(), UsageFailure> {
         let is_new = self.set_ready(&mut usage, Condition::new("Ready", Status::True, "Available"));
         if has_changed || is_new {
-            self.recorder(key).normal(&usage, "UsageConfigured", "what is used is protected");
+            self.recorder(key).normal(&usage, "UsageConfigured", "The used resource is protected");
         }
         self.report(key, &usage, is_new).await.map_err(UsageFailure::api("UsageConfigured"))
     }

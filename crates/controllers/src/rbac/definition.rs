@@ -124,7 +124,7 @@ impl Roles {
             }
             if let Err(error) = self.create(role).await {
                 let words = chain(&error);
-                warn!(role = meta::name(role), error = words, "cannot create a role that gathers others");
+                warn!(role = meta::name(role), error = words, "cannot create an aggregated role");
                 return outcome(&error);
             }
         }
@@ -151,7 +151,7 @@ impl Roles {
             let wanted = match adopt_role(&present, &role) {
                 Ok(wanted) => wanted,
                 Err(theirs) => {
-                    let message = format!("cannot keep a ClusterRole: {theirs}");
+                    let message = format!("cannot update a ClusterRole: {theirs}");
                     self.recorder.failure(xrd, REASON, message, Cause::ObjectControlled);
                     continue;
                 }

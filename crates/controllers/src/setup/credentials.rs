@@ -70,7 +70,7 @@ pub enum CredentialsError {
     Secret { name: String, source: Error },
     #[error("cannot write the Secret `{name}`: there is no namespace `{namespace}`; create it first")]
     NoNamespace { name: String, namespace: String },
-    #[error("cannot write the Secret `{name}`: others change it all the time")]
+    #[error("cannot write the Secret `{name}`: it keeps changing")]
     Contested { name: String },
     #[error(
         "cannot use the certificate authority in the Secret `{name}`: {why}; delete that Secret, and restart everything that trusts it, to have a new one made"
@@ -186,9 +186,9 @@ fn request(names: &[String], purpose: Purpose) -> LeafRequest<'_> {
 
 fn explain(why: Unusable) -> String {
     match why {
-        Unusable::NotACertificate => "`tls.crt` is no certificate".to_owned(),
+        Unusable::NotACertificate => "`tls.crt` is not a certificate".to_owned(),
         Unusable::NotAnAuthority => "`tls.crt` is not the certificate of an authority".to_owned(),
-        Unusable::OtherKey => "`tls.key` is no key, or that of another certificate".to_owned(),
+        Unusable::OtherKey => "`tls.key` is not a key, or belongs to another certificate".to_owned(),
         Unusable::Expired => "it has expired".to_owned(),
         Unusable::Other(why) => why,
     }
@@ -280,9 +280,9 @@ impl Secrets<'_> {
             match status(data) {
                 LeafStatus::Good { .. } if is_of_authority => return Ok(None),
                 LeafStatus::Missing => {}
-                LeafStatus::Bad(why) => warn!(name, why, "makes a new certificate"),
+                LeafStatus::Bad(why) => warn!(name, why, "creating a new certificate"),
                 LeafStatus::Good { .. } => {
-                    warn!(name, why = "it is another authority's", "makes a new certificate");
+                    warn!(name, why = "it is another authority's", "creating a new certificate");
                 }
             }
             let made = authority.issue(&request(names, purpose), now).map_err(CredentialsError::Sign)?;

@@ -35,7 +35,7 @@ pub enum InstallError {
     Apply { name: String, source: Error },
     #[error(
         "cannot install the definition `{name}`: it was not established within {} seconds: {reason}; \
-         look at it with `kubectl describe crd {name}`, remove what is in its way, and start again", patience.as_secs()
+         inspect it with `kubectl describe crd {name}`, remove the cause, and start again", patience.as_secs()
     )]
     NotEstablished { name: String, patience: Duration, reason: String },
     #[error("cannot read the definition of {kind}")]
@@ -66,12 +66,12 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd, patience: Duration) -
     let present = cluster.get_object(path).await.map_err(fail)?;
     let standing = standing_of(crd, present.as_ref(), &digest);
     if standing == Standing::Newer {
-        warn!(name, "a definition is of a newer version of this program, and is left as it is");
+        warn!(name, "a CRD was installed by a newer release; it is left unchanged");
     }
     if standing == Standing::Foreign {
         warn!(
             name,
-            "a definition is Kanister's, and is left as it is: it drops `funcVersion` of phases and what is ours in a status"
+            "a CRD is Kanister's and is left unchanged: it drops `funcVersion` of phases and the status fields that Ferroplane adds"
         );
     }
     // Reading the text takes longer than anything else here.
@@ -104,7 +104,7 @@ async fn wait_until_established(
             return Ok(());
         }
         if Instant::now() >= deadline {
-            let reason = found.as_ref().map_or_else(|| "somebody deleted it".to_owned(), complaint);
+            let reason = found.as_ref().map_or_else(|| "it was deleted".to_owned(), complaint);
             return Err(InstallError::NotEstablished { name, patience, reason });
         }
         tokio::time::sleep(pause).await;
@@ -122,7 +122,7 @@ fn complaint(crd: &Object) -> String {
     };
     let complaints: Vec<_> = complaints.map(text).collect();
     if complaints.is_empty() {
-        "the API server has said nothing about it".to_owned()
+        "the API server has not reported a condition".to_owned()
     } else {
         complaints.join("; ")
     }

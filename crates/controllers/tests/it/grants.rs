@@ -365,7 +365,7 @@ async fn composed_resource_does_not_lend_the_secret_of_somebody_else() {
     let path = "/apis/legacy.example.org/v1/stores/shop";
     plane.apply(path, &store).await;
     plane.until(path, |store| condition(store, "Ready").as_deref() == Some("True/Available")).await;
-    plane.until_said("shop", "Secret `other/victim` belongs to something else").await;
+    plane.until_said("shop", "Secret `other/victim` belongs to another object").await;
     plane.quiet().await;
     assert!(!saw(&told, "stolen"));
     // Whoever looks after the bucket says that these are its connection details.

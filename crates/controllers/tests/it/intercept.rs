@@ -227,7 +227,7 @@ async fn who_may_not_create_intercepts_cannot_intercept() {
     let all = intercept(&process.address(), &json!({"composites": {"kind": "Site"}}));
     let (code, answer) = rollout.plane.send(Method::POST, INTERCEPTS, "application/json", &all).await;
     assert_eq!(code, 422, "{answer:#}");
-    assert!(answer["message"].as_str().unwrap().contains("say which composite resources"), "{answer:#}");
+    assert!(answer["message"].as_str().unwrap().contains("name the composite resources"), "{answer:#}");
     assert_eq!(process.calls(), 0);
 }
 

@@ -393,7 +393,7 @@ async fn function_that_is_built_in_gets_a_revision_and_needs_no_registry() {
             condition(function, "Healthy").as_deref() == Some("False/UnhealthyPackageRevision")
         })
         .await;
-    assert!(message(&function, "Healthy").contains("forbids to call what is built"), "{function}");
+    assert!(message(&function, "Healthy").contains("forbids the built-in function"), "{function}");
 }
 
 #[tokio::test]

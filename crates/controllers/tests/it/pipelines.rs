@@ -253,7 +253,7 @@ async fn missing_function_is_named() {
     assert_eq!(machinery["compositionRef"]["name"], "sites", "what was chosen stays chosen");
     assert!(machinery["compositionRevisionRef"]["name"].is_string(), "{machinery}");
     assert!(machinery["resourceRefs"].is_null(), "{machinery}");
-    plane.until_said("blog", "Normal/SelectComposition: uses CompositionRevision").await;
+    plane.until_said("blog", "Normal/SelectComposition: Uses CompositionRevision").await;
 }
 
 #[tokio::test]

@@ -124,8 +124,8 @@ async fn function_says_what_is_called_in_its_place() {
             "acme/function-own:v1.0.0",
             "",
             "False/FunctionNotRunnable",
-            "this control plane installs no packages (`ferroplane up` does, and `ferroplane start --enable-packages`), and nothing \
-             that is built in does what it does",
+            "this control plane installs no packages (`ferroplane up` does, and `ferroplane start --enable-packages`), and no \
+             built-in function does what it does",
         ),
         ("acme/function-own:v1.0.0", "Development", "True/Development", "is called at localhost:9443"),
     ];

@@ -226,7 +226,10 @@ async fn only_fields_that_are_watched_count() {
     let conditions = refused["status"]["conditions"].as_array().unwrap();
     let watching = conditions.iter().find(|it| it["type"] == "Watching").unwrap();
     assert!(
-        watching["message"].as_str().unwrap().starts_with("cannot watch: `data..v` is no path of a field"),
+        watching["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("cannot watch: `data..v` is not the path of a field"),
         "{watching}"
     );
 }

@@ -403,7 +403,7 @@ impl<'a> Run<'a> {
         let function = status.function.clone().unwrap_or_default();
         let reason = if current == Current::Defer { "StartedDeferPhase" } else { "StartedPhase" };
         let message =
-            format!("phase `{}` calls function `{}` {}", phase.name, function.name, function.version);
+            format!("Phase `{}` calls function `{}` {}", phase.name, function.name, function.version);
         self.events.push(Event::new(EventKind::Normal, reason, message));
     }
 
@@ -564,7 +564,7 @@ impl<'a> Run<'a> {
         self.events.push(Event::new(
             EventKind::Normal,
             reason,
-            format!("phase `{}` is complete", phase.name),
+            format!("Phase `{}` is complete", phase.name),
         ));
     }
 

@@ -258,7 +258,7 @@ pub fn settle_action_set(
     tell_progress(status, now);
     tell_conditions(action_set, status, now);
     if before != ActionState::Complete && status.state == ActionState::Complete {
-        vec![Event::new(EventKind::Normal, "UpdateComplete", "all actions are complete")]
+        vec![Event::new(EventKind::Normal, "UpdateComplete", "All actions are complete")]
     } else {
         Vec::new()
     }

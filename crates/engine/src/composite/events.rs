@@ -37,13 +37,13 @@ pub fn selection_events(selected: &Selected, revision_before: Option<&str>) -> V
         }
     };
     let revision = revision.as_deref().filter(|revision| Some(*revision) != revision_before);
-    let revision = revision.map(|revision| normal(SELECT, format!("uses CompositionRevision `{revision}`")));
+    let revision = revision.map(|revision| normal(SELECT, format!("Uses CompositionRevision `{revision}`")));
     composition.into_iter().chain(revision).collect()
 }
 
 /// Connection details were written.
 pub fn published_event() -> Event {
-    Event::new(EventKind::Normal, PUBLISH, "published connection details")
+    Event::new(EventKind::Normal, PUBLISH, "Published connection details")
 }
 
 pub(super) fn paused_event() -> Event {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn only_what_is_newly_selected_is_told() {
         assert_eq!(told(Why::Named, Some("sites-1")), [""; 0]);
-        assert_eq!(told(Why::Named, None), ["SelectComposition: uses CompositionRevision `sites-1`"]);
+        assert_eq!(told(Why::Named, None), ["SelectComposition: Uses CompositionRevision `sites-1`"]);
         assert_eq!(
             told(Why::Found, Some("sites-1")),
             ["SelectComposition: Successfully selected composition: sites"]

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// An object that a composite resource refers to does not say which composed resource it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "observed resource `{name}` ({kind}) has no annotation `{}`, so nobody knows which composed resource it is",
+    "observed resource `{name}` ({kind}) has no annotation `{}`, so it is unknown which composed resource it is",
     keys::RESOURCE_NAME
 )]
 pub struct Unidentified {
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "observed resource `a` (ConfigMap) has no annotation `crossplane.io/composition-resource-name`, \
-             so nobody knows which composed resource it is"
+             so it is unknown which composed resource it is"
         );
     }
 

@@ -32,8 +32,9 @@ const APPLY: &str = "InvalidResource";
 const PIPELINE: &str = "InvalidPipeline";
 /// The reason of events about objects and schemas that a step requires and that cannot be read.
 const REQUIRE: &str = "BootstrapRequirements";
-/// The reasons of events about operations that are not tried any more.
+/// The reason of events about operations that have failed too often.
 const MAX_FAILURES: &str = "MaxFailures";
+/// The reason of events about operations whose time is over.
 const OVERDUE: &str = "DeadlineExceeded";
 
 /// What a reconcile of an operation has to do.

@@ -90,7 +90,7 @@ pub fn decide_cron(
     let schedule = spec.schedule.as_ref().map_err(Clone::clone)?;
     let look_again_at = schedule.next(now);
     if look_again_at.is_none() {
-        return Err(InvalidSchedule::new("it never comes"));
+        return Err(InvalidSchedule::new("no time matches it"));
     }
     let nothing = Ok(CronDecision { look_again_at, ..CronDecision::default() });
     let Some(due) = schedule.latest(last_time(cron, operations), now) else { return nothing };
@@ -233,7 +233,10 @@ mod tests {
         assert_eq!((design.deadline, design.is_suspended), (Some(600), true));
         assert_eq!(design.limits, HistoryLimits { succeeded: 3, failed: 0 });
         let never = spec(json!({"schedule": "0 0 31 2 *"}));
-        assert_eq!(decide_cron(&cron(&json!({})), &never, &[], 0).unwrap_err().to_string(), "it never comes");
+        assert_eq!(
+            decide_cron(&cron(&json!({})), &never, &[], 0).unwrap_err().to_string(),
+            "no time matches it"
+        );
         assert!(decide_cron(&cron(&json!({})), &spec(json!({"schedule": "x"})), &[], 0).is_err());
     }
 

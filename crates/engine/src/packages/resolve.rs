@@ -91,7 +91,7 @@ pub fn resolve_dependencies(
     for (source, wishes) in wishes(lock) {
         // What nobody but a package in a cycle wants is not installed: installing it would feed the cycle.
         if wishes.iter().all(|wish| cyclic.contains(&*wish.by.source)) && !is_locked(lock, source) {
-            let why = "those who depend on it depend on each other in a circle".to_owned();
+            let why = "the packages that depend on it depend on each other".to_owned();
             resolution.conflicts.push(conflict(lock, source, &wishes, why));
             continue;
         }
@@ -155,7 +155,7 @@ fn decide(
         }
         None => match wishes.iter().find_map(|wish| wish.kind) {
             Some(kind) => Verdict::Change(PackageChange::Install { kind, name: package_name(source), image }),
-            None => Verdict::Conflict("nobody says what kind of package it is".to_owned()),
+            None => Verdict::Conflict("no dependency names the kind of the package".to_owned()),
         },
     }
 }

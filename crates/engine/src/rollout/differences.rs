@@ -85,7 +85,7 @@ impl Comparison {
         let (before, after) = (size(old), size(new));
         let factor = usize::try_from(gates.max_size_factor).unwrap_or_default();
         if factor > 0 && after > before.saturating_mul(factor) && after - before >= LEAST_GROWTH {
-            let detail = || format!("composes {after} bytes in place of {before}");
+            let detail = || format!("composes {after} bytes instead of {before}");
             self.note(RolloutDifference::Larger, detail);
         }
     }

@@ -73,6 +73,6 @@ impl FromStr for LifecycleState {
     fn from_str(text: &str) -> Result<Self, String> {
         let known = Self::ALL.map(Self::as_str);
         let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
-        found.ok_or_else(|| format!("`{text}` is no state: expected one of {}", known.join(", ")))
+        found.ok_or_else(|| format!("`{text}` is not a state: expected one of {}", known.join(", ")))
     }
 }

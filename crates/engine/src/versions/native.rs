@@ -35,7 +35,7 @@ pub struct Replacement {
 pub enum NotReplaced {
     #[error("is not to be replaced")]
     Refused,
-    #[error("nothing that is built in has its name or that of its package")]
+    #[error("no built-in function has its name or that of its package")]
     NoBuiltIn,
     #[error("expected `true` or `false`, got `{0}`")]
     BadAnnotation(String),
@@ -59,11 +59,11 @@ impl NotReplaced {
                 covered.join("; ")
             ),
             Self::Refused => format!(
-                "its annotation `ferroplane.io/native: \"false\"` forbids to call what is built in; {DEVELOPMENT}"
+                "its annotation `ferroplane.io/native: \"false\"` forbids the built-in function; {DEVELOPMENT}"
             ),
             Self::BadAnnotation(_) => format!("its annotation `ferroplane.io/native` is wrong: {self}"),
-            Self::NoBuiltIn => format!("`ferroplane.io/native: \"true\"` is of no use: {self}"),
-            Self::Unknown => format!("nothing that is built in does what it does; {DEVELOPMENT}"),
+            Self::NoBuiltIn => format!("`ferroplane.io/native: \"true\"` has no effect: {self}"),
+            Self::Unknown => format!("no built-in function does what it does; {DEVELOPMENT}"),
         }
     }
 }

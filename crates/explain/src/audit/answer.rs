@@ -136,16 +136,15 @@ impl Audit {
     pub fn notes(&self, question: Option<&Question>) -> Vec<String> {
         let mut notes = Vec::new();
         if self.facts.composers.is_empty() && !self.facts.kinds.is_empty() {
-            let words = "who composes is not known, so that nothing is said about what the control plane does for others; \
-                         name the user with --composer";
+            let words = "the user that composes is unknown, so rights through the control plane are left out; name the user \
+                         with --composer";
             notes.push(words.to_owned());
         }
         let dangling = &self.facts.rights.dangling;
         notes.extend(
-            dangling
-                .iter()
-                .take(5)
-                .map(|it| format!("there is {it}; whoever creates the role decides what it gives")),
+            dangling.iter().take(5).map(|it| {
+                format!("there is {it}; a user who creates the role decides which rights it gives")
+            }),
         );
         if dangling.len() > 5 {
             notes.push(format!("there are {} more bindings of roles that do not exist", dangling.len() - 5));

@@ -55,7 +55,7 @@ impl Finder<'_> {
             self.held(&Question::about("create", DEFINITIONS, "compositeresourcedefinitions", false));
         let composed = self.held(&Question::about("create", DEFINITIONS, "compositions", false));
         let Some(held) = defined.first().filter(|_| !composed.is_empty()) else { return };
-        let does = "defines a cluster-scoped kind and its Composition, once somebody creates an object of it";
+        let does = "defines a cluster-scoped kind and its Composition, once a user creates an object of it";
         let to = Actor::Composer { reach: Reach::Cluster, work: Work::Anything };
         self.add_if(to, does.to_owned(), held, false);
     }
@@ -172,11 +172,7 @@ impl Finder<'_> {
             }
         }
         let reach = if kind.is_namespaced { Reach::Namespaces } else { Reach::Cluster };
-        at.push(AtWork {
-            reach,
-            is_certain: false,
-            when: ", once somebody creates such an object".to_owned(),
-        });
+        at.push(AtWork { reach, is_certain: false, when: ", once a user creates such an object".to_owned() });
         at
     }
 

@@ -64,7 +64,7 @@ pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Finding> {
         let others =
             if foreign.len() > 1 { format!(" (and {} more)", foreign.len() - 1) } else { String::new() };
         let message = format!(
-            "is being deleted, but the finalizer `{name}`{others} keeps it: whoever set it has not let go"
+            "is being deleted, but the finalizer `{name}`{others} keeps it: the controller that set it has not removed it"
         );
         let cause = Finding::new(suspect.id, &message).since(since).field("metadata.finalizers");
         let cause = cause.advice(describe(suspect.id));

@@ -154,7 +154,6 @@ pub(super) fn not_found(suspect: &Suspect<'_>) -> Option<Finding> {
         return None;
     }
     let id = Id::of(above);
-    let message =
-        format!("does not exist, although {id} refers to it: somebody deleted it, or it is being made");
+    let message = format!("does not exist, although {id} refers to it: it was deleted, or is being created");
     Some(Finding::new(suspect.id, &message).since(&super::since(above, "Ready")).advice(describe(&id)))
 }

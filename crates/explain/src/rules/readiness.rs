@@ -188,7 +188,7 @@ pub(super) fn nobody_looks(suspect: &Suspect<'_>) -> Option<Finding> {
     }
     let kind = &suspect.id.kind;
     let message = format!(
-        "has no conditions: nothing that runs here looks after {kind}; is its provider or controller running?"
+        "has no conditions: no controller here manages {kind}; is its provider or controller running?"
     );
     let step = step_of(suspect.snapshot, above, object);
     let cause = Finding::new(suspect.id, &message).since(created_at(object)).step(step);

@@ -93,7 +93,7 @@ pub(super) fn webhook_unreachable(suspect: &Suspect<'_>, said: Complaint<'_>) ->
 
 pub(super) fn webhook_denied(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.composed(said);
-    let cause = cause.advice("correct what the step makes, or ask whoever runs the webhook");
+    let cause = cause.advice("correct what the step composes, or ask the administrator of the webhook");
     cause.advice("kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies")
 }
 

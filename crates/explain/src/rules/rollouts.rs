@@ -77,7 +77,9 @@ fn says(
                 format!("{calls}: {holds} is not moving it to `{candidate}`: {}", status.message)
             }
             RolloutState::Previewing => {
-                format!("{calls}: {holds} previews `{candidate}`, and moves nobody before that has ended")
+                format!(
+                    "{calls}: {holds} previews `{candidate}`, and moves no composite resource before that has ended"
+                )
             }
             _ => format!(
                 "{calls}: {holds} has not moved it to `{candidate}` yet; {moved} of {total} have been moved"

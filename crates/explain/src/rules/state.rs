@@ -88,10 +88,10 @@ pub(super) fn stale(suspect: &Suspect<'_>) -> Option<Finding> {
         synced(object).filter(|it| it.generation != 0 && it.generation < meta::generation(object))?;
     let (seen, is) = (synced.generation, meta::generation(object));
     let message = format!(
-        "its generation is {is}, but the control plane has only looked at generation {seen}: it is behind, or not running"
+        "its generation is {is}, but the control plane has only reconciled generation {seen}: it is behind, or not running"
     );
     let cause = Finding::new(suspect.id, &message).since(synced.since).field("metadata.generation");
-    Some(cause.advice("look at the control plane: its logs, and the depth of its queues in /metrics"))
+    Some(cause.advice("check the control plane: its logs, and the depth of its queues in /metrics"))
 }
 
 /// A controller reported a failure in an event, and wrote no condition.
@@ -112,16 +112,16 @@ pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
                 return Some(finding);
             }
             (
-                "no controller has finished looking at it yet: it is new, or the control plane is not running",
+                "no controller has finished reconciling it yet: it is new, or the control plane is not running",
                 "kubectl get xrd".to_owned(),
             )
         }
         Role::Operation | Role::OperationMaker if has_no_conditions => (
-            "no controller has looked at it yet: it is new, or the control plane runs no operations",
+            "no controller has reconciled it yet: it is new, or the control plane runs no operations",
             "start the control plane with --enable-operations".to_owned(),
         ),
         Role::ActionSet if has_no_conditions => (
-            "no controller has looked at it yet: it is new, or the control plane runs no ActionSets",
+            "no controller has reconciled it yet: it is new, or the control plane runs no ActionSets",
             "start the control plane with --enable-blueprints".to_owned(),
         ),
         Role::Function | Role::Own if silent(suspect).is_some() => (

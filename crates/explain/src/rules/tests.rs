@@ -97,7 +97,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("usage", Plane::unready("bucket").but("App", leaving("foregroundDeletion")).and(usage),
          "Bucket default/b: cannot be deleted because of Usage default/u: it is precious"),
         ("finalizer", Plane::unready("bucket").but("App", leaving("foregroundDeletion")).but("Bucket", leaving("finalizer.cloud.io")),
-         "Bucket default/b: field `metadata.finalizers`: is being deleted, but the finalizer `finalizer.cloud.io` keeps it: whoever set it has not let go"),
+         "Bucket default/b: field `metadata.finalizers`: is being deleted, but the finalizer `finalizer.cloud.io` keeps it: the controller that set it has not removed it"),
         ("paused", Plane::unready("bucket").but("App", |it| it["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"})),
          "App default/hello: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: nothing is done to it"),
         ("no-composition", select(CANNOT_SELECT_COMPOSITION, &Unselectable::NoComposition { labels: None, api_version: app().api_version, kind: app().kind }),
@@ -121,7 +121,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("function-selectors-off", unresolved(Unresolved::RevisionSelectorsDisabled { function: function(), field: "functionRevisionRef" }), "App default/hello: step `compose`: function `function-compose`: `functionRevisionRef` says which revision to call, and the control plane runs without --enable-function-revision-selectors: have it started with that flag, or leave the field out"),
         ("function-capability", incapable(InvalidPipeline::MissingCapability { step: text(STEP), function: function(), revision: text("r"), missing: "composition" }),
          "Function function-compose: step `compose`: function `function-compose` (active revision `r`) does not have the capability `composition`"),
-        ("function-tls", call(Cause::FunctionTlsFailed, "cannot agree on TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot agree on TLS with the function at a:9443: unknown issuer"),
+        ("function-tls", call(Cause::FunctionTlsFailed, "cannot establish TLS with the function at a:9443: unknown issuer"), "Function function-compose: step `compose`: cannot establish TLS with the function at a:9443: unknown issuer"),
         ("function-slow", call(Cause::FunctionTimeout, "the function at a:9443 did not answer within 10s"), "Function function-compose: step `compose`: the function at a:9443 did not answer within 10s"),
         ("function-crashing", call(Cause::FunctionConnectionLost, "lost the connection to the function at a:9443 before it answered: reset"), "Function function-compose: step `compose`: lost the connection to the function at a:9443 before it answered: reset"),
         ("function-unreachable", call(Cause::FunctionUnreachable, "cannot reach the function at a:9443 within 5s: refused"), "Function function-compose: step `compose`: cannot reach the function at a:9443 within 5s: refused"),
@@ -170,10 +170,10 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: Bucket `b` .spec.size is also set by `kubectl`"),
         ("storm", Plane::with(json!([synced(), condition("Ready", "True", "", ""), condition("Responsive", "False", "WatchCircuitOpen", "too much happens")])), "App default/hello: too much happens"),
         ("waiting-for-deletion", Plane::unready("bucket").without("Bucket").but("App", leaving("mine.io/f")),
-         "App default/hello: field `metadata.finalizers`: is being deleted, but the finalizer `mine.io/f` keeps it: whoever set it has not let go"),
+         "App default/hello: field `metadata.finalizers`: is being deleted, but the finalizer `mine.io/f` keeps it: the controller that set it has not removed it"),
         ("stale", Plane::with(json!([synced(), condition("Ready", "True", "", "")])).but("App", |it| it["metadata"]["generation"] = 2.into()),
-         "App default/hello: field `metadata.generation`: its generation is 2, but the control plane has only looked at generation 1: it is behind, or not running"),
-        ("unattended", Plane::with(json!([])), "App default/hello: no controller has finished looking at it yet: it is new, or the control plane is not running"),
+         "App default/hello: field `metadata.generation`: its generation is 2, but the control plane has only reconciled generation 1: it is behind, or not running"),
+        ("unattended", Plane::with(json!([])), "App default/hello: no controller has finished reconciling it yet: it is new, or the control plane is not running"),
         ("unattended", begun(), "App default/hello: its pipeline runs for the first time, and has not ended yet"),
         ("unattended", begun().and(json!({
             "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "function-compose", "annotations": {
@@ -190,12 +190,12 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("not-ready", templated(json!([])).and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `make`: its condition Ready is False: Creating: the cloud is busy"),
         ("nobody-looks", templated(json!([{"type": "MatchCondition", "matchCondition": {"type": "Available", "status": "True"}}])),
-         "Bucket default/b: step `make`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+         "Bucket default/b: step `make`: has no conditions: no controller here manages Bucket; is its provider or controller running?"),
         ("nobody-looks", templated(json!([])).but("CompositionRevision", |it| {
             it["spec"]["resources"] = it["spec"]["pipeline"][0]["input"]["resources"].take();
             it["spec"]["pipeline"] = json!([]);
          }),
-         "Bucket default/b: step `patch-and-transform`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+         "Bucket default/b: step `patch-and-transform`: has no conditions: no controller here manages Bucket; is its provider or controller running?"),
         ("required-patch", skipped("FromCompositeFieldPath", "spec.b"),
          "App default/hello: step `make`: field `spec.b`: is not set, and composed resource `other` requires it: a patch of type FromCompositeFieldPath is `Required`"),
         ("required-patch", skipped("FromEnvironmentFieldPath", "region"),
@@ -217,7 +217,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("not-ready", Plane::unready("bucket").and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `compose`: its condition Ready is False: Creating: the cloud is busy"),
         ("nobody-looks", Plane::unready("bucket"),
-         "Bucket default/b: step `compose`: has no conditions: nothing that runs here looks after Bucket; is its provider or controller running?"),
+         "Bucket default/b: step `compose`: has no conditions: no controller here manages Bucket; is its provider or controller running?"),
         ("readiness-undeclared", Plane::unready("bucket").and(revision("app-1", 1, &[("compose", "function-compose")])),
          "CompositionRevision app-1: step `compose`: field `spec.pipeline`: no function says whether these are ready: bucket; the pipeline has no step for it"),
         ("condition", Plane::with(json!([synced(), condition("Ready", "False", "Creating", ""), condition("DatabaseMigrated", "False", "Waiting", "for the backup")])),
@@ -672,7 +672,7 @@ fn failure_that_is_in_an_event_alone_is_told() {
     let events = vec![
         event("Warning", "2026-01-01T00:00:01Z", "there is no Bucket `old`"),
         event("Warning", "2026-01-01T00:00:02Z", "there is no Bucket `b`"),
-        event("Normal", "2026-01-01T00:00:03Z", "what is used is protected"),
+        event("Normal", "2026-01-01T00:00:03Z", "The used resource is protected"),
     ];
     let plane = Plane { objects: vec![usage], events, ..Plane::default() };
     let diagnosis = diagnose(&plane.read_from(&id), &id);

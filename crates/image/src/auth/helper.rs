@@ -23,7 +23,7 @@ const TOKEN: &str = "<token>";
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
     #[error(
-        "`{name}` is no name of a credential helper; correct `credsStore` or `credHelpers` in config.json"
+        "`{name}` is not the name of a credential helper; correct `credsStore` or `credHelpers` in config.json"
     )]
     Name { name: String },
     #[error("cannot run {program}; install it or remove it from config.json")]

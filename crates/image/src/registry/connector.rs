@@ -39,11 +39,11 @@ pub enum TlsError {
 pub(super) enum ConnectError {
     #[error("the address has no host")]
     NoHost,
-    #[error("the host is no name for a server")]
+    #[error("the host is not a valid server name")]
     Name(#[source] InvalidDnsNameError),
     #[error("cannot open a connection")]
     Dial(#[source] io::Error),
-    #[error("cannot agree on TLS")]
+    #[error("cannot establish TLS")]
     Handshake(#[source] io::Error),
     #[error("cannot use the proxy: expected an address that begins with http:// or https://")]
     ProxyProtocol,

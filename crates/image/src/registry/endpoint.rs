@@ -58,7 +58,7 @@ impl Registry {
     /// Where a redirect leads, if it may lead there.
     pub(super) fn redirected(&self, endpoint: &Endpoint, from: &Uri, to: &str) -> Result<Uri, Failure> {
         let refuse = |problem| Failure::Redirect { host: super::http_client::host(from), problem };
-        let target = resolve(from, to).ok_or_else(|| refuse("to something that is no address"))?;
+        let target = resolve(from, to).ok_or_else(|| refuse("to something that is not an address"))?;
         let Some(authority) = target.authority() else {
             return Err(refuse("to an address without a host"));
         };

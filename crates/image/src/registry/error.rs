@@ -43,7 +43,7 @@ pub enum Failure {
         "{host} asks to wait for {seconds} seconds, which is longer than the {limit} seconds that are allowed"
     )]
     Throttled { host: String, seconds: u64, limit: u64 },
-    #[error("{registry} has no {what}, or hides it from {}", if *has_credential { "this user" } else { "who does not log in" })]
+    #[error("{registry} has no {what}, or hides it from {}", if *has_credential { "this user" } else { "unauthenticated clients" })]
     NotFound { registry: String, what: String, has_credential: bool },
     #[error(
         "{registry} refuses access to `{repository}`{}",
@@ -53,7 +53,7 @@ pub enum Failure {
     Unauthorized { registry: String, repository: String, has_credential: bool },
     #[error("{host} redirects {problem}")]
     Redirect { host: String, problem: &'static str },
-    #[error("cannot understand {what} of {host}")]
+    #[error("cannot parse {what} of {host}")]
     Protocol { host: String, what: &'static str },
     #[error("cannot accept {what} of {size} bytes: at most {limit} are allowed")]
     TooLarge { what: &'static str, size: u64, limit: u64 },

@@ -117,9 +117,7 @@ impl Registry {
         match uri.scheme_str() {
             Some("https") => Ok(uri),
             Some("http") if endpoint.is_plain() && is_plain_allowed => Ok(uri),
-            _ => {
-                Err(refuse(name, "it is not reached by HTTPS, so that a credential could be read on the way"))
-            }
+            _ => Err(refuse(name, "it is not reached over HTTPS, and a credential could be read in transit")),
         }
     }
 

@@ -88,7 +88,7 @@ impl Registry {
         push: &Push,
     ) -> Result<Option<Upload>, Failure> {
         let uri = repository.uri(&format!("blobs/{}", blob.digest))?;
-        let head = Ask::new(Method::HEAD, uri, "the question for a blob");
+        let head = Ask::new(Method::HEAD, uri, "the request for a blob");
         if self.ask_any(repository, &head).await?.head.status == StatusCode::OK {
             return Ok(None);
         }
@@ -113,7 +113,7 @@ impl Registry {
         blob: &Descriptor,
         push: &Push,
     ) -> Result<(), Failure> {
-        let ask = Ask::get(upload.location.clone(), "the question for the state of an upload");
+        let ask = Ask::get(upload.location.clone(), "the request for the state of an upload");
         let answer = self.ask(repository, &ask).await?;
         let position = answer.header(RANGE).and_then(position).filter(|position| *position <= blob.size);
         upload.sent = position

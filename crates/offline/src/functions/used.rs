@@ -231,7 +231,7 @@ fn phases_of(blueprint: &Object) -> Result<Vec<Call>, Unreadable> {
     let actions = match blueprint.get("actions") {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(actions)) => actions,
-        Some(_) => return Err(unreadable("`actions` is no map")),
+        Some(_) => return Err(unreadable("`actions` is not a map")),
     };
     let mut calls = Vec::new();
     for (action, content) in actions {

@@ -72,10 +72,10 @@ fn explain(error: &Error) -> BadYaml {
         text if text.contains("tabs disallowed") => "a line is indented with a tab: use spaces".to_owned(),
         text if text.starts_with("duplicate mapping key") => {
             let key = text.split([':', ',']).nth(1).unwrap_or_default().trim();
-            format!("key `{key}` is there twice")
+            format!("key `{key}` is given twice")
         }
         text if text.contains("alias replay") || text.contains("budget breached") => {
-            format!("the document is too large or too clever ({text})")
+            format!("the document is too large, or its aliases expand too far ({text})")
         }
         text if text.contains("recursion limit") || text.contains("depth") => {
             format!("the document is nested more than {MAX_DEPTH} levels deep")
@@ -133,7 +133,7 @@ mod tests {
         let cases = [
             ("\ta: 1\n", "1: a line starts with a tab: indent with spaces"),
             ("a:\n\tb: 1\n", "2: a line is indented with a tab: use spaces"),
-            ("a: 1\nb: 2\na: 3\n", "3: key `a` is there twice"),
+            ("a: 1\nb: 2\na: 3\n", "3: key `a` is given twice"),
             ("a: [\n", "1: unclosed bracket '['"),
             ("a: b: c\n", "1: mapping values are not allowed in this context"),
             ("a: .inf\n", "1: non-finite float `.inf` rejected by the configured policy"),
@@ -156,7 +156,7 @@ mod tests {
             let aliases = vec![format!("*a{}", level - 1); 10].join(",");
             bomb += &format!("a{level}: &a{level} [{aliases}]\n");
         }
-        assert!(read(&bomb).unwrap_err().contains("too large or too clever"));
+        assert!(read(&bomb).unwrap_err().contains("too large, or its aliases expand too far"));
     }
 
     #[test]

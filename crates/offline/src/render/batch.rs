@@ -37,14 +37,14 @@ impl Renderer {
             if rendering.len() == concurrency
                 && let Some(first) = rendering.pop_front()
             {
-                pass_on(first.await.context("rendering was cut short")?)?;
+                pass_on(first.await.context("rendering was interrupted")?)?;
             }
             let (renderer, functions) = (renderer.clone(), functions.clone());
             rendering.push_back(tokio::spawn(async move { renderer.print(&xr, &functions, options).await }));
         }
         // In order, whichever is done first: what is printed must not depend on how fast functions are.
         for rest in rendering {
-            pass_on(rest.await.context("rendering was cut short")?)?;
+            pass_on(rest.await.context("rendering was interrupted")?)?;
         }
         // All tasks have ended, so that nobody else holds them. If one was cut short, programs end with this process.
         if let Ok(functions) = Arc::try_unwrap(functions) {

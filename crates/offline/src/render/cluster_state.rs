@@ -216,7 +216,7 @@ impl ClusterState {
             }
             // A guess could render into a namespace what the plane would not, or the other way around.
             (CompositeScope::Cluster | CompositeScope::Unknown, _) => {
-                Answer::Failed("files do not say where the kind lives".to_owned())
+                Answer::Failed("the files do not define the scope of the kind".to_owned())
             }
         }
     }

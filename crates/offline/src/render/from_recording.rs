@@ -78,7 +78,7 @@ struct TestFiles {
 /// The last run of a reconcile, as files.
 fn describe(recording: &Recording, library: &Library) -> anyhow::Result<TestFiles> {
     let Some(take) = recording.decisive_run() else {
-        bail!("nothing was decided in this reconcile: there is nothing to render");
+        bail!("this reconcile ran no pipeline: there is nothing to render");
     };
     let Some(composite) = take.inputs.subject.composite() else {
         bail!("it is a recording of an operation, and only those of composite resources can be rendered");

@@ -53,7 +53,7 @@ impl Functions {
             let name = function.metadata.name.clone();
             if by_name.contains_key(&name) {
                 return Err(manifest
-                    .error(&["metadata", "name"], format!("function `{name}` is there twice"))
+                    .error(&["metadata", "name"], format!("function `{name}` is defined twice"))
                     .into());
             }
             by_name.insert(name, (function, manifest));

@@ -302,7 +302,7 @@ fn check_observed(observed: &[Manifest]) -> anyhow::Result<()> {
             (meta::namespace(object), meta::label(object, keys::COMPOSITE), meta::controller_uid(object));
         if !seen.insert((owner, name)) {
             let path = ["metadata", "annotations", keys::RESOURCE_NAME];
-            return Err(manifest.error(&path, format!("observed resource `{name}` is there twice")).into());
+            return Err(manifest.error(&path, format!("observed resource `{name}` is given twice")).into());
         }
     }
     Ok(())

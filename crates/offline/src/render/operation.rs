@@ -118,7 +118,7 @@ pub(super) fn operation_in(manifest: Manifest, watched: Option<&Object>) -> anyh
             check_watched(object, watched)?;
             operation_of_watch(object, watched, &watch_operation_name(meta::name(object), watched))
         }
-        _ => bail!("{kind} is no Operation, CronOperation or WatchOperation"),
+        _ => bail!("{kind} is not an Operation, CronOperation or WatchOperation"),
     };
     Ok(manifest.with_object(operation))
 }

@@ -13,11 +13,11 @@ use serde_json::Value;
 pub(super) fn read(function: &str, path: &Path) -> anyhow::Result<AsyncFunction> {
     let text = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let list: Vec<Value> = serde_json::from_slice(&text)
-        .with_context(|| format!("`{}` is no list of answers", path.display()))?;
+        .with_context(|| format!("`{}` is not a list of responses", path.display()))?;
     let answers = list.iter().map(answer).collect::<anyhow::Result<Vec<_>>>();
-    let answers = answers.with_context(|| format!("cannot use the answers in `{}`", path.display()))?;
+    let answers = answers.with_context(|| format!("cannot use the responses in `{}`", path.display()))?;
     if answers.is_empty() {
-        bail!("there are no answers in `{}`", path.display());
+        bail!("there are no responses in `{}`", path.display());
     }
     let (function, next) = (function.to_owned(), AtomicUsize::new(0));
     Ok(AsyncFunction::new(move |_| {

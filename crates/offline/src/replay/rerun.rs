@@ -71,7 +71,7 @@ impl Memory {
     fn said(&mut self, step: &str) -> Said {
         // A step can be called several times in a run, so that each answer is used up.
         let Some(place) = self.said.iter().position(|(of, _)| of == step) else {
-            let reason = "it is not built in, and said nothing more in the recording".to_owned();
+            let reason = "it is not built in, and the recording has no further response of it".to_owned();
             return Said::Failed { cause: Cause::FunctionCallFailed, reason };
         };
         self.said.remove(place).1

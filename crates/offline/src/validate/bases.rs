@@ -42,7 +42,7 @@ pub(super) fn check_kinds(
         if let Some((composite, kind)) = needs_namespace {
             let (kind, composite) = (kind.kind, composite.kind);
             let message = format!(
-                "Required value: {kind} is namespaced and {composite} is cluster scoped, so that nothing says which namespace"
+                "Required value: {kind} is namespaced and {composite} is cluster scoped, so the namespace has to be set"
             );
             errors.push(problem("metadata.namespace", &message));
         }

@@ -68,7 +68,7 @@ fn wrong_schedule(manifest: &Manifest) -> Option<Problem> {
     let schedule = manifest.object().get("spec").and_then(|spec| spec.get("schedule")?.as_str())?;
     let reason = match CronSpec::of(manifest.object()).schedule {
         Err(invalid) => invalid.to_string(),
-        Ok(read) if read.next(0).is_none() => "it never comes".to_owned(),
+        Ok(read) if read.next(0).is_none() => "no time matches it".to_owned(),
         Ok(_) => return None,
     };
     let message = format!("spec.schedule: Invalid value: \"{schedule}\": {reason}");

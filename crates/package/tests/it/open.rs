@@ -52,10 +52,10 @@ fn without_annotations_the_file_system_of_all_layers_counts() {
     }
     for removed in [".wh.package.yaml", ".wh..wh..opq"] {
         let layers = [package(FUNCTION), RawLayer::of(&[(removed, b"")])];
-        assert_eq!(refusal(&fixture, &layers), "the image is no package: it holds no file `package.yaml`");
+        assert_eq!(refusal(&fixture, &layers), "the image is not a package: it has no file `package.yaml`");
     }
     let replaced = [RawLayer::of(&[("d/package.yaml", FUNCTION.as_bytes())]), RawLayer::of(&[("d", b"")])];
-    assert!(refusal(&fixture, &replaced).contains("no package"));
+    assert!(refusal(&fixture, &replaced).contains("not a package"));
 }
 
 #[test]

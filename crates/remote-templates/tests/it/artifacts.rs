@@ -140,7 +140,7 @@ async fn artefact_that_is_no_text_or_too_large_is_refused() {
     let title = "org.opencontainers.image.title";
     let binary = registry.push_layers(&[("text/plain", b"\xff", &[(title, "a.tmpl")])]).await;
     let error = fetcher(&[registry.host()]).fetch(&binary).await.unwrap_err();
-    assert_eq!(error.to_string(), "file `a.tmpl` is no text");
+    assert_eq!(error.to_string(), "file `a.tmpl` is not text");
     let broken = registry.push_layers(&[(media_type::OCI_LAYER_GZIP, b"no archive", &[])]).await;
     let error = fetcher(&[registry.host()]).fetch(&broken).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot read layer sha256:"), "{error}");

@@ -177,7 +177,7 @@ impl Returned {
                 let resource =
                     items::composed_resource(item, sent.composed.get(&name), before).map_err(of)?;
                 if self.composed.insert(name.clone(), resource).is_some() {
-                    return Err(of(format!("composed resource `{name}` is there twice")));
+                    return Err(of(format!("composed resource `{name}` is returned twice")));
                 }
             }
             Some(other) => {

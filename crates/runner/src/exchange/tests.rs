@@ -294,7 +294,7 @@ fn wrong_items_are_named() {
     assert!(said(json!([])).starts_with("the answer has no XPostgreSQLInstance `my-db` with the annotation"));
     assert_eq!(
         said(json!([xr, item("ComposedResource", "a"), item("ComposedResource", "a")])),
-        "items[2] of the answer: A `n`: composed resource `a` is there twice"
+        "items[2] of the answer: A `n`: composed resource `a` is returned twice"
     );
     assert!(said(json!([xr, xr])).ends_with("there is a second composite resource"));
     assert!(

@@ -13,7 +13,7 @@ use crate::error::CallError;
 /// Why an image cannot be run. What it says is followed by its sources.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
-    #[error("cannot understand the reference")]
+    #[error("cannot parse the reference")]
     Reference(#[from] InvalidReference),
     #[error(transparent)]
     Credentials(#[from] auth::Error),

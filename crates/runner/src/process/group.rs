@@ -38,7 +38,7 @@ impl Group {
         match ended.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(status)) => status.to_string(),
             // Whoever watches it is gone only when its runtime is, and ends it then.
-            Ok(None) | Err(_) => "nobody watches it any more".to_owned(),
+            Ok(None) | Err(_) => "its process is no longer watched".to_owned(),
         }
     }
 

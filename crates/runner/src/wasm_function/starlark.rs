@@ -171,7 +171,7 @@ impl Interpreter {
 }
 
 /// What is answered to somebody who does not wait for it.
-const UNREAD: &str = "cannot run the script: nobody waits for its answer";
+const UNREAD: &str = "cannot run the script: the call was cancelled";
 
 /// An answer that stops the pipeline.
 fn fatal(request: &RunFunctionRequest, message: &str) -> RunFunctionResponse {

@@ -84,9 +84,9 @@ async fn nothing_runs_that_was_not_permitted() {
     let chroot = function(FunctionType::Chroot, json!({"image": "a"}));
     let nothing = Permits::default();
     let error = call(&directory, network, nothing.clone(), "container").await.unwrap_err();
-    assert_eq!(error, "cannot let image `a` use the network: nobody has permitted it");
+    assert_eq!(error, "cannot let image `a` use the network: it has not been granted");
     let error = call(&directory, chroot.clone(), nothing, "chroot").await.unwrap_err();
-    assert_eq!(error, "cannot let image `a` run without a container: nobody has permitted it");
+    assert_eq!(error, "cannot let image `a` run without a container: it has not been granted");
     let only_network = Permits { network: true, ..Permits::default() };
     assert!(call(&directory, chroot, only_network, "chroot").await.is_err());
 }
@@ -177,7 +177,7 @@ async fn webhook_is_called_over_verified_tls() {
     assert_eq!(response.results[0].message, "hi");
     let (_, stranger) = serve(Vec::new()).await;
     let error = post(json!({"url": url, "caBundle": stranger}), PERMITTED).await.unwrap_err();
-    assert!(error.starts_with("cannot agree on TLS"), "{error}");
+    assert!(error.starts_with("cannot establish TLS"), "{error}");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ fn other_exit_codes_are_failures_with_their_last_words() {
     let error = answer(&command(&["proc_exit"], body), b"").unwrap_err();
 
     assert!(matches!(&error, Error::Exit { code: 3, said } if said == "no such bucket"), "{error:?}");
-    assert_eq!(error.to_string(), "the code ended with exit code 3; its last words were: no such bucket");
+    assert_eq!(error.to_string(), "the code ended with exit code 3; its last output was: no such bucket");
 }
 
 /// Answers with how often it was called.

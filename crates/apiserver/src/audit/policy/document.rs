@@ -142,7 +142,7 @@ fn mistake_in_url(url: &str) -> Option<&'static str> {
 fn read_level(text: &str, path: &str, mistakes: &mut Vec<String>) -> Level {
     Level::parse(text).unwrap_or_else(|| {
         mistakes.push(format!(
-            "{path}: `{text}` is no level; there are `None`, `Metadata`, `Request` and `RequestResponse`"
+            "{path}: `{text}` is not a level; use one of `None`, `Metadata`, `Request` and `RequestResponse`"
         ));
         Level::None
     })
@@ -154,7 +154,7 @@ fn read_stages(texts: &[String], path: &str, mistakes: &mut Vec<String>) -> Stag
         match Stage::parse(text) {
             Some(stage) => stages = stages.with(stage),
             None => mistakes.push(format!(
-                "{path}[{number}]: `{text}` is no stage; there are `RequestReceived`, `ResponseStarted`, \
+                "{path}[{number}]: `{text}` is not a stage; use one of `RequestReceived`, `ResponseStarted`, \
                  `ResponseComplete` and `Panic`"
             )),
         }

@@ -147,13 +147,13 @@ rules:
 - {level: Metadata, omitStages: [End], resources: [{group: apps/v1}, {group: '', resourceNames: [x]}]}";
     let told = mistakes(text);
     for expected in [
-        "metadata.annotations[audit.ferroplane.io/refusals]: `Always` is no level",
-        "omitStages[0]: `Begin` is no stage",
-        "rules[0].level: `metadata` is no level; there are `None`, `Metadata`",
+        "metadata.annotations[audit.ferroplane.io/refusals]: `Always` is not a level",
+        "omitStages[0]: `Begin` is not a stage",
+        "rules[0].level: `metadata` is not a level; use one of `None`, `Metadata`",
         "rules[1].nonResourceURLs: a rule is about resources or about other paths",
         "rules[1].nonResourceURLs[0]: `healthz` must begin with `/`",
         "rules[1].nonResourceURLs[1]: `/a*b` may have `*` at its end only",
-        "rules[2].omitStages[0]: `End` is no stage",
+        "rules[2].omitStages[0]: `End` is not a stage",
         "rules[2].resources[0].group: `apps/v1` must be a group without a version",
         "rules[2].resources[1].resourceNames: names need at least one resource",
     ] {

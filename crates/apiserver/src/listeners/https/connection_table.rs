@@ -152,10 +152,7 @@ impl ConnectionTable {
         let last = self.complained.load(Ordering::Relaxed);
         if last == 0 || now.saturating_sub(last) > pause {
             self.complained.store(now.max(1), Ordering::Relaxed);
-            tracing::warn!(
-                limit = self.limit,
-                "too many connections: those that do nothing useful are closed"
-            );
+            tracing::warn!(limit = self.limit, "too many connections; closing idle ones");
         }
     }
 

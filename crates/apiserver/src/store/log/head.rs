@@ -69,7 +69,8 @@ impl Record {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(LogError::Failed { action: "read", file, source: error.into() }),
         };
-        let lost = || LogError::Lost { file, detail: "nobody can tell what was acknowledged".to_owned() };
+        let lost =
+            || LogError::Lost { file, detail: "it is unknown which writes were acknowledged".to_owned() };
         Self::decode(&bytes).ok_or_else(lost).map(Some)
     }
 

@@ -8,7 +8,7 @@ use crate::client::Access;
 use crate::explain::block_on;
 use crate::terminal::Terminal;
 
-/// Stop an ActionSet that runs
+/// Cancel a running ActionSet
 ///
 /// The phase that runs fails, later phases do not begin, and deferred phases run. What was done stays.
 #[derive(Debug, clap::Args)]

@@ -25,11 +25,11 @@ const SELECTED: [(&str, &str, &str); 5] = [
     ("namespace", "v1", "Namespace"),
 ];
 
-/// Create an ActionSet: run an action of a Blueprint for objects, or for what a complete ActionSet left
+/// Create an ActionSet: run an action of a Blueprint for objects, or continue from a complete ActionSet
 ///
-/// Takes the flags of `kanctl create actionset`. With --from, the new ActionSet gets the artifacts, objects, Secrets, ConfigMaps, Profile and options
-/// of the old one, and also its preferred version and what it says about pods; whatever else is given here wins. References are written
-/// NAMESPACE/NAME; without a namespace they are in that of the ActionSet. Lists are separated by commas.
+/// Takes the flags of `kanctl create actionset`. With --from, the new ActionSet gets the artifacts, objects, Secrets, ConfigMaps, Profile
+/// and options of the old one, and also its preferred version and its labels and annotations of pods. Flags override these. References are
+/// written NAMESPACE/NAME; without a namespace they are in that of the ActionSet. Lists are separated by commas.
 ///
 /// Exit codes: 0 created or, with --wait, complete; 3 failed, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub(crate) struct Create {
     #[arg(short, long, required_unless_present = "from")]
     blueprint: Option<String>,
 
-    /// A complete ActionSet to go on from
+    /// A complete ActionSet to continue from
     #[arg(short, long, value_name = "ACTIONSET")]
     from: Option<String>,
 

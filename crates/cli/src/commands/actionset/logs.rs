@@ -9,7 +9,7 @@ use crate::duration;
 use crate::explain::block_on;
 use crate::terminal::Terminal;
 
-/// Show what happened in an ActionSet
+/// Show the events, phases and outputs of an ActionSet
 ///
 /// Prints the events about it, oldest first, and then every phase with its function, version, state and output. An API server keeps events for
 /// about an hour.
@@ -27,11 +27,11 @@ pub(crate) struct Logs {
     #[arg(short, long)]
     namespace: Option<String>,
 
-    /// Go on until the ActionSet has ended
+    /// Follow the ActionSet until it has ended
     #[arg(short, long)]
     follow: bool,
 
-    /// How long to go on
+    /// How long to follow
     #[arg(long, default_value = "15m", value_parser = duration::parse, requires = "follow")]
     timeout: Duration,
 

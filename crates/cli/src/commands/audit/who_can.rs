@@ -21,9 +21,9 @@ use crate::terminal::Terminal;
 ///
 /// Without a verb, it lists the strongest powers of all subjects: every right, reading Secrets, deciding what is composed, and so on.
 ///
-/// Beside the verbs of Kubernetes, `block-delete` asks who can keep objects from being deleted, by Usages. The command
-/// reads roles, bindings, XRDs, Compositions, Functions, Usages, grants of access, and the namespaces of composite resources. It reads
-/// no Secrets and changes nothing. It knows RBAC; other authorizers of a cluster, and members of groups, are not known to it.
+/// Beside the verbs of Kubernetes, `block-delete` asks who can keep objects from being deleted, by Usages. The command reads roles,
+/// bindings, XRDs, Compositions, Functions, Usages, grants of access, and the namespaces of composite resources. It reads no Secrets and
+/// changes nothing. It evaluates RBAC only: it knows neither other authorizers of a cluster nor the members of groups.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane audit who-can                               the strongest powers
@@ -34,10 +34,10 @@ use crate::terminal::Terminal;
   ferroplane audit who-can get /metrics                  a path
   ferroplane audit who-can --subject alice               one subject")]
 pub(crate) struct WhoCan {
-    /// What is done: get, list, create, update, patch, delete, impersonate, block-delete, …
+    /// The verb: get, list, create, update, patch, delete, impersonate, block-delete, …
     verb: Option<String>,
 
-    /// To what: `RESOURCE`, `RESOURCE.GROUP`, `RESOURCE/NAME`, or a path such as `/metrics`
+    /// The resource: `RESOURCE`, `RESOURCE.GROUP`, `RESOURCE/NAME`, or a path such as `/metrics`
     #[arg(value_name = "RESOURCE[/NAME]")]
     what: Option<String>,
 
@@ -57,7 +57,7 @@ pub(crate) struct WhoCan {
     #[arg(long)]
     all: bool,
 
-    /// User that writes composed resources [default: what the roles tell]
+    /// User that writes composed resources [default: derived from the roles]
     #[arg(long, value_name = "USER")]
     composer: Option<String>,
 
@@ -112,9 +112,7 @@ impl WhoCan {
     fn question(&self, scene: &Scene) -> anyhow::Result<Option<Question>> {
         let (Some(verb), Some(what)) = (&self.verb, &self.what) else {
             if self.verb.is_some() {
-                bail!(
-                    "cannot tell what is asked: name a resource after the verb, as in `who-can delete secrets`"
-                );
+                bail!("the resource is missing: name it after the verb, as in `who-can delete secrets`");
             }
             return Ok(None);
         };

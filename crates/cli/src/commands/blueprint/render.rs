@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Show what the phases of an ActionSet would be called with, without a control plane
+/// Show the rendered arguments of the phases of an ActionSet, without a control plane
 ///
 /// Files have the ActionSet, its Blueprints, and what their templates read: the objects that the actions are about, Secrets, ConfigMaps and
 /// Profiles. Every phase is shown with the version of its function and its rendered arguments, which have the values of Secrets in them.
@@ -32,7 +32,7 @@ pub(crate) struct Render {
     #[arg(value_name = "FILES", required = true)]
     files: Vec<PathBuf>,
 
-    /// What a phase puts out
+    /// Output of a phase
     #[arg(long, value_name = "PHASE.KEY=VALUE", value_parser = parse_output)]
     output: Vec<(String, String, String)>,
 }

@@ -13,9 +13,9 @@ use crate::terminal::Terminal;
 
 /// Check Blueprints as a control plane does when they are written
 ///
-/// Every phase is judged by the version of the function that it calls: its `funcVersion`, or the stable one. Functions, versions and arguments
-/// that do not exist, arguments that are missing, conditions and durations that cannot be read, and names that two phases have are errors.
-/// Deprecated versions are warnings; so are versions that do not exist, in whose place v0.0.0 runs, unless --strict.
+/// Every phase is checked against the version of the function that it calls: its `funcVersion`, or the stable one. Functions, versions and
+/// arguments that do not exist, arguments that are missing, conditions and durations that cannot be read, and names that two phases have
+/// are errors. Deprecated versions are warnings; so are versions that do not exist, in whose place v0.0.0 runs, unless --strict.
 ///
 /// Exit codes: 0 valid; 3 invalid; 1 error
 #[derive(Debug, clap::Args)]

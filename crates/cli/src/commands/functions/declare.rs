@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Show or set what a WebAssembly function needs of the machine
+/// Show or declare what a WebAssembly function needs of the machine
 ///
 /// Code is granted nothing that it does not declare. Without NEED, print what the code declares.
 #[derive(Debug, clap::Args)]

@@ -75,7 +75,7 @@ async fn call_with(
     context: &CallContext,
 ) -> anyhow::Result<RunFunctionResponse> {
     let cannot_run = |error: ferroplane_runner::ImageError| error.for_call(&source.name());
-    let ExternalCallee::Image(image) = &function.callee else { bail!("cannot run what is no image") };
+    let ExternalCallee::Image(image) = &function.callee else { bail!("cannot run it: it is not an image") };
     let is_served = match way {
         Way::Served => true,
         Way::Run => false,

@@ -24,7 +24,7 @@ use crate::external::{RegistryUser, Trust, external};
 use crate::terminal::Terminal;
 use crate::{duration, size};
 
-/// Call a function once and print its answer
+/// Call a function once and print its response
 ///
 /// FUNCTION is an image in a registry, a file or directory with an image, a file of WebAssembly (X.wasm), a URL of a webhook
 /// (https://…), or the name of a built-in function. An image runs in a container, without network, environment and files of this
@@ -34,8 +34,8 @@ use crate::{duration, size};
 /// A file is an OCI layout or what `docker save` wrote. A directory is an OCI layout, or a root file system with a program `function`
 /// at its top, or with a `config.json` like that of an image that names its `Entrypoint`.
 ///
-/// The request is a `RunFunctionRequest` in JSON or YAML, from a file or from standard input. The answer is printed as a
-/// `RunFunctionResponse` in JSON, whatever protocol the function speaks.
+/// The request is a `RunFunctionRequest` in JSON or YAML, from a file or from standard input. The response is printed as a
+/// `RunFunctionResponse` in JSON, whatever the protocol of the function.
 ///
 /// Exits with 3 when the function returns a fatal result.
 #[derive(Debug, clap::Args)]
@@ -62,7 +62,7 @@ pub(crate) struct Run {
     #[arg(long, value_enum)]
     protocol: Option<Protocol>,
 
-    /// The most that the function may use: time, memory, cpu; for example time=5s,memory=64MiB,cpu=500m
+    /// Limits of the function: time, memory, cpu; for example time=5s,memory=64MiB,cpu=500m
     #[arg(long, value_name = "WHAT=AMOUNT", value_delimiter = ',', value_parser = limit)]
     limit: Vec<Limit>,
 
@@ -121,7 +121,7 @@ impl Run {
         let response = runtime.block_on(self.call(request, terminal));
         runtime.shutdown_timeout(Duration::from_secs(2));
         let response = response?;
-        let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the answer")?)?;
+        let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the response")?)?;
         text.push(b'\n');
         terminal.data(&text)?;
         let is_fatal = |result: &ferroplane_wire::v1::Result| result.severity == i32::from(Severity::Fatal);
@@ -238,7 +238,7 @@ impl Run {
                 (Limit::Time(time), _) => function.timeout = *time,
                 (Limit::Memory(memory), ExternalCallee::Image(image)) => image.memory = Some(*memory),
                 (Limit::Cpu(cpu), ExternalCallee::Image(image)) => image.cpu = Some(*cpu),
-                _ => bail!("a webhook has no limit but time"),
+                _ => bail!("a webhook can only have a time limit"),
             }
         }
         Ok(function)

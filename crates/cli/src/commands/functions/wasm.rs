@@ -125,7 +125,7 @@ mod present {
     fn refusal(function: &str, error: wasm::Error) -> anyhow::Error {
         let remedy = match &error {
             wasm::Error::NotDeclared { wish } => {
-                format!(": if it does, `ferroplane functions declare {function} {wish}` writes that down")
+                format!(": if it does, `ferroplane functions declare {function} {wish}` declares it")
             }
             _ => String::new(),
         };

@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 
 /// Cancel a running operation by deleting it
 ///
-/// It is broken off between two calls or two writes. What it has applied stays.
+/// It stops between two calls or two writes. Objects that it has applied stay.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane operation cancel nightly-1700000000")]

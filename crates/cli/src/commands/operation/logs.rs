@@ -8,7 +8,7 @@ use crate::terminal::Terminal;
 
 /// Show the events and outputs of an operation
 ///
-/// Prints the events about it, oldest first, and then what its steps put out. An API server keeps events for about an hour.
+/// Prints the events about it, oldest first, and then the outputs of its steps. An API server keeps events for about an hour.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane operation logs nightly-1700000000")]

@@ -22,7 +22,7 @@ use crate::terminal::Terminal;
 ///
 /// The schedule is that of a CronOperation on a control plane, of one in a file, or one on the command line.
 ///
-/// Exit codes: 0 it comes; 3 it is suspended; 1 error, such as a schedule that never comes
+/// Exit codes: 0 success; 3 the CronOperation is suspended; 1 error, such as a schedule that matches no time
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("where").required(true).args(["name", "file", "schedule"])))]
 #[command(after_help = "Examples:
@@ -71,7 +71,7 @@ impl Next {
             text.push_str(&line(next, schedule.offset(next))?);
         }
         if text.is_empty() {
-            bail!("the schedule never comes");
+            bail!("no time matches the schedule");
         }
         terminal.text(&text)?;
         if spec.is_suspended {

@@ -20,7 +20,7 @@ const WATCHED: &str = "ops.crossplane.io/watched-resource-";
 
 /// Run a finished operation again, under a new name
 ///
-/// Creates an Operation with the same spec, called NAME-retry-SECONDS, and tells what happens until it is done.
+/// Creates an Operation with the same spec, called NAME-retry-SECONDS, and prints its events until it is done.
 ///
 /// Exit codes: 0 succeeded; 3 failed, deleted, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]

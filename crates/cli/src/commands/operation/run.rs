@@ -18,8 +18,8 @@ use crate::terminal::Terminal;
 
 /// Run an operation, and wait for its result
 ///
-/// Creates the Operation in a file and tells what happens until it is done. What its steps put out is printed. A CronOperation in the file runs now,
-/// whatever its schedule says.
+/// Creates the Operation in a file, and prints its events until it is done, and the outputs of its steps. A CronOperation in the file runs
+/// now, whatever its schedule says.
 ///
 /// Exit codes: 0 succeeded; 3 failed, deleted, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]

@@ -52,7 +52,7 @@ impl Recorded {
             } else {
                 ""
             };
-            terminal.warn(&format!("what is composed of these files is not what was recorded{why}"));
+            terminal.warn(&format!("these files do not render to what was recorded{why}"));
             return Ok(Verdict::No);
         }
         Ok(Verdict::Yes)

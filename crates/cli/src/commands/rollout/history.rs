@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 
 /// List finished rollouts, newest first
 ///
-/// A FunctionRollout keeps the last ten. RECORDING is what to tell `ferroplane replay show` to see the reason.
+/// A FunctionRollout keeps the last ten. RECORDING is the recording that shows the reason, for `ferroplane replay show`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane rollout history

@@ -12,7 +12,7 @@ use crate::terminal::Terminal;
 
 /// Move all composite resources to the new revision at once
 ///
-/// It leaves out all waves and gates that are still to come. A revision that was rolled back can be promoted, too, as long as it is the newest.
+/// It skips the remaining waves and gates. A revision that was rolled back can be promoted, too, as long as it is the newest.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane rollout promote own")]

@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 
 /// Resume a paused rollout
 ///
-/// It removes `spec.paused`. A rollout that is paused because its revision failed does not go on: promote the revision, or undo it.
+/// It removes `spec.paused`. A rollout that is paused because its revision failed does not continue: promote the revision, or undo it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane rollout resume own")]

@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// With a name it shows the waves, the numbers of composite resources, and how the new revision differs. With --watch it prints each change until the
 /// rollout has ended.
 ///
-/// Exit codes: 0 all call the revision that they should; 3 a rollout is under way, failed or refused; 1 error
+/// Exit codes: 0 all composite resources call the revision that they should; 3 a rollout is under way, failed or refused; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane rollout status

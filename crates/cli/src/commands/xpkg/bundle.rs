@@ -30,7 +30,7 @@ pub(crate) struct Bundle {
     #[arg(value_name = "REGISTRY/REPOSITORY:TAG", required_unless_present = "lock")]
     packages: Vec<Reference>,
 
-    /// Lock file whose versions to take, instead of asking registries for the newest
+    /// Lock file with the versions to take, instead of the newest in the registries
     #[arg(long, value_name = "FILE", conflicts_with = "packages")]
     lock: Option<PathBuf>,
 

@@ -48,7 +48,7 @@ impl Extract {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if self.from_daemon {
             bail!(
-                "cannot ask Docker: write the image to a file with `docker save`, and pass --from-xpkg FILE"
+                "cannot read images from Docker: write the image to a file with `docker save`, and pass --from-xpkg FILE"
             );
         }
         let store = self.registry.cache.open()?;

@@ -63,6 +63,6 @@ fn check_name(name: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "`{name}` is no name of a package: use lower case letters, digits and dashes, and begin with a letter"
+        "`{name}` is not a valid name of a package: use lower case letters, digits and dashes, and begin with a letter"
     )
 }

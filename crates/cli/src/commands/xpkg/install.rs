@@ -20,7 +20,7 @@ use crate::xpkg::install::{Installer, WantedPackage};
 /// Creates a Provider, a Configuration or a Function; the control plane then pulls the package and what it depends on. With --wait, the command
 /// ends when the package is healthy.
 ///
-/// With --from-bundle, no registry is asked: the packages of a bundle are put into the image store of `ferroplane up` on this machine,
+/// With --from-bundle, no registry is contacted: the packages of a bundle are put into the image store of `ferroplane up` on this machine,
 /// and those that the package depends on are installed, too.
 ///
 /// Exit codes: 0 installed; 3 not healthy in time; 1 error
@@ -62,7 +62,7 @@ pub(crate) struct Install {
     #[arg(short, long, value_name = "COUNT")]
     revision_history_limit: Option<u32>,
 
-    /// Wait as long until the package is healthy
+    /// Wait until the package is healthy, for this long at most
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
 

@@ -18,12 +18,13 @@ use crate::xpkg::resolve::Resolver;
 
 /// Resolve dependencies, and write their versions to a lock file
 ///
-/// PACKAGE is a directory with crossplane.yaml, or a package in a registry. Registries are asked for the newest versions that everything that
-/// depends on them accepts, and for what those depend on. The lock file names each with its digest; `ferroplane xpkg bundle --lock` uses it.
+/// PACKAGE is a directory with crossplane.yaml, or a package in a registry. For each dependency, it takes the newest version in the
+/// registry that all dependents accept, and then resolves the dependencies of that version. The lock file names each with its digest;
+/// `ferroplane xpkg bundle --lock` uses it.
 ///
 /// With --check, nothing is written: the command compares the lock file with crossplane.yaml and with the registries.
 ///
-/// Exit codes: 0 locked, or the lock file holds; 3 the lock file does not hold; 1 error
+/// Exit codes: 0 locked, or the lock file is up to date; 3 the lock file is out of date; 1 error
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane xpkg lock

@@ -21,7 +21,7 @@ use crate::xpkg::transfer::Transfer;
 /// Push a package to a registry
 ///
 /// Several files, each for another platform, become one package. Files may be built by this program or by Crossplane's; OCI layouts are
-/// taken, too. What is no package is not pushed.
+/// taken, too. Files that are not packages are refused.
 ///
 /// Prints the reference of what was pushed, with its digest.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,7 @@ impl Push {
         };
         if Version::parse(tag).is_err() {
             terminal.warn(&format!(
-                "tag `{tag}` is no semantic version: other packages cannot depend on it by a range of versions"
+                "tag `{tag}` is not a semantic version: other packages cannot depend on it by a range of versions"
             ));
         }
         let files =

@@ -32,7 +32,7 @@ pub(crate) struct Update {
     /// Name of the object [default: derived from the repository]
     name: Option<String>,
 
-    /// Wait as long until the package is healthy
+    /// Wait until the package is healthy, for this long at most
     #[arg(short, long, value_name = "DURATION", value_parser = duration::parse)]
     wait: Option<Duration>,
 

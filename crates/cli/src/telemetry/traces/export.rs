@@ -55,7 +55,7 @@ impl Settings {
         }
         if let Some(protocol) = either("PROTOCOL").filter(|protocol| protocol != "grpc") {
             anyhow::bail!(
-                "only OTLP over gRPC is spoken, not `{protocol}`: set OTEL_EXPORTER_OTLP_PROTOCOL to grpc"
+                "only OTLP over gRPC is supported, not `{protocol}`: set OTEL_EXPORTER_OTLP_PROTOCOL to grpc"
             );
         }
         let endpoint = if endpoint.contains("://") { endpoint } else { format!("http://{endpoint}") };
@@ -135,7 +135,7 @@ impl SpanExporter for CountingExporter {
             Ok(()) => {
                 self.counts.exported.fetch_add(count as u64, Ordering::Relaxed);
                 if self.is_down.swap(false, Ordering::Relaxed) {
-                    info!("traces are sent again");
+                    info!("traces can be sent again");
                 }
             }
             Err(error) => {

@@ -40,15 +40,15 @@ impl Requests {
             Ok(delay) => requests.delay = delay,
             Err(text) => {
                 requests.failure =
-                    Some(format!("the annotation {DELAY} is no duration such as 30s or 500ms: {text:?}"));
+                    Some(format!("the annotation {DELAY} is not a duration such as 30s or 500ms: {text:?}"));
             }
         }
         match annotation(STATUS).map(serde_saphyr::from_str::<Value>).transpose() {
             Ok(None) => {}
             Ok(Some(Value::Object(status))) => requests.status = Some(status),
-            Ok(Some(_)) => requests.failure = Some(format!("the annotation {STATUS} is no YAML object")),
+            Ok(Some(_)) => requests.failure = Some(format!("the annotation {STATUS} is not a YAML object")),
             Err(error) => {
-                requests.failure = Some(format!("the annotation {STATUS} is no YAML: {error}"));
+                requests.failure = Some(format!("the annotation {STATUS} is not YAML: {error}"));
             }
         }
         requests

@@ -53,7 +53,7 @@ fn server_with_an_idle_timeout_runs_only_while_it_is_called() {
     plane.told("kubectl apply -f -", &function("1s"));
     plane.says("kubectl wait function/program --for=condition=Healthy --timeout=120s");
     let message = plane.says(told);
-    assert!(message.ends_with("when it is called, until nobody has called it for 1s"), "{message}");
+    assert!(message.ends_with("when it is called, until it has not been called for 1s"), "{message}");
     assert!(!runs());
 
     plane.told("kubectl apply -f -", PLATFORM);

@@ -50,7 +50,7 @@ fn rights_of_the_chart_are_enough_and_none_is_too_many() {
     rights_that_are_missing_are_named_and_then_heal(&cluster);
     everything_is_done_once(&cluster);
     let second = cluster.replica("second", "127.0.0.2");
-    second.until("is ready");
+    second.until("replica is ready");
     cluster.lead_webhooks_to("127.0.0.2");
     let mut log = first.stop();
     second.until("\"leads\"");

@@ -296,7 +296,7 @@ fn function_with_a_certificate_of_somebody_else_is_not_called() {
     for language in LANGUAGES {
         let told = stage.trouble(language);
         assert!(told.contains(&format!("`say-{language}`")), "{told}");
-        assert!(told.contains("cannot agree on TLS with the function at localhost:"), "{told}");
+        assert!(told.contains("cannot establish TLS with the function at localhost:"), "{told}");
         stage.kill(language);
         stage.start(language, "server");
         stage.until_greeted(language, "hello", &[language]);

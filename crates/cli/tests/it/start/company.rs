@@ -65,8 +65,8 @@ fn nobody_starts_beside_a_crossplane_that_runs() {
     expired["spec"] = lease("2026-01-01T00:00:00.000000Z")["spec"].clone();
     assert_eq!(ground.send("PUT", &path, &expired).0, 200);
     let replica = Replica::start(&ground, &[]);
-    replica.until("stands by");
-    replica.until("leads");
+    replica.until("replica stands by");
+    replica.until("became the leader");
     assert_eq!(ground.lease()["leaseTransitions"], 5);
     replica.stop();
 }

@@ -11,9 +11,9 @@ const SHORT: &[&str] = &["--lease-duration", "3s"];
 /// Two replicas, the first of which leads and has composed a site.
 fn two(ground: &Ground) -> (Replica, Replica, String) {
     let first = Replica::start(ground, SHORT);
-    first.until("leads");
+    first.until("became the leader");
     let second = Replica::start(ground, SHORT);
-    second.until("stands by");
+    second.until("replica stands by");
     assert_eq!(second.page("/readyz").0, 200);
     assert!(second.page("/readyz").1.ends_with("stands by\n"));
     ground.define();
@@ -28,7 +28,7 @@ fn leader_that_is_told_to_end_hands_over() {
     let ground = Ground::new();
     let (first, second, map) = two(&ground);
     first.stop();
-    second.until("leads");
+    second.until("became the leader");
     ground.paint("blog", "blue");
     ground.until(&map, |map| map["data"]["colour"] == "blue");
     assert_eq!(ground.lease()["leaseTransitions"], 1);
@@ -45,7 +45,7 @@ fn other_replica_takes_over_when_the_leader_is_killed() {
     first.signal(Signal::KILL);
     first.end();
     ground.create_site("shop", "green");
-    second.until("leads");
+    second.until("became the leader");
     ground.until(&format!("{SITES}/shop"), Ground::is_ready);
     // What was done already is not done again.
     assert_eq!(ground.versions(&paths), before);
@@ -59,7 +59,7 @@ fn leader_that_slept_through_its_term_writes_nothing_any_more() {
     let ground = Ground::new();
     let (mut first, second, map) = two(&ground);
     first.signal(Signal::STOP);
-    second.until("leads");
+    second.until("became the leader");
     ground.paint("blog", "blue");
     ground.until(&map, |map| map["data"]["colour"] == "blue");
     // It had something to do, and would find it when it wakes.

@@ -61,7 +61,7 @@ impl Replica {
     /// One that is ready.
     pub(super) fn start(ground: &Ground, flags: &[&str]) -> Self {
         let replica = Self::begin(ground, flags);
-        replica.until("is ready");
+        replica.until("replica is ready");
         replica
     }
 

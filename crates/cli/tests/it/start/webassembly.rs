@@ -60,7 +60,7 @@ fn function_and_step_of_webassembly_run_in_the_control_plane_and_need_no_pods() 
     let flags =
         ["--enable-packages", "--enable-alpha-functions", "--xpkg-cache-dir", images.to_str().unwrap()];
     let replica = Replica::start(&ground, &flags);
-    replica.until("leads");
+    replica.until("became the leader");
     let function = json!({
         "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "count"}, "spec": {"package": package},
     });

@@ -19,9 +19,9 @@ fn what_is_in_use_is_not_deleted_whoever_is_asked() {
     let url = format!("https://localhost:{}", ports[2]);
     let flags = ["--webhook-url", &url];
     let leader = Replica::start(&ground, &flags);
-    leader.until("leads");
+    leader.until("became the leader");
     let asked = Replica::begin_on(&ground, ports, &flags);
-    asked.until("stands by");
+    asked.until("replica stands by");
 
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "precious"}});
     ground.create(MAPS, &map);
@@ -53,7 +53,7 @@ fn questions_of_strangers_change_nothing_and_are_told_no_names() {
     let ports: [u16; 3] = free_ports();
     let url = format!("https://localhost:{}", ports[2]);
     let replica = Replica::begin_on(&ground, ports, &["--webhook-url", &url]);
-    replica.until("leads");
+    replica.until("became the leader");
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "payroll"}});
     ground.create(MAPS, &map);
     let of = json!({"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": {"name": "payroll"}});
@@ -112,7 +112,7 @@ fn questions_that_make_no_sense_are_answered() {
     let ports: [u16; 3] = free_ports();
     let url = format!("https://localhost:{}", ports[2]);
     let replica = Replica::begin_on(&ground, ports, &["--webhook-url", &url]);
-    replica.until("is ready");
+    replica.until("replica is ready");
     let secret = ground.get(&format!("{SECRETS}/crossplane-root-ca"));
     let authority = STANDARD.decode(secret["data"]["tls.crt"].as_str().unwrap()).unwrap();
     let address = ApiAddress::with_token(&url, &authority, None);

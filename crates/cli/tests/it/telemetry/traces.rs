@@ -172,7 +172,7 @@ fn endpoint_that_is_none_is_refused_without_being_quoted() {
     let mut command = super::up(&directory, &["--otlp-endpoint", "http://127.0.0.1:1"]);
     command.env("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
     let said = crate::sandbox::Ran::from(command.output().unwrap()).fails_with(1);
-    assert!(said.contains("only OTLP over gRPC is spoken"), "{said}");
+    assert!(said.contains("only OTLP over gRPC is supported"), "{said}");
 }
 
 #[test]

@@ -199,7 +199,7 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "never",
             "schedule: 0 0 31 2 *",
             &failing(),
-            &["CronOperation never", "field `spec.schedule`", "it never comes"],
+            &["CronOperation never", "field `spec.schedule`", "no time matches it"],
         ),
         making(
             "CronOperation",

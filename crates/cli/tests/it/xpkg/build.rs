@@ -36,7 +36,7 @@ fn every_template_builds() {
         assert!(refused.contains("it is not empty"), "{refused}");
     }
     let refused = Workshop::new().fails(&["init", "My_Package", "function"]);
-    assert!(refused.contains("is no name of a package"), "{refused}");
+    assert!(refused.contains("is not a valid name of a package"), "{refused}");
 }
 
 #[test]

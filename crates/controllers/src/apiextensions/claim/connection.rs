@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::controller::Controller;
 use super::settle::ClaimProblem;
 
-/// Reasons of events.
+/// The reason of events about connection details.
 pub(super) const PROPAGATE: &str = "PropagateConnectionSecret";
 
 /// What came of handing connection details on.
@@ -76,7 +76,7 @@ impl Controller {
         };
         if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
             let message = format!(
-                "cannot hand on the secret `{namespace}/{name}`: the composite resource does not control it"
+                "cannot propagate the connection secret `{namespace}/{name}`: the composite resource does not control it"
             );
             return Err(
                 ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again()
@@ -124,7 +124,7 @@ fn refuse_another(claim: &Object, secret: &Object) -> Result<(), ClaimProblem> {
         return Ok(());
     }
     let message =
-        format!("cannot write the connection secret `{}`: it belongs to somebody else", meta::name(secret));
+        format!("cannot write the connection secret `{}`: it belongs to another object", meta::name(secret));
     Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
 }
 

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Controller {
 
 impl Controller {
     pub(super) fn start(kind: ClaimKind, context: Arc<Context>) -> Arc<Self> {
-        info!(definition = kind.definition, "starts to serve claims");
+        info!(definition = kind.definition, "started a claim controller");
         let name = format!("claim/{}", kind.definition);
         context.metrics.controller_started(&name);
         let follow = |resource: &Arc<Resource>| {
@@ -96,7 +96,7 @@ impl Controller {
             worker.abort();
         }
         self.context.metrics.controller_stopped(&format!("claim/{}", self.kind.definition));
-        info!(definition = self.kind.definition, "serves claims no longer");
+        info!(definition = self.kind.definition, "stopped a claim controller");
     }
 
     /// Whether it looks after just this kind.

@@ -9,7 +9,7 @@ use super::reconcile::Case;
 use super::settle::{ClaimOutcome, ClaimProblem};
 use crate::runtime::finalizers;
 
-/// Reasons of events.
+/// The reason of events about deleting the composite resource.
 pub(super) const DELETE: &str = "DeleteCompositeResource";
 
 impl Controller {

@@ -16,7 +16,7 @@ use crate::runtime::finalizers;
 use crate::runtime::queue::Next;
 use crate::takeover::take_over;
 
-/// Reasons of events.
+/// The reason of events about binding the composite resource.
 pub(super) const BIND: &str = "BindCompositeResource";
 /// How many names are tried for a composite resource.
 const NAMES: u32 = 10;
@@ -100,11 +100,11 @@ impl Controller {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
             let taken = self.context.cluster.get(self.composite_path(&name)).await;
-            if taken.map_err(ClaimProblem::doing(BIND, "look for a name"))?.is_none() {
+            if taken.map_err(ClaimProblem::doing(BIND, "check whether a generated name is free"))?.is_none() {
                 return Ok(name);
             }
         }
-        let message = "cannot find a name for the composite resource: all that were tried are taken";
+        let message = "cannot find a name for the composite resource: all generated names are taken";
         Err(ClaimProblem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
     }
 

@@ -108,7 +108,7 @@ impl Controller {
             }
             ClaimOutcome::Available(handover) => {
                 if handover.is_changed {
-                    normal(PROPAGATE, "Handed on the connection details of the composite resource");
+                    normal(PROPAGATE, "Propagated the connection details of the composite resource");
                 }
                 vec![synced, Condition::new("Ready", Status::True, "Available")]
             }

@@ -144,7 +144,7 @@ impl Controller {
                 namespace = meta::namespace(composite),
                 name = meta::name(composite),
                 problem = event.message,
-                "somebody keeps changing what is composed"
+                "another field manager keeps changing a composed resource"
             );
         }
         events

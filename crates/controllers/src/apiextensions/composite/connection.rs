@@ -71,7 +71,7 @@ pub(super) fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), 
         return Ok(());
     }
     let message = format!(
-        "cannot publish connection details: Secret `{}/{}` belongs to something else",
+        "cannot publish connection details: Secret `{}/{}` belongs to another object",
         meta::namespace(secret),
         meta::name(secret)
     );

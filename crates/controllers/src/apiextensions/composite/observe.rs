@@ -185,7 +185,7 @@ fn may_read(composite: &Object, composed: &Object, secret: &Object) -> bool {
 
 fn foreign_secret(composed: &Object, secret: &Object) -> Event {
     let message = format!(
-        "connection details of {} `{}` are not read: Secret `{}/{}` belongs to something else",
+        "connection details of {} `{}` are not read: Secret `{}/{}` belongs to another object",
         meta::kind(composed),
         meta::name(composed),
         meta::namespace(secret),

@@ -59,7 +59,7 @@ pub enum PlanError {
     Proposal { object: ObjectName, reason: String },
     #[error("cannot plan: {0}")]
     Functions(String),
-    #[error("cannot plan: {0} changed while the plan was made, again and again; try again when it is quiet")]
+    #[error("cannot plan: {0} kept changing while the plan was made; try again later")]
     Moving(String),
 }
 
@@ -189,7 +189,7 @@ impl Planning {
     async fn visit_once(&self, key: Key, mut known: Progress) -> (Key, Progress, Vec<Object>) {
         known.visits += 1;
         if known.visits > VISITS {
-            let reason = "it never settles: functions want something else each time they are called";
+            let reason = "it never settles: functions return another desired state each time they are called";
             known.verdict = Some(Verdict::Refused { reason: reason.to_owned() });
             return (key, known, Vec::new());
         }

@@ -591,7 +591,7 @@ impl Controller {
             Problem::Trouble(report) => {
                 let (namespace, name) = name.split_once('/').unwrap_or_default();
                 let (kind, error) = (&self.kind.resource.kind, report.log_message());
-                warn!(kind, namespace, name, error, "cannot settle a composite resource");
+                warn!(kind, namespace, name, error, "cannot write the status of a composite resource");
             }
         }
         self.memory.invalidate(name);

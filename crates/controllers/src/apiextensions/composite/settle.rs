@@ -135,7 +135,9 @@ impl Controller {
                 Ok(())
             }
             Err(error) if error.is_not_found() => Err(Problem::Gone),
-            Err(error) => Err(Problem::refused(COMPOSE, "cannot record what is composed", &error)),
+            Err(error) => {
+                Err(Problem::refused(COMPOSE, "cannot record the references to composed resources", &error))
+            }
         }
     }
 

@@ -411,7 +411,7 @@ impl OnTrial {
         let mut comparison = self.compare_timed(old, new, new.took.min(again.took));
         let twice = compare(&new.outcome.result, &again.outcome.result);
         if twice.differences.gravest() != RolloutDifference::Equal {
-            let detail = || "answers differently when it is asked the same twice".to_owned();
+            let detail = || "returns different results for the same request".to_owned();
             comparison.note(RolloutDifference::NotDeterministic, detail);
         }
         comparison

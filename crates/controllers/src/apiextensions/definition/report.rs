@@ -102,7 +102,7 @@ impl<S: Side> Definer<S> {
 
     async fn complain(&self, xrd: &Object, failure: &DefinitionFailure) -> Next {
         let message = chain(failure);
-        warn!(definition = meta::name(xrd), problem = message, "cannot make a definition what it should be");
+        warn!(definition = meta::name(xrd), problem = message, "cannot reconcile a definition");
         let reason = match failure {
             DefinitionFailure::Underivable(_) => "RenderCRD",
             _ if meta::is_being_deleted(xrd) => S::WORDS.terminate,

@@ -74,7 +74,7 @@ impl<S: Side> Definer<S> {
         let namespaces: BTreeSet<_> = left.map(|header| header.metadata.namespace.as_ref()).collect();
         for namespace in namespaces {
             let deleted = self.context.cluster.delete_all(informer.resource(), namespace).await;
-            deleted.map_err(DefinitionFailure::doing("delete what is defined"))?;
+            deleted.map_err(DefinitionFailure::doing("delete the objects of the defined kind"))?;
         }
         Ok(false)
     }
@@ -92,7 +92,7 @@ impl<S: Side> Definer<S> {
         let query = Query { limit: Some(1), ..Query::default() };
         match self.context.cluster.list(kind, "", &query).await {
             Err(error) if error.is_not_found() => Ok(true),
-            Err(error) => Err(DefinitionFailure::doing("list what is defined")(error)),
+            Err(error) => Err(DefinitionFailure::doing("list the objects of the defined kind")(error)),
             Ok(page) => Ok(page.is_empty()),
         }
     }

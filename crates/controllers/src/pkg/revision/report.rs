@@ -228,7 +228,7 @@ impl Revisions {
         match trouble {
             Some(trouble) => self.recorder.failure(revision, trouble.reason, trouble.message, trouble.cause),
             None if !was_healthy => {
-                self.recorder.normal(revision, "SyncPackage", "the package revision is installed");
+                self.recorder.normal(revision, "SyncPackage", "The package revision is installed");
             }
             None => {}
         }

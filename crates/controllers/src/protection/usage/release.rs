@@ -50,7 +50,7 @@ impl Controller {
         let waits =
             self.waits.start(key, resource, namespace, name).await.map_err(UsageFailure::api(REASON))?;
         if waits {
-            let message = format!("waits for {} `{name}` to be deleted, which uses it", by.kind);
+            let message = format!("Waiting until {} `{name}`, which uses it, is deleted", by.kind);
             self.recorder(key).normal(usage, "WaitingUsingDeleted", message);
         }
         Ok(waits)
@@ -111,7 +111,7 @@ impl Controller {
                     kind = path.resource.kind,
                     name = path.name,
                     error = chain(&refusal),
-                    "cannot make up for a deletion"
+                    "cannot replay a deletion"
                 );
             }
             Err(error) => return Err(UsageFailure::api("ReplayDeletion")(error)),

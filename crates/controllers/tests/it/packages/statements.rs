@@ -317,7 +317,7 @@ async fn circle_of_packages_installs_nothing_new_and_stops_nobody_else() {
     push(&registry, "acme/good:v1.0.0", &version("Configuration", "good", &json!({})));
     let plane = Plane::with_registry(&registry).await;
     apply(&plane, "Configuration", "acme-x", "acme/x:v1.0.0", &json!({})).await;
-    plane.until(LOCK, |lock| message(lock, "Resolved").contains("in a circle")).await;
+    plane.until(LOCK, |lock| message(lock, "Resolved").contains("depend on each other")).await;
     plane.quiet().await;
     assert!(plane.get(PROVIDER).await.is_null(), "nothing more is installed");
     let good = apply(&plane, "Configuration", "good", "acme/good:v1.0.0", &json!({})).await;

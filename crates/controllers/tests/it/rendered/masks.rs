@@ -35,7 +35,7 @@ pub(super) fn without(value: &Value, masked: &[&str]) -> Value {
 pub(super) fn events(events: &[String]) -> Value {
     let masked = [
         // Compositions in files have no revisions.
-        "uses CompositionRevision",
+        "Uses CompositionRevision",
         // What is rendered is written nowhere, connection details included.
         "PublishConnectionSecret",
     ];

@@ -138,7 +138,7 @@ impl Run {
 
     /// Everything that was recorded comes to the same again, and something was if it was composed.
     pub(super) fn assert_replays_the_same(&self) {
-        assert!(self.recorded() > 0 || !self.composes, "nothing was recorded");
+        assert!(self.recorded() > 0 || !self.composes, "there are no recordings");
         assert_same(&self.plane.recordings());
     }
 

@@ -28,7 +28,7 @@ enum Segment {
 /// Why something is no path of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no path of a field: write it as in spec.items[0].name, spec.items[*].name or metadata.labels[example.org/team]"
+    "`{0}` is not the path of a field: write it as in spec.items[0].name, spec.items[*].name or metadata.labels[example.org/team]"
 )]
 pub struct InvalidFieldPath(pub String);
 

@@ -356,6 +356,6 @@ fn object_that_operations_keep_changing_is_left_alone_until_somebody_else_change
     assert_eq!(state.stopped(), ["n/a"]);
     managers.pop();
     let (made, stopped) = turn(&mut state, &managers, 100);
-    assert_eq!((made, stopped.len()), (11, 0), "somebody else has changed it");
+    assert_eq!((made, stopped.len()), (11, 0), "another client has changed it");
     assert!(state.stopped().is_empty());
 }

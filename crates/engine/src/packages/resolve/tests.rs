@@ -130,7 +130,7 @@ fn circle_installs_nothing_more_and_others_go_on() {
     known.extend(tags("c", &["v1.0.0"]));
     let resolution = resolve_dependencies(&lock, &[], &known, NONE);
     let conflict = resolution.conflicts[0].to_string();
-    assert!(conflict.contains("depend on each other in a circle"), "{conflict}");
+    assert!(conflict.contains("depend on each other"), "{conflict}");
     assert_eq!(resolution.conflicts.len(), 1);
     assert!(matches!(&resolution.changes[..], [PackageChange::Install { name, .. }] if name == "org-c"));
 }

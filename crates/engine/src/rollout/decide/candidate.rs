@@ -35,7 +35,8 @@ impl<'a> Rollout<'a> {
             return false;
         };
         self.status.stable = Some(newest.name.clone());
-        self.status.message = format!("`{}` is called by all: there is no newer revision", newest.name);
+        self.status.message =
+            format!("all composite resources call `{}`: there is no newer revision", newest.name);
         true
     }
 

@@ -40,7 +40,7 @@ impl Rollout<'_> {
 
     pub(super) fn promote(&mut self, reason: &str) {
         let Some(candidate) = self.status.candidate.take() else { return };
-        let message = format!("`{candidate}` is called by all: {reason}");
+        let message = format!("`{candidate}` was promoted: {reason}");
         self.record(&candidate, RolloutState::Promoted, (reason, ""));
         self.tell(EventKind::Normal, "Promoted", &message);
         let status = &mut self.status;

@@ -23,7 +23,7 @@ fn who_changes_a_composition_has_the_composer_write_where_its_objects_are() {
     );
     let expected =
         "prod: changes Composition app of App.demo.io → User system:ferroplane:composer may delete secrets";
-    let perhaps = "perhaps all namespaces: changes Composition app of App.demo.io, once somebody creates such an object → User \
+    let perhaps = "perhaps all namespaces: changes Composition app of App.demo.io, once a user creates such an object → User \
                    system:ferroplane:composer may delete secrets";
     assert_eq!(world.about("ann", secrets("delete")), [perhaps, expected]);
     assert_eq!(world.about("ann", secrets_in("delete", "prod")), [expected]);

@@ -224,8 +224,12 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         ),
         case(
             "schedule",
-            refused("CronOperation", Cause::ScheduleInvalid, "cannot schedule operations: it never comes"),
-            "CronOperation m: field `spec.schedule`: cannot schedule operations: it never comes",
+            refused(
+                "CronOperation",
+                Cause::ScheduleInvalid,
+                "cannot schedule operations: no time matches it",
+            ),
+            "CronOperation m: field `spec.schedule`: cannot schedule operations: no time matches it",
         ),
         case(
             "watch",
@@ -249,7 +253,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         case(
             "unattended",
             vec![operation("o")],
-            "Operation o: no controller has looked at it yet: it is new, or the control plane runs no operations",
+            "Operation o: no controller has reconciled it yet: it is new, or the control plane runs no operations",
         ),
         case("operation-running", vec![running], "Operation o: its pipeline runs, and has not ended yet"),
     ]

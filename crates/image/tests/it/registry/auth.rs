@@ -111,8 +111,8 @@ async fn identity_token_is_exchanged_in_a_form() {
 #[tokio::test]
 async fn token_server_that_is_not_safe_or_sound_is_refused() {
     for (realm, words) in [
-        ("http://registry.example.org/token", "it is not reached by HTTPS"),
-        ("http://169.254.169.254/latest", "it is not reached by HTTPS"),
+        ("http://registry.example.org/token", "it is not reached over HTTPS"),
+        ("http://169.254.169.254/latest", "it is not reached over HTTPS"),
         ("file:///etc/passwd", "cannot use the token server"),
         ("nonsense", "cannot use the token server"),
         ("http://u:p@127.0.0.1/", "names no address"),
@@ -127,7 +127,7 @@ async fn token_server_that_is_not_safe_or_sound_is_refused() {
     for (answer, words) in [
         ("{}", "it sends no token"),
         ("<html>", "it sends no token"),
-        (r#"{"token":"a\nb"}"#, "cannot understand the credential"),
+        (r#"{"token":"a\nb"}"#, "cannot parse the credential"),
     ] {
         let server = Hostile::start(move |asked| {
             if asked.path.starts_with("/token") {
@@ -246,7 +246,7 @@ fn helper_that_is_missing_or_no_name_is_named() {
     let (directory, config) = helper("registry.example.org", "");
     for (name, words) in [
         ("missing", "cannot run docker-credential-missing; install it"),
-        ("../../bin/sh", "is no name of a credential helper"),
+        ("../../bin/sh", "is not the name of a credential helper"),
     ] {
         fs::write(&config, format!(r#"{{"credsStore":"{name}"}}"#)).unwrap();
         let said = ask_helper(directory.path(), &config, "registry.example.org");

@@ -74,7 +74,7 @@ async fn registry_is_reached_through_the_proxy_and_its_certificate_is_verified()
     assert!(asked.to_lowercase().contains("proxy-authorization: basic yw"), "{asked}");
 
     let error = client(options(Pki::new().ca())).resolve(&name).await.map_err(|error| chain(&error));
-    assert!(error.unwrap_err().contains("cannot agree on TLS"), "the proxy must not be able to read along");
+    assert!(error.unwrap_err().contains("cannot establish TLS"), "the proxy must not be able to read along");
 }
 
 #[tokio::test]

@@ -149,7 +149,7 @@ async fn registry_with_a_private_authority_is_trusted_only_if_that_is_given() {
     for authorities in [String::new(), Pki::new().ca()] {
         let other = client(Options { authorities: authorities.into_bytes(), ..quick() });
         let error = chain(&other.resolve(&name).await.unwrap_err());
-        assert!(error.contains("cannot agree on TLS") && error.contains("certificate"), "{error}");
+        assert!(error.contains("cannot establish TLS") && error.contains("certificate"), "{error}");
     }
 }
 
@@ -160,7 +160,7 @@ async fn what_is_missing_is_named() {
     let name = reference(&format!("{}/org/name:v9", debian.address));
     let error = client(quick()).pull(&name, &Pull::into(&target)).await.unwrap_err();
     let expected = format!(
-        "cannot pull image `{name}`: {} has no `v9` in `org/name`, or hides it from who does not log in",
+        "cannot pull image `{name}`: {} has no `v9` in `org/name`, or hides it from unauthenticated clients",
         debian.address
     );
     assert_eq!(chain(&error), expected);

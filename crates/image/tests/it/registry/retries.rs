@@ -128,7 +128,7 @@ async fn blob_is_fetched_from_the_start_where_parts_are_not_known_or_wrong() {
             }
             Some(range) => {
                 let error = pulled.unwrap_err();
-                assert!(error.contains("cannot understand the range"), "{range}: {error}");
+                assert!(error.contains("cannot parse the range"), "{range}: {error}");
             }
         }
     }

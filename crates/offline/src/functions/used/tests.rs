@@ -155,7 +155,7 @@ fn phases_of_blueprints_that_will_break_are_listed_with_action_and_phase() {
 #[test]
 fn blueprint_that_cannot_be_read_is_told() {
     for (actions, expected) in
-        [("[]", "`actions` is no map"), ("{a: {phases: [{}]}}", "a phase has no `func`")]
+        [("[]", "`actions` is not a map"), ("{a: {phases: [{}]}}", "a phase has no `func`")]
     {
         let text = format!(
             "apiVersion: cr.kanister.io/v1alpha1\nkind: Blueprint\nmetadata: {{name: x}}\nactions: {actions}\n"

@@ -85,7 +85,7 @@ async fn certificate_of_another_authority_is_refused() {
     let text = text(&error, &address);
     assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
     assert!(
-        text.starts_with("cannot agree on TLS with the function at ADDRESS: invalid peer certificate: "),
+        text.starts_with("cannot establish TLS with the function at ADDRESS: invalid peer certificate: "),
         "{text}"
     );
     assert!(text.ends_with(" (is it signed by the certificate authority that we were given?)"), "{text}");
@@ -102,7 +102,7 @@ async fn function_that_does_not_accept_our_certificate_always_gives_the_same_err
         assert!(matches!(error, CallError::Tls { .. }), "{error:?}");
         assert_eq!(
             text,
-            "cannot agree on TLS with the function at ADDRESS: it hung up after the handshake (does it \
+            "cannot establish TLS with the function at ADDRESS: it hung up after the handshake (does it \
              accept our certificate?)"
         );
     }
@@ -117,7 +117,7 @@ async fn expired_certificate_is_refused_without_telling_the_time() {
     let text = text(&error, &address);
     assert_eq!(
         text,
-        "cannot agree on TLS with the function at ADDRESS: invalid peer certificate: certificate expired"
+        "cannot establish TLS with the function at ADDRESS: invalid peer certificate: certificate expired"
     );
 }
 

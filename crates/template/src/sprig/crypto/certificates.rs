@@ -364,7 +364,7 @@ pub(super) fn private_key(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value
         "ecdsa" => PrivateKey::elliptic(ctx)?,
         "ed25519" => PrivateKey::ed25519(ctx)?,
         "dsa" => {
-            return Err(Failure::new("genPrivateKey does not make DSA keys: nobody accepts them any more"));
+            return Err(Failure::new("genPrivateKey does not make DSA keys: they are no longer accepted"));
         }
         other => return Ok(Value::text(format!("Unknown type {other}"))),
     };

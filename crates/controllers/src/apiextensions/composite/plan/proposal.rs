@@ -70,9 +70,8 @@ impl Proposals {
         if is_kind(after, keys::APIEXTENSIONS, "CompositeResourceDefinition") {
             let harm = before.as_ref().and_then(|before| harmful_schema_change(before, after));
             if let Some(harm) = harm {
-                let reason = format!(
-                    "its definition changes {harm}: apply the definition first, and plan what remains then"
-                );
+                let reason =
+                    format!("its definition changes {harm}: apply the definition first, then plan the rest");
                 self.unknowable.insert(meta::name(after).to_owned(), reason);
             }
         }
@@ -196,7 +195,7 @@ async fn propose(object: &Object, caller: &ApiClient) -> Result<Proposed, String
     let resource = caller.resource(api_version, kind).await.map_err(|error| chain(&error))?;
     let Some(resource) = resource else {
         return Err(format!(
-            "there is no kind {kind} in {api_version}: apply what defines it first, and plan then"
+            "there is no kind {kind} in {api_version}: apply its XRD or CRD first, then plan"
         ));
     };
     if meta::name(object).is_empty() {
@@ -264,7 +263,7 @@ fn installed_revision(function: &Object, shared: &Shared) -> Result<String, Stri
     let revision = revisions.iter().find(|revision| is_it(revision));
     revision.map(|revision| meta::name(revision).to_owned()).ok_or_else(|| {
         format!(
-            "no revision with the package {package} is installed, so that it cannot be called yet: install it beside the \
+            "no revision with the package {package} is installed, so it cannot be called yet: install it beside the \
              current one with `activeRevisionLimit: 2`"
         )
     })

@@ -155,7 +155,7 @@ impl Planning {
         if let Intercepted::ForReal(intercept) = &intercepted {
             let (function, name) = (intercept.function(), &intercept.name);
             let reason = format!(
-                "FunctionIntercept `{name}` has a developer's process answer for function `{function}`"
+                "FunctionIntercept `{name}` sends the calls of function `{function}` to a developer's process"
             );
             return Err(Stop::Refused(reason));
         }
@@ -256,7 +256,7 @@ impl Planning {
             return Ok(());
         }
         let step = differing_step(outcome, notes, &notes_again);
-        Err(Stop::Refused(format!("step `{step}` answers differently when it is called twice")))
+        Err(Stop::Refused(format!("step `{step}` returns different results for the same request")))
     }
 
     /// What would no longer be wanted is gone, and what it composes with it.
@@ -407,7 +407,7 @@ impl Planning {
         match self.apply_dry(&composer, &resource, &wanted.object, manager).await {
             Ok(bytes) => {
                 let after = serde_json::from_slice(&bytes).map_err(|error| {
-                    Stop::Refused(format!("{}: cannot read what the API server answered: {error}", what()))
+                    Stop::Refused(format!("{}: cannot read the response of the API server: {error}", what()))
                 })?;
                 Ok(Ok(after))
             }
