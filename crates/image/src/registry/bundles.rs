@@ -107,6 +107,8 @@ impl Registry {
         let answer = match self.options().retries.run(|| self.ask(repository, &ask)).await {
             Ok(answer) => answer,
             Err(Failure::Status { status, .. }) if is_unknown(status) => return Ok(None),
+            // Some refuse what they do not know. Whether access is refused altogether shows when the tag is asked for.
+            Err(Failure::Unauthorized { .. }) => return Ok(None),
             Err(failure) => return Err(failure),
         };
         let is_list = answer.header(CONTENT_TYPE).is_some_and(|sent| sent.starts_with(OCI_INDEX));
