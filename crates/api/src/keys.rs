@@ -80,6 +80,8 @@ pub const IDLE_TIMEOUT: &str = "ferroplane.io/idle-timeout";
 pub const NETWORK: &str = "ferroplane.io/network";
 /// On revisions of packages: the digest of the image that they were made of, with its algorithm.
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
+/// On `ImageConfig`s: the Secret with the trusted root of Sigstore, in place of the public one.
+pub const TRUSTED_ROOT: &str = "ferroplane.io/trusted-root";
 /// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
 pub const ADOPT: &str = "ferroplane.io/adopt";
 /// On events: the code of what failed.

@@ -54,9 +54,9 @@ pub use intercept::{
     InterceptedComposites,
 };
 pub use package::{
-    CosignAuthority, CosignKey, CosignVerification, Dependency, ImageConfig, ImageMatch, ImageRewrite,
-    ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec, RegistryAuthentication,
-    RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
+    CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, CosignVerification, Dependency, ImageConfig,
+    ImageMatch, ImageRewrite, ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec,
+    RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
 };
 pub use profile::{
     CredentialType, KeyPair, KopiaServerSecret, LocationType, Profile, ProfileCredential, ProfileLocation,

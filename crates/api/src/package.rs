@@ -171,6 +171,9 @@ pub fn lock_packages(lock: &Object) -> Vec<LockPackage> {
 pub struct ImageConfig {
     #[serde(skip)]
     pub name: String,
+    /// The Secret with the trusted root of Sigstore that an annotation names. Empty if none does.
+    #[serde(skip)]
+    pub trusted_root: String,
     pub match_images: Vec<ImageMatch>,
     pub registry: Option<RegistryConfig>,
     /// As it is written: whoever cannot read it must not take it for nothing.
@@ -184,7 +187,8 @@ impl ImageConfig {
     pub fn of(object: &Object) -> Self {
         let spec = object.get("spec").cloned().unwrap_or_default();
         let config: Self = serde_json::from_value(spec).unwrap_or_default();
-        Self { name: meta::name(object).to_owned(), ..config }
+        let trusted_root = meta::annotation(object, keys::TRUSTED_ROOT).to_owned();
+        Self { name: meta::name(object).to_owned(), trusted_root, ..config }
     }
 
     /// The secret to pull with, if it names one.
@@ -211,7 +215,7 @@ pub struct CosignVerification {
 pub struct CosignAuthority {
     pub name: String,
     pub key: Option<CosignKey>,
-    pub keyless: Option<serde_json::Value>,
+    pub keyless: Option<CosignKeyless>,
     #[serde(default)]
     pub attestations: Vec<serde_json::Value>,
 }
@@ -223,6 +227,24 @@ pub struct CosignKey {
     pub secret_ref: SecretKeyReference,
     #[serde(default)]
     pub hash_algorithm: String,
+}
+
+/// Identities that sign without a key that others know.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct CosignKeyless {
+    pub identities: Vec<CosignIdentity>,
+    #[serde(rename = "insecureIgnoreSCT", default)]
+    pub insecure_ignore_sct: bool,
+}
+
+/// Who may sign. What is empty is not demanded.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CosignIdentity {
+    pub issuer: String,
+    pub subject: String,
+    pub issuer_reg_exp: String,
+    pub subject_reg_exp: String,
 }
 
 /// A key of a Secret in the namespace of the control plane.

@@ -9,6 +9,7 @@
 //! * What is pulled has the digest under which it was asked for; a tag is resolved once.
 
 mod blobs;
+mod bundles;
 mod challenge;
 mod connector;
 mod endpoint;
@@ -43,7 +44,7 @@ pub use pull::{Progress, Pull, PullPolicy, Pulled};
 pub use pull_all::PulledIndex;
 pub use push::Push;
 pub use retry::RetryPolicy;
-pub use signatures::ImageSignature;
+pub use signatures::{ImageSignature, SignedStatement};
 
 /// How to talk to registries.
 #[derive(Debug, Clone)]

@@ -1,11 +1,17 @@
 //! Decides whether the signatures of an image satisfy the policy of an `ImageConfig`. Performs no I/O.
 //!
-//! Follows cosign's signatures with keys: a statement in JSON ("simple signing") names the digest of the image, and the
-//! signature is of the bytes of the statement.
+//! Follows cosign's signatures. In the older form, a statement in JSON ("simple signing") names the digest of the image, and
+//! the signature is of the bytes of the statement. In the newer one, both are in a [`bundle`] of Sigstore. An authority is known by
+//! its public key, or by who it is ([`keyless`]).
 //!
 //! # Invariants
 //! * What cannot be decided counts as not signed: a policy that is not understood lets nothing through.
 //! * One authority that is satisfied by one signature is enough, as in Crossplane.
+
+mod bundle;
+mod keyless;
+
+use std::collections::BTreeSet;
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
@@ -19,7 +25,8 @@ use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
 
-pub use ferroplane_image::registry::ImageSignature;
+pub use ferroplane_image::registry::{ImageSignature, SignedStatement};
+pub use keyless::{Identity, Keyless, SignatureProblem, TextMatch};
 
 /// What a statement is of. Others are no signatures of images.
 const STATEMENT: &str = "cosign container image signature";
@@ -42,6 +49,8 @@ pub struct Authority {
 pub enum Trust {
     /// By a public key, in PEM, and the name of the algorithm that hashes what is signed.
     Key { pem: Vec<u8>, hash: String },
+    /// By a certificate that says who signed.
+    Keyless(Keyless),
     /// Not at all, for this reason.
     Unknown(String),
 }
@@ -68,6 +77,16 @@ pub enum AuthorityProblem {
     Key,
     #[error("the hash algorithm `{0}` is not supported; use sha256, sha384 or sha512")]
     Hash(String),
+    #[error("it names no identity that can sign")]
+    NoIdentity,
+    #[error("one of its identities demands neither an issuer nor a subject")]
+    AnyIdentity,
+    #[error("one of its identities cannot be used: {0}")]
+    Pattern(String),
+    #[error("its trusted root cannot be used: {0}")]
+    TrustedRoot(String),
+    #[error("no signature of the image counts: {}", list_signatures(.0))]
+    Signatures(BTreeSet<SignatureProblem>),
     #[error("{0}")]
     Unknown(String),
 }
@@ -75,6 +94,16 @@ pub enum AuthorityProblem {
 fn list(problems: &[(String, AuthorityProblem)]) -> String {
     let problems = problems.iter().map(|(name, problem)| format!("authority `{name}`: {problem}"));
     problems.collect::<Vec<_>>().join("; ")
+}
+
+/// What is wrong with signatures. An image can have many, and a condition has to be read.
+fn list_signatures(problems: &BTreeSet<SignatureProblem>) -> String {
+    const SHOWN: usize = 3;
+    let shown: Vec<String> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
+    match problems.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{}, and {more} more", shown.join(", ")),
+    }
 }
 
 impl SignaturePolicy {
@@ -96,21 +125,10 @@ impl SignaturePolicy {
 
 impl Trust {
     fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
-        let key = match self {
-            Self::Key { pem, hash } => PublicKey::read(pem, hash)?,
-            Self::Unknown(why) => return Err(AuthorityProblem::Unknown(why.clone())),
-        };
-        if signatures.is_empty() {
-            return Err(AuthorityProblem::NotSigned);
-        }
-        let mut signed = signatures.iter().filter(|signature| key.made(signature)).peekable();
-        if signed.peek().is_none() {
-            return Err(AuthorityProblem::OtherKey);
-        }
-        if signed.any(|signature| is_about(&signature.payload, digest)) {
-            Ok(())
-        } else {
-            Err(AuthorityProblem::OtherImage)
+        match self {
+            Self::Key { pem, hash } => PublicKey::read(pem, hash)?.verify(digest, signatures),
+            Self::Keyless(keyless) => keyless.verify(digest, signatures),
+            Self::Unknown(why) => Err(AuthorityProblem::Unknown(why.clone())),
         }
     }
 }
@@ -128,10 +146,35 @@ impl PublicKey {
         if keys.is_empty() { Err(AuthorityProblem::Key) } else { Ok(Self(keys)) }
     }
 
-    /// Whether a signature was made with this key.
-    fn made(&self, signature: &ImageSignature) -> bool {
-        let Ok(bytes) = BASE64_STANDARD.decode(signature.signature.trim()) else { return false };
-        self.0.iter().any(|key| key.verify_sig(&signature.payload, &bytes).is_ok())
+    fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
+        if signatures.is_empty() {
+            return Err(AuthorityProblem::NotSigned);
+        }
+        let mut signed = signatures.iter().filter_map(|signature| self.signed(signature, digest)).peekable();
+        if signed.peek().is_none() {
+            return Err(AuthorityProblem::OtherKey);
+        }
+        if signed.any(|is_about_image| is_about_image) { Ok(()) } else { Err(AuthorityProblem::OtherImage) }
+    }
+
+    /// Whether a signature that was made with this key is of the image with this digest.
+    fn signed(&self, signature: &ImageSignature, digest: &str) -> Option<bool> {
+        match signature {
+            ImageSignature::Statement(statement) => {
+                let bytes = BASE64_STANDARD.decode(statement.signature.trim()).ok()?;
+                self.made(&statement.payload, &bytes).then(|| is_about(&statement.payload, digest))
+            }
+            ImageSignature::Bundle(content) => {
+                let bundle = bundle::read(content).ok()?;
+                let envelope = bundle::envelope(&bundle).ok()?;
+                let is_made = self.made(&envelope.pae(), envelope.signature.sig.as_bytes());
+                is_made.then(|| bundle::check_statement(envelope, digest).is_ok())
+            }
+        }
+    }
+
+    fn made(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.0.iter().any(|key| key.verify_sig(message, signature).is_ok())
     }
 }
 
@@ -222,8 +265,13 @@ mod tests {
 
         fn sign(&self, payload: Vec<u8>) -> ImageSignature {
             let signature = self.0.sign(&SystemRandom::new(), &payload).unwrap();
-            ImageSignature { payload, signature: BASE64_STANDARD.encode(signature) }
+            statement_with(payload, signature)
         }
+    }
+
+    fn statement_with(payload: Vec<u8>, signature: impl AsRef<[u8]>) -> ImageSignature {
+        let signature = BASE64_STANDARD.encode(signature);
+        ImageSignature::Statement(SignedStatement { payload, signature, ..SignedStatement::default() })
     }
 
     fn by_key(name: &str, pem: Vec<u8>) -> Authority {
@@ -264,9 +312,45 @@ mod tests {
             "authority `ours`: the signature with its key is for another image"
         );
         let mut changed = ours.sign(statement(STATEMENT, DIGEST));
-        changed.payload.push(b' ');
+        let ImageSignature::Statement(inner) = &mut changed else { panic!("it is a statement") };
+        inner.payload.push(b' ');
         assert_eq!(refused(&[changed]), "authority `ours`: no signature of the image was made with its key");
         assert_eq!(verify(Vec::new(), &[]).unwrap_err(), "the policy names no authority");
+    }
+
+    /// A bundle as cosign 3 writes it for a key.
+    fn bundle(signer: &Signer, predicate: &str, digest: &str) -> ImageSignature {
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v1", "predicateType": predicate,
+            "subject": [{"digest": {"sha256": digest.trim_start_matches("sha256:")}}],
+        });
+        let (kind, payload) = ("application/vnd.in-toto+json", statement.to_string());
+        let message = format!("DSSEv1 {} {kind} {} {payload}", kind.len(), payload.len());
+        let signature = signer.0.sign(&SystemRandom::new(), message.as_bytes()).unwrap();
+        let bundle = json!({
+            "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+            "verificationMaterial": {"publicKey": {"hint": "ours"}},
+            "dsseEnvelope": {
+                "payloadType": kind, "payload": BASE64_STANDARD.encode(payload),
+                "signatures": [{"sig": BASE64_STANDARD.encode(signature)}],
+            },
+        });
+        ImageSignature::Bundle(bundle.to_string().into_bytes())
+    }
+
+    #[test]
+    fn bundle_counts_if_it_has_the_signature_of_the_key_and_the_statement_of_a_signature() {
+        let (ours, other) = (Signer::new(), Signer::new());
+        let sign = "https://sigstore.dev/cosign/sign/v1";
+        let outcome = |bundle| verify(vec![by_key("ours", ours.pem())], &[bundle]);
+        assert_eq!(outcome(bundle(&ours, sign, DIGEST)), Ok(()));
+        let by_other = outcome(bundle(&other, sign, DIGEST)).unwrap_err();
+        assert_eq!(by_other, "authority `ours`: no signature of the image was made with its key");
+        let wrong = "authority `ours`: what is signed with its key is another image";
+        let of_another = outcome(bundle(&ours, sign, &DIGEST.replace('1', "2"))).unwrap_err();
+        assert_eq!(of_another, wrong);
+        let attestation = outcome(bundle(&ours, "https://slsa.dev/provenance/v1", DIGEST)).unwrap_err();
+        assert_eq!(attestation, wrong);
     }
 
     #[test]
@@ -280,8 +364,7 @@ mod tests {
         let ed25519: PublicKeyX509Der<'_> = ed25519.public_key().as_der().unwrap();
         let rsa: PublicKeyX509Der<'_> = rsa.public_key().as_der().unwrap();
         for (key, signature) in [(pem(&ed25519), by_ed25519), (pem(&rsa), by_rsa)] {
-            let signature =
-                ImageSignature { payload: payload.clone(), signature: BASE64_STANDARD.encode(signature) };
+            let signature = statement_with(payload.clone(), signature);
             assert_eq!(verify(vec![by_key("ours", key)], &[signature]), Ok(()));
         }
         let garbage = verify(vec![by_key("ours", b"garbage".to_vec())], &[]).unwrap_err();

@@ -8,6 +8,7 @@ mod pki;
 mod process;
 mod registry;
 mod server;
+mod sigstore;
 mod tcp;
 
 #[cfg(feature = "plane")]
@@ -20,4 +21,5 @@ pub use pki::{Leaf, Pki};
 pub use process::Process;
 pub use registry::{DebianRegistry, RegistrySetup, program};
 pub use server::{FunctionServer, Versions};
+pub use sigstore::{KeylessSigner, KeylessStatement, Sigstore};
 pub use tcp::{TcpServer, forward};

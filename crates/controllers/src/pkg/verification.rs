@@ -2,13 +2,17 @@
 //!
 //! # Invariants
 //! * An image is verified whenever a policy matches it, also if it was fetched before the policy came.
-//! * Keys are read each time. An image that was verified with the same keys is not verified again.
+//! * Keys and trusted roots are read each time. An image that was verified with the same ones is not verified again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use ferroplane_api::{CosignAuthority, ImageConfig, ImageVerification};
-use ferroplane_package::signature::{Authority, SignaturePolicy, Trust, Unverified};
+use ferroplane_api::{
+    CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, ImageConfig, ImageVerification,
+};
+use ferroplane_package::signature::{
+    Authority, Identity, Keyless, SignaturePolicy, TextMatch, Trust, Unverified,
+};
 
 use super::images::{ImageProblem, PreparedImage, secret_value};
 use super::{Manager, PackagePullPolicy, SourceError};
@@ -17,6 +21,8 @@ use crate::runtime::queue::Slot;
 /// How many verified images are remembered. Whoever is forgotten is verified again.
 const REMEMBERED: usize = 10_000;
 const COSIGN: &str = "Cosign";
+/// The key of a Secret under which a trusted root of Sigstore stands.
+const TRUSTED_ROOT_KEY: &str = "trusted_root.json";
 
 /// What an `ImageConfig` demands of the signatures of an image.
 #[derive(Debug)]
@@ -34,21 +40,23 @@ pub(super) enum VerificationProblem {
     Unverified { image: String, config: String, problem: Unverified },
 }
 
-/// The images that were verified since this process began, each with the policy that it satisfies.
+/// The images that were verified since this process began, by the policy that they satisfy. A policy may hold a trusted root: it is
+/// kept once, and not with each image.
 #[derive(Debug, Default)]
-pub(super) struct VerifiedImages(Mutex<BTreeSet<(String, SignaturePolicy)>>);
+pub(super) struct VerifiedImages(Mutex<BTreeMap<SignaturePolicy, BTreeSet<String>>>);
 
 impl VerifiedImages {
-    fn contains(&self, image: &(String, SignaturePolicy)) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(image)
+    fn contains(&self, policy: &SignaturePolicy, digest: &str) -> bool {
+        let verified = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        verified.get(policy).is_some_and(|digests| digests.contains(digest))
     }
 
-    fn insert(&self, image: (String, SignaturePolicy)) {
+    fn insert(&self, policy: &SignaturePolicy, digest: &str) {
         let mut verified = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if verified.len() >= REMEMBERED {
+        if verified.values().map(BTreeSet::len).sum::<usize>() >= REMEMBERED {
             verified.clear();
         }
-        verified.insert(image);
+        verified.entry(policy.clone()).or_default().insert(digest.to_owned());
     }
 }
 
@@ -61,8 +69,7 @@ impl Manager {
         slot: &Slot,
     ) -> Result<(), VerificationProblem> {
         let Some(SignatureDemands { config, policy }) = &image.demands else { return Ok(()) };
-        let satisfied = (digest.to_owned(), policy.clone());
-        if self.verified.contains(&satisfied) {
+        if self.verified.contains(policy, digest) {
             return Ok(());
         }
         let anew = image.request.policy == PackagePullPolicy::Always;
@@ -73,7 +80,7 @@ impl Manager {
         }
         match outcome {
             Ok(()) => {
-                self.verified.insert(satisfied);
+                self.verified.insert(policy, digest);
                 Ok(())
             }
             Err(problem) => {
@@ -106,27 +113,65 @@ impl Manager {
         let authorities = read.filter(|it| it.provider == COSIGN).and_then(|it| it.cosign);
         let mut policy = SignaturePolicy::default();
         for authority in authorities.map(|cosign| cosign.authorities).unwrap_or_default() {
-            let trust = self.trust(&authority).await?;
+            let trust = self.trust(&authority, config).await?;
             policy.authorities.push(Authority { name: authority.name, trust });
         }
         Ok(SignatureDemands { config: config.name.clone(), policy })
     }
 
-    async fn trust(&self, authority: &CosignAuthority) -> Result<Trust, ImageProblem> {
+    async fn trust(&self, authority: &CosignAuthority, config: &ImageConfig) -> Result<Trust, ImageProblem> {
         if !authority.attestations.is_empty() {
             return Ok(Trust::Unknown("this release cannot verify attestations".to_owned()));
         }
-        let Some(key) = &authority.key else {
-            let why = "this release verifies signatures by keys only, not by identities";
-            return Ok(Trust::Unknown(why.to_owned()));
-        };
-        let (name, namespace) = (&key.secret_ref.name, &self.options.namespace);
+        match (&authority.key, &authority.keyless) {
+            (Some(key), _) => self.trust_in_key(key).await,
+            (None, Some(keyless)) => self.trust_in_identities(keyless, &config.trusted_root).await,
+            (None, None) => Ok(Trust::Unknown("it has neither a key nor identities".to_owned())),
+        }
+    }
+
+    async fn trust_in_key(&self, key: &CosignKey) -> Result<Trust, ImageProblem> {
+        let read = self.read_secret(&key.secret_ref.name, &key.secret_ref.key).await?;
+        let hash = key.hash_algorithm.clone();
+        Ok(read.map_or_else(Trust::Unknown, |pem| Trust::Key { pem, hash }))
+    }
+
+    /// Trust in those who can show who they are, by the trusted root in a Secret or, without a name, the public one.
+    async fn trust_in_identities(&self, keyless: &CosignKeyless, root: &str) -> Result<Trust, ImageProblem> {
+        let mut trusted_root = None;
+        if !root.is_empty() {
+            match self.read_secret(root, TRUSTED_ROOT_KEY).await? {
+                Ok(content) => trusted_root = Some(content),
+                Err(why) => return Ok(Trust::Unknown(why)),
+            }
+        }
+        let identities = keyless.identities.iter().map(identity).collect();
+        Ok(Trust::Keyless(Keyless { identities, ignores_sct: keyless.insecure_ignore_sct, trusted_root }))
+    }
+
+    /// What stands under a key of a Secret in the namespace of the control plane, or why nothing does.
+    async fn read_secret(&self, name: &str, key: &str) -> Result<Result<Vec<u8>, String>, ImageProblem> {
+        let namespace = &self.options.namespace;
         let Some(secret) = self.secret(name).await? else {
-            return Ok(Trust::Unknown(format!("there is no Secret `{name}` in namespace `{namespace}`")));
+            return Ok(Err(format!("there is no Secret `{name}` in namespace `{namespace}`")));
         };
-        Ok(match secret_value(&secret, &key.secret_ref.key) {
-            Some(pem) => Trust::Key { pem, hash: key.hash_algorithm.clone() },
-            None => Trust::Unknown(format!("Secret `{name}` has no key `{}`", key.secret_ref.key)),
-        })
+        let value = secret_value(&secret, key);
+        Ok(value.ok_or_else(|| format!("Secret `{name}` has no key `{key}`")))
+    }
+}
+
+fn identity(written: &CosignIdentity) -> Identity {
+    Identity {
+        issuer: demand(&written.issuer, &written.issuer_reg_exp),
+        subject: demand(&written.subject, &written.subject_reg_exp),
+    }
+}
+
+/// What is demanded of a text. The pattern counts if there are both, as in cosign.
+fn demand(text: &str, pattern: &str) -> Option<TextMatch> {
+    match (text, pattern) {
+        ("", "") => None,
+        (text, "") => Some(TextMatch::Equal(text.to_owned())),
+        (_, pattern) => Some(TextMatch::Pattern(pattern.to_owned())),
     }
 }

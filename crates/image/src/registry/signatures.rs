@@ -1,4 +1,5 @@
-//! The signatures of an image, where cosign puts them: in an artifact beside it, whose tag is made of the image's digest.
+//! The signatures of an image, where cosign puts them: in an artifact beside it, whose tag is made of the image's digest, or
+//! as bundles that refer to the image (see [`bundles`](super::bundles)).
 //!
 //! What was fetched once is kept in the store, so that an image can be verified again while its registry is away.
 
@@ -7,25 +8,43 @@ use tokio::task::spawn_blocking;
 
 use super::exchange::Repository;
 use super::pull::{Reporter, pin};
-use super::{Error, Failure, Registry};
+use super::{Error, Failure, Registry, bundles};
 use crate::image::parse_stored;
 use crate::manifest::{Descriptor, Document, MAX_DOCUMENT_BYTES, Manifest};
-use crate::store::{Pin, Store};
+use crate::store::{self, Pin, Store};
 
 /// How large a signed statement may be, and how many there may be for one image.
 const MAX_PAYLOAD_BYTES: u64 = 128 << 10;
-const MAX_SIGNATURES: usize = 100;
+pub(super) const MAX_SIGNATURES: usize = 100;
 /// The media type of a signed statement.
 const PAYLOAD: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
 /// The annotation with the signature of the statement, in base 64.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
+/// The annotations of signatures without keys.
+const CERTIFICATE: &str = "dev.sigstore.cosign/certificate";
+const CHAIN: &str = "dev.sigstore.cosign/chain";
+const LOG_ENTRY: &str = "dev.sigstore.cosign/bundle";
 
-/// A statement about an image, and a signature of it. Nothing of it is verified.
+/// A signature of an image, in one of the forms that cosign writes. Nothing of it is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImageSignature {
+pub enum ImageSignature {
+    Statement(SignedStatement),
+    /// A bundle of Sigstore, in JSON: a statement, its signature, and what it takes to verify that.
+    Bundle(Vec<u8>),
+}
+
+/// A statement about an image, and a signature of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignedStatement {
     pub payload: Vec<u8>,
     /// In base 64.
     pub signature: String,
+    /// The certificate of the signer in PEM, if it signed without a key that others know.
+    pub certificate: Option<String>,
+    /// The certificates of those who issued that one, in PEM.
+    pub chain: Option<String>,
+    /// What a transparency log has signed, in JSON.
+    pub log_entry: Option<String>,
 }
 
 impl Registry {
@@ -48,19 +67,26 @@ impl Registry {
         store: &Store,
         anew: bool,
     ) -> Result<Vec<ImageSignature>, Failure> {
-        let Some(beside) = reference.digest().and_then(|digest| place_of_signatures(reference, digest))
-        else {
-            return Ok(Vec::new());
-        };
-        if !anew && let Some(known) = read_stored(store, &beside).await? {
-            return Ok(known);
+        let Some(digest) = reference.digest() else { return Ok(Vec::new()) };
+        let places = tag_of(reference, digest, ".sig").zip(tag_of(reference, digest, ""));
+        let Some((beside, referrers)) = places else { return Ok(Vec::new()) };
+        if !anew {
+            let statements = read_stored(store, &beside).await?;
+            let bundles = bundles::read_stored(store, &referrers).await?;
+            if statements.is_some() || bundles.is_some() {
+                return Ok([statements, bundles].into_iter().flatten().flatten().collect());
+            }
         }
-        match self.fetch_signatures(&beside, store).await {
+        let mut signatures = match self.fetch_signatures(&beside, store).await {
             // Kept while they are read.
-            Ok(_pin) => Ok(read_stored(store, &beside).await?.unwrap_or_default()),
-            Err(Failure::NotFound { .. }) => Ok(Vec::new()),
-            Err(failure) => Err(failure),
+            Ok(_pin) => read_stored(store, &beside).await?.unwrap_or_default(),
+            Err(Failure::NotFound { .. }) => Vec::new(),
+            Err(failure) => return Err(failure),
+        };
+        if let Some(_pin) = self.fetch_bundles(digest, &referrers, store).await? {
+            signatures.extend(bundles::read_stored(store, &referrers).await?.unwrap_or_default());
         }
+        Ok(signatures)
     }
 
     /// Bring the artifact with the signatures into the store.
@@ -85,10 +111,10 @@ impl Registry {
     }
 }
 
-/// Where the signatures of an image are: beside it, under a tag that is made of its digest.
-fn place_of_signatures(reference: &Reference, digest: &Digest) -> Option<Reference> {
+/// A tag beside an image that is made of its digest: `.sig` has its signatures, and without a suffix it lists what refers to it.
+fn tag_of(reference: &Reference, digest: &Digest, suffix: &str) -> Option<Reference> {
     let tag = digest.to_string().replace(':', "-");
-    format!("{}/{}:{tag}.sig", reference.registry(), reference.repository()).parse().ok()
+    format!("{}/{}:{tag}{suffix}", reference.registry(), reference.repository()).parse().ok()
 }
 
 /// The layers that are statements, if they are neither too many nor too large.
@@ -112,19 +138,40 @@ async fn read_stored(store: &Store, beside: &Reference) -> Result<Option<Vec<Ima
     let (store, beside) = (store.clone(), beside.clone());
     let read = spawn_blocking(move || -> Result<Option<Vec<ImageSignature>>, Failure> {
         let Some(descriptor) = store.recall(&beside)? else { return Ok(None) };
-        let read = |digest: &Digest, limit| match store.read_to_vec(digest, limit) {
-            Err(error) if error.is_absent() => Ok(None),
-            content => content.map(Some),
-        };
-        let Some(content) = read(&descriptor.digest, MAX_DOCUMENT_BYTES)? else { return Ok(None) };
+        let content = read_present(&store, &descriptor.digest, MAX_DOCUMENT_BYTES)?;
+        let Some(content) = content else { return Ok(None) };
         let (_, Document::Manifest(manifest)) = parse_stored(&content)? else { return Ok(Some(Vec::new())) };
         let mut signatures = Vec::new();
         for layer in statements(&manifest)? {
-            let Some(payload) = read(&layer.digest, MAX_PAYLOAD_BYTES)? else { return Ok(None) };
-            let signature = layer.annotations.get(SIGNATURE).cloned().unwrap_or_default();
-            signatures.push(ImageSignature { payload, signature });
+            let payload = read_present(&store, &layer.digest, MAX_PAYLOAD_BYTES)?;
+            let Some(payload) = payload else { return Ok(None) };
+            signatures.push(ImageSignature::Statement(signed_statement(payload, &layer)));
         }
         Ok(Some(signatures))
     });
     read.await?
+}
+
+/// Content of the store, if it is still there.
+pub(super) fn read_present(
+    store: &Store,
+    digest: &Digest,
+    limit: u64,
+) -> Result<Option<Vec<u8>>, store::Error> {
+    match store.read_to_vec(digest, limit) {
+        Err(error) if error.is_absent() => Ok(None),
+        content => content.map(Some),
+    }
+}
+
+/// A statement with what is written beside it.
+fn signed_statement(payload: Vec<u8>, layer: &Descriptor) -> SignedStatement {
+    let annotation = |name: &str| layer.annotations.get(name).filter(|text| !text.is_empty()).cloned();
+    SignedStatement {
+        payload,
+        signature: annotation(SIGNATURE).unwrap_or_default(),
+        certificate: annotation(CERTIFICATE),
+        chain: annotation(CHAIN),
+        log_entry: annotation(LOG_ENTRY),
+    }
 }

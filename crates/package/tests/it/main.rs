@@ -3,6 +3,7 @@
 
 mod fixture;
 mod flips;
+mod keyless;
 mod open;
 mod source;
 mod write;

@@ -2,9 +2,11 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use ferroplane_package::signature::ImageSignature;
+use ferroplane_package::signature::{ImageSignature, SignedStatement};
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::json;
+
+use crate::KeylessStatement;
 
 /// A key of its own.
 pub struct ImageSigner(KeyPair);
@@ -26,6 +28,19 @@ impl ImageSigner {
         }, "optional": null});
         let payload = statement.to_string().into_bytes();
         let signature = BASE64_STANDARD.encode(self.0.sign(&payload).unwrap());
-        ImageSignature { payload, signature }
+        ImageSignature::Statement(SignedStatement { payload, signature, ..SignedStatement::default() })
+    }
+}
+
+impl From<KeylessStatement> for ImageSignature {
+    fn from(statement: KeylessStatement) -> Self {
+        let KeylessStatement { payload, signature, certificate, chain, log_entry } = statement;
+        Self::Statement(SignedStatement {
+            payload,
+            signature,
+            certificate: Some(certificate),
+            chain: Some(chain),
+            log_entry: Some(log_entry),
+        })
     }
 }

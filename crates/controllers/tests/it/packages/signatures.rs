@@ -2,6 +2,7 @@
 
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition};
+use ferroplane_testkit::{KeylessSigner, Sigstore};
 use serde_json::{Value, json};
 
 use super::{PKG, apply, healthy, message, package_yaml};
@@ -99,12 +100,67 @@ async fn what_cannot_be_verified_is_refused_with_the_reason() {
     let registry = FakeRegistry::default();
     registry.push(IMAGE, &function("one"));
     let plane = Plane::with_registry(&registry).await;
-    let keyless = json!({"name": "robot", "keyless": {"identities": [{"issuer": "https://issuer.example.org", "subject": "robot"}]}});
-    demand(&plane, &json!([keyless])).await;
+    let attested = json!({"name": "robot", "keyless": {"identities": [{"subject": "robot"}]}, "attestations": [
+        {"name": "built", "predicateType": "https://slsa.dev/provenance/v1"},
+    ]});
+    let nothing = json!({"name": "nobody"});
+    demand(&plane, &json!([attested, nothing])).await;
     let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
     let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
     let said = message(&refused, "Installed");
-    assert!(said.contains("authority `robot`: this release verifies signatures by keys only"), "{said}");
+    assert!(said.contains("authority `robot`: this release cannot verify attestations"), "{said}");
+    assert!(said.contains("authority `nobody`: it has neither a key nor identities"), "{said}");
+}
+
+/// Trust identities by the trusted root in a Secret.
+async fn demand_identity(plane: &Plane, identity: &Value) {
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig",
+        "metadata": {"name": "verify", "annotations": {"ferroplane.io/trusted-root": "roots"}},
+        "spec": {
+            "matchImages": [{"prefix": "registry.example.org/"}],
+            "verification": {"provider": "Cosign", "cosign": {"authorities": [
+                {"name": "robot", "keyless": {"identities": [identity]}},
+            ]}},
+        },
+    });
+    plane.apply(CONFIG, &config).await;
+}
+
+#[tokio::test]
+async fn package_is_installed_if_an_identity_that_the_policy_names_has_signed_it() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let (sigstore, signer) = (Sigstore::new(), KeylessSigner::default());
+    registry.sign(&digest, sigstore.sign(&signer, &digest).into());
+    let plane = Plane::with_registry(&registry).await;
+    let stranger = json!({"issuer": signer.issuer, "subjectRegExp": "^https://ci.example.org/other/"});
+    demand_identity(&plane, &stranger).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let no_root = format!("authority `robot`: there is no Secret `roots` in namespace `{NAMESPACE}`");
+    plane.until(&path, |package| message(package, "Installed").contains(&no_root)).await;
+
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
+    plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "roots", "namespace": NAMESPACE},
+        "stringData": {"trusted_root.json": sigstore.trusted_root().to_string()},
+    });
+    plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/roots"), &secret).await;
+    // Whoever changes the policy has packages looked at again.
+    let another = json!({"issuer": signer.issuer, "subjectRegExp": "^https://ci.example.org/else/"});
+    demand_identity(&plane, &another).await;
+    let unknown =
+        format!("authority `robot`: no signature of the image counts: one is of `{}`", signer.subject);
+    plane.until(&path, |package| message(package, "Installed").contains(&unknown)).await;
+
+    let ours = json!({"issuer": signer.issuer, "subjectRegExp": "^https://ci.example.org/acme/"});
+    demand_identity(&plane, &ours).await;
+    plane
+        .until(&path, |package| {
+            condition(package, "Installed").as_deref() == Some("True/ActivePackageRevision")
+        })
+        .await;
 }
 
 #[tokio::test]

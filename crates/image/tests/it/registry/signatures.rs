@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_image::media_type::OCI_CONFIG;
-use ferroplane_image::registry::{ImageSignature, Push};
+use ferroplane_image::media_type::{OCI_CONFIG, OCI_EMPTY, OCI_MANIFEST};
+use ferroplane_image::registry::{ImageSignature, Push, SignedStatement};
 use ferroplane_image::store::Store;
-use ferroplane_image::{Descriptor, Digest, ImageConfig, Manifest, Reference};
+use ferroplane_image::{Descriptor, Digest, ImageConfig, Index, Manifest, Reference};
 use ferroplane_testkit::{DebianRegistry, RegistrySetup};
 
 use super::images::TestImage;
@@ -47,9 +47,9 @@ async fn signatures_are_found_beside_the_image_and_kept_for_when_the_registry_is
     let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
     let ((_images_directory, images), (_directory, store)) = (store(), store());
     let image = push(&debian, &images, &[(b"one", "MQ=="), (b"two", "Mg==")]).await;
-    let expected = [(b"one", "MQ=="), (b"two", "Mg==")].map(|(payload, signature)| ImageSignature {
-        payload: payload.to_vec(),
-        signature: signature.to_owned(),
+    let expected = [(b"one", "MQ=="), (b"two", "Mg==")].map(|(payload, signature)| {
+        let (payload, signature) = (payload.to_vec(), signature.to_owned());
+        ImageSignature::Statement(SignedStatement { payload, signature, ..SignedStatement::default() })
     });
     let registry = client(quick());
     assert_eq!(registry.signatures(&image, &store, false).await.unwrap(), expected);
@@ -75,4 +75,71 @@ async fn statement_that_is_too_large_is_refused() {
     let image = push(&debian, &images, &[(&large, "MQ==")]).await;
     let error = client(quick()).signatures(&image, &store, false).await.unwrap_err();
     assert!(chain(&error).contains("a signed statement of 204800 bytes"), "{}", chain(&error));
+}
+
+#[tokio::test]
+async fn what_a_signature_without_a_key_needs_stands_beside_the_statement() {
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
+    let ((_images_directory, images), (_directory, store)) = (store(), store());
+    let image = push(&debian, &images, &[]).await;
+    let config = ImageConfig::default().to_bytes();
+    let annotations = [
+        ("dev.cosignproject.cosign/signature", "MQ=="),
+        ("dev.sigstore.cosign/certificate", "certificate"),
+        ("dev.sigstore.cosign/chain", "chain"),
+        ("dev.sigstore.cosign/bundle", "entry"),
+    ];
+    let annotations = annotations.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    images.write(b"one").unwrap();
+    images.write(&config).unwrap();
+    let layer = Descriptor { annotations: BTreeMap::from(annotations), ..Descriptor::of(PAYLOAD, b"one") };
+    let artifact = Manifest::new(Descriptor::of(OCI_CONFIG, &config), vec![layer]).to_bytes();
+    let artifact = images.write(&artifact).unwrap();
+    let tag = image.digest().unwrap().to_string().replace(':', "-");
+    let beside = reference(&format!("{}/acme/signed:{tag}.sig", debian.address));
+    client(quick()).push(&beside, &artifact, &Push::from(&images)).await.unwrap();
+    let expected = SignedStatement {
+        payload: b"one".to_vec(),
+        signature: "MQ==".to_owned(),
+        certificate: Some("certificate".to_owned()),
+        chain: Some("chain".to_owned()),
+        log_entry: Some("entry".to_owned()),
+    };
+    let found = client(quick()).signatures(&image, &store, false).await.unwrap();
+    assert_eq!(found, [ImageSignature::Statement(expected)]);
+}
+
+/// A manifest with one layer of this kind, in a list of referrers.
+fn referrer(images: &Store, media_type: &str, content: &[u8]) -> Descriptor {
+    images.write(b"{}").unwrap();
+    images.write(content).unwrap();
+    let layers = vec![Descriptor::of(media_type, content)];
+    let artifact_type = Some(media_type.to_owned());
+    let manifest = Manifest::new(Descriptor::of(OCI_EMPTY, b"{}"), layers);
+    let manifest = Manifest { artifact_type: artifact_type.clone(), ..manifest }.to_bytes();
+    images.write(&manifest).unwrap();
+    Descriptor { artifact_type, ..Descriptor::of(OCI_MANIFEST, &manifest) }
+}
+
+#[tokio::test]
+async fn bundles_that_refer_to_the_image_are_found_and_kept_for_when_the_registry_is_away() {
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
+    let ((_images_directory, images), (_directory, store)) = (store(), store());
+    let image = push(&debian, &images, &[(b"one", "MQ==")]).await;
+    // Debian's registry keeps no list of referrers, so that clients keep one under a tag.
+    let referrers = vec![
+        referrer(&images, "application/vnd.dev.sigstore.bundle.v0.3+json", b"bundle"),
+        referrer(&images, "application/spdx+json", b"bill of materials"),
+    ];
+    let list = images.write(&Index::new(referrers).to_bytes()).unwrap();
+    let tag = image.digest().unwrap().to_string().replace(':', "-");
+    let place = reference(&format!("{}/acme/signed:{tag}", debian.address));
+    client(quick()).push(&place, &list, &Push::from(&images)).await.unwrap();
+    let (payload, signature) = (b"one".to_vec(), "MQ==".to_owned());
+    let statement = SignedStatement { payload, signature, ..SignedStatement::default() };
+    let expected = [ImageSignature::Statement(statement), ImageSignature::Bundle(b"bundle".to_vec())];
+    let registry = client(quick());
+    assert_eq!(registry.signatures(&image, &store, false).await.unwrap(), expected);
+    drop(debian);
+    assert_eq!(registry.signatures(&image, &store, false).await.unwrap(), expected);
 }
