@@ -1,6 +1,6 @@
 //! Verifies signatures of those who have no key that others know: a certificate says who signed, and a transparency log when.
 //!
-//! The crate `sigstore-verify` does the cryptography (ADR 0055): the certificate leads to an authority of the trusted root, was valid
+//! The crate `sigstore-verify` does the cryptography (ADR 0056): the certificate leads to an authority of the trusted root, was valid
 //! when the log took the signature, and is in a log of certificates; the log's own signature is true, and its entry is of this
 //! signature, certificate and payload. Here is what it does not know: the form with annotations, identities, and images.
 //!
