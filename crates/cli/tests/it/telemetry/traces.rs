@@ -14,6 +14,23 @@ use crate::peers::{free_port, peer};
 const PATIENCE: Duration = Duration::from_mins(1);
 const QUICK: (&str, &str) = ("OTEL_BSP_SCHEDULE_DELAY", "100");
 
+/// It fails once, and for good.
+const OPERATION: &str = "
+apiVersion: ops.crossplane.io/v1alpha1
+kind: Operation
+metadata: {name: checked}
+spec:
+  mode: Pipeline
+  retryLimit: 1
+  pipeline:
+  - step: check
+    functionRef: {name: function-cel-validation}
+    input:
+      apiVersion: validation.fn.ferroplane.io/v1beta1
+      kind: Validation
+      rules: [{rule: 'false', message: it does not hold}]
+";
+
 fn roots(spans: &[Span]) -> Vec<&Span> {
     spans.iter().filter(|span| span.parent.is_empty()).collect()
 }
@@ -87,6 +104,28 @@ fn collector_receives_one_trace_for_each_reconcile_with_its_steps() {
     let writes = children(&spans, named(&phases, "apply"));
     let write = named(&writes, "apply ConfigMap");
     assert_eq!(write.says("http.response.status_code"), "201", "{write:?}");
+}
+
+#[test]
+fn collector_receives_one_trace_for_each_attempt_of_an_operation() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let directory = TempDir::new().unwrap();
+    let Some(collector) = Collector::start(directory.path()) else { return };
+    let plane = bare(&[("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.endpoint)], &[]);
+    plane.told("kubectl apply -f -", OPERATION);
+    plane.says("kubectl wait operation/checked --for=condition=Succeeded=False --timeout=60s");
+    // What was seen last is sent at the end.
+    plane.stop();
+    // A look that came too late, and was not allowed to run anything, has a trace, too.
+    let is_attempt = |span: &Span| span.name == "reconcile Operation" && !span.says("failure").is_empty();
+    let spans = collector.until(|spans| spans.iter().any(is_attempt));
+    let attempts: Vec<_> = roots(&spans).into_iter().filter(|root| is_attempt(root)).collect();
+    let [attempt] = attempts[..] else { panic!("{attempts:#?}") };
+    assert_eq!((attempt.says("kind"), attempt.says("name")), ("Operation", "checked"));
+    let steps = children(&spans, attempt);
+    assert_eq!(named(&steps, "step check").says("function"), "function-cel-validation");
 }
 
 #[test]
