@@ -156,7 +156,8 @@ fn what_a_tenant_sees_does_not_depend_on_how_much_others_have() {
             format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: map-{n}, namespace: blue}}}}");
         tenants.apply(Who::Blue, &format!("/api/v1/namespaces/blue/configmaps/map-{n}"), &map);
     }
-    let kiosk = "{apiVersion: tenancy.test.io/v1, kind: App, metadata: {name: kiosk, namespace: blue}}";
+    let kiosk =
+        "{apiVersion: tenancy.test.io/v1, kind: App, metadata: {name: kiosk, namespace: blue}, spec: {}}";
     tenants.apply(Who::Administrator, "/apis/tenancy.test.io/v1/namespaces/blue/apps/kiosk", kiosk);
     assert_eq!(learning::sights(&tenants), before);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use ferroplane_api::{crds, keys};
+use ferroplane_api::crds;
 use serde_json::{Map, Value};
 
 /// Where Go keeps the sources that the peer `crossplane` is made of.
@@ -18,8 +18,7 @@ pub(crate) fn definitions() -> Option<PathBuf> {
 pub(crate) fn differences(theirs: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     // What Crossplane does not have cannot differ.
-    let is_theirs = |group: &str| ![keys::FERROPLANE, keys::KANISTER].contains(&group);
-    for ours in crds::ALL.iter().filter(|crd| is_theirs(crd.group)) {
+    for ours in crds::ALL.iter().filter(|crd| crd.group.ends_with(".crossplane.io")) {
         let mut ours: Value = serde_saphyr::from_str(ours.yaml).expect("it is YAML");
         let names = ours["spec"]["names"].clone();
         let group = ours["spec"]["group"].as_str().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
-use crate::setup::install::is_established;
+use crate::setup::install::{definitions, is_established};
 
 const CONTROLLER: &str = "rbac/compositeresourcedefinition.apiextensions.crossplane.io";
 const REASON: &str = "ApplyClusterRoles";
@@ -136,12 +136,11 @@ impl Roles {
         if is_reserved_group(group) {
             return self.withdraw(xrd).await;
         }
-        // A kind whose names are taken is never established: the rights would be on the kind that has them.
-        let controls = |crd: &str| {
-            let crd = self.context.kinds.object("", crd);
-            crd.is_some_and(|crd| meta::controller_uid(&crd) == Some(meta::uid(xrd)) && is_established(&crd))
+        let established = match self.established(xrd, group).await {
+            Ok(established) => established,
+            Err(error) => return self.complain(xrd, &error),
         };
-        for role in cluster_roles(xrd, controls) {
+        for role in cluster_roles(xrd, |crd| established.iter().any(|name| name == crd)) {
             let Some(present) = self.informer.object("", meta::name(&role)) else {
                 if let Err(error) = self.create(&role).await {
                     return self.complain(xrd, &error);
@@ -163,6 +162,28 @@ impl Roles {
             }
         }
         Next::Rest
+    }
+
+    /// The names of those kinds of a definition that are its own and established. One whose names are taken is never established: the
+    /// rights would be on the kind that has them.
+    async fn established(&self, xrd: &Object, group: &str) -> Result<Vec<String>, Error> {
+        let mut established = Vec::new();
+        for names in ["names", "claimNames"] {
+            let plural = xrd.get("spec").and_then(|spec| spec.get(names)?.get("plural")?.as_str());
+            let Some(name) = plural.map(|plural| format!("{plural}.{group}")) else { continue };
+            let is_its_own = |crd: &Object| meta::controller_uid(crd) == Some(meta::uid(xrd));
+            if !self.context.kinds.object("", &name).is_some_and(|crd| is_its_own(&crd)) {
+                continue;
+            }
+            // The cache has metadata alone.
+            let resource = definitions();
+            let path = ObjectPath { resource: &resource, namespace: "", name: &name };
+            let live = self.context.cluster.get_object(path).await?;
+            if live.is_some_and(|crd| is_its_own(&crd) && is_established(&crd)) {
+                established.push(name);
+            }
+        }
+        Ok(established)
     }
 
     /// Delete the roles of a definition that may have none. It may be older than that rule.

@@ -27,10 +27,12 @@ fn bundle(bundle: &Value) -> ImageSignature {
     ImageSignature::Bundle(bundle.to_string().into_bytes())
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "fields of identities are optional")]
 fn equal(text: &str) -> Option<TextMatch> {
     Some(TextMatch::Equal(text.to_owned()))
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "fields of identities are optional")]
 fn pattern(text: &str) -> Option<TextMatch> {
     Some(TextMatch::Pattern(text.to_owned()))
 }

@@ -454,7 +454,7 @@ fn sites_that_are_created_and_clocks_that_jump_do_not_mislead_rollouts() {
                 assert_eq!(wrongs, Vec::<String>::new(), "version {number}, clock {jump:+}");
                 let sites = world.plane.get(SITES).await;
                 for site in sites["items"].as_array().unwrap() {
-                    let is_so = is_ready(site) && site["status"]["color"] == color.to_string();
+                    let is_so = is_ready(site) && site["status"]["color"] == color.to_string().as_str();
                     assert!(is_so, "version {number}, clock {jump:+}: {site:#}");
                 }
             }

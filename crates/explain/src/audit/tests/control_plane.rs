@@ -192,10 +192,10 @@ fn intercepts_of_a_cluster_lead_as_far_as_grants_let_them() {
     let read = can(&shadow, "get", "prod");
     assert!(read.len() == 1 && read[0].starts_with("perhaps prod: has a process"), "{read:?}");
     assert_eq!(can(&shadow, "delete", "prod"), Vec::<String>::new(), "in shadow nothing is written");
-    let real = world.clone().with(grant("ForReal", json!([])));
-    let written = can(&real, "delete", "prod");
+    let granted = world.clone().with(grant("ForReal", json!([])));
+    let written = can(&granted, "delete", "prod");
     assert!(written.len() == 1 && written[0].starts_with("perhaps prod: has a process"), "{written:?}");
-    assert_eq!(can(&real, "delete", "dev"), Vec::<String>::new(), "elsewhere nothing is granted");
+    assert_eq!(can(&granted, "delete", "dev"), Vec::<String>::new(), "elsewhere nothing is granted");
     // Whoever grants it to themselves needs nobody.
     let granting = world.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
     let written = can(&granting, "delete", "prod");

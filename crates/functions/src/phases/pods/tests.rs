@@ -70,10 +70,10 @@ fn output_is_found_wherever_it_is_in_a_long_log() {
     let line = |key: &str| format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
     let noise = "noise\n".repeat(50);
     let log = [line("first"), noise.clone(), line("middle"), noise, line("last")].concat();
-    let long = World { log_chunk: Some(100), ..logging(&log) };
-    let output = task().run_while(&mut long.clone(), &succeeds()).output();
+    let world = World { log_chunk: Some(100), ..logging(&log) };
+    let output = task().run_while(&mut world.clone(), &succeeds()).output();
     assert_eq!(output, json!({"first": "1", "middle": "1", "last": "1"}));
-    survives_crashes(task, &long, &succeeds());
+    survives_crashes(task, &world, &succeeds());
 }
 
 #[test]
