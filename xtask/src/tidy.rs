@@ -201,8 +201,8 @@ const PURE: [&str; 11] = [
 ];
 const IMPURE: [&str; 8] = ["tokio", "hyper", "reqwest", "kube", "rusqlite", "rand", "chrono", "jiff"];
 
-/// The example that is not rendered everywhere: its functions are images, which have to be built first.
-const IMAGES_EXAMPLE: &str = "container-functions";
+/// Examples that need images, which no command renders.
+const IMAGES_EXAMPLES: [&str; 2] = ["container-functions", "action-function"];
 
 /// Code that does what a program in Go does.
 const REPRODUCTIONS: [&str; 5] = [
@@ -310,7 +310,7 @@ fn check_original(name: &str, text: &str, complaints: &mut Vec<String>) {
 fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(root.join("examples"))? {
         let path = entry?.path();
-        let needs_images = path.ends_with(IMAGES_EXAMPLE);
+        let needs_images = IMAGES_EXAMPLES.iter().any(|name| path.ends_with(name));
         for file in ["README.md", "expected.yaml"] {
             let is_needed = file == "README.md" || !needs_images;
             if path.is_dir() && is_needed && !path.join(file).exists() {

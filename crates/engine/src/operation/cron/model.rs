@@ -198,11 +198,13 @@ impl World {
     fn settle(&mut self) {
         self.writes_left = u64::MAX;
         self.now += i64::try_from(2 * SKEW).unwrap();
+        self.replicas[self.leader].skew = 0;
         for _ in 0..20 {
-            self.replicas[self.leader].skew = 0;
             self.restart();
             let _ = self.reconcile();
-            self.finish_one();
+            while self.server.operations.values().any(|it| standing(it) == Standing::Running) {
+                self.finish_one();
+            }
         }
     }
 
