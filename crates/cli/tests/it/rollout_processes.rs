@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use ferroplane_image::build::Layer;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -159,15 +158,6 @@ impl Fleet {
         ));
     }
 
-    /// Kill the control plane, and start it again.
-    fn kill(self) -> Self {
-        let Self { mut plane, registry, machine, composed } = self;
-        plane.signal(Signal::KILL);
-        plane.end();
-        let plane = Plane::start(plane.into_directory(), &["--data-dir", "data"]);
-        Self { plane, registry, machine, composed }
-    }
-
     /// Wait until a field of the status of the rollout is so.
     fn until_status(&self, path: &str, value: &str) {
         self.plane.says(&format!(
@@ -226,29 +216,6 @@ fn programs_that_end_badly_are_rolled_back_and_one_that_works_is_promoted() {
     let before = fleet.get("functionrollout own")["status"]["history"][0]["revision"].clone();
     fleet.install(9, &script(&print(&resources("two"))));
     assert!(fleet.until_ended(&before, "Promoted", "works") <= 1);
-    fleet.until_all_are("two");
-    assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
-}
-
-#[test]
-fn control_plane_that_is_killed_goes_on_with_a_rollout_where_it_was() {
-    let Some(mut fleet) = Fleet::begin() else { return };
-    let status = |fleet: &Fleet| fleet.get("functionrollout own")["status"].clone();
-    // Before anybody is moved, and while a wave is observed.
-    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"paused": true})));
-    fleet.install(1, &script(&print(&resources("two"))));
-    fleet.until_status("state", "Paused");
-    fleet = fleet.kill();
-    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 600})));
-    fleet.until_status("composites.ready", "1");
-    let before = status(&fleet);
-    fleet = fleet.kill();
-    let after = status(&fleet);
-    for field in ["candidate", "startedAt", "stable", "wave"] {
-        assert_eq!(after[field], before[field], "{field}: {after:#}");
-    }
-    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 0})));
-    fleet.until_status("state", "Promoted");
     fleet.until_all_are("two");
     assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
 }

@@ -215,7 +215,7 @@ fn resolved(phase: &BlueprintPhase, version: &Version, resolution: &Resolution<'
     }
 }
 
-fn check_needs(
+pub(super) fn check_needs(
     phase: &BlueprintPhase,
     version: &Version,
     needs: &[Need],

@@ -1062,3 +1062,19 @@ fn blueprints_are_judged_by_the_versions_that_their_phases_call() {
             .contains("actions.backup.deferPhase: actions.backup.phases[0] has the name `p`, too")
     );
 }
+
+#[test]
+fn phase_that_runs_an_image_needs_a_machine_that_can() {
+    let world = World::new();
+    let needing: ferroplane_api::BlueprintPhase =
+        serde_json::from_value(phase("KubeTask", "p", json!({}))).unwrap();
+    let check = |pods, no_containers| {
+        let facilities = Facilities { pods, no_containers, ..world.facilities() };
+        compile::check_needs(&needing, &Version::UNVERSIONED, &[Need::Pods], &facilities)
+    };
+    assert!(check(PodSupport::Containers, None).is_ok());
+    let refused = check(PodSupport::Containers, Some("there is no crun")).unwrap_err();
+    assert_eq!(refused.cause, Cause::PhaseNeedsUnmet);
+    assert!(refused.message.contains("cannot run it: there is no crun; or run the ActionSet on a cluster"));
+    assert_eq!(check(PodSupport::None, None).unwrap_err().cause, Cause::PhaseNeedsUnmet);
+}

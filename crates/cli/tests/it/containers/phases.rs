@@ -12,7 +12,7 @@ use super::images::{TestImage, machine, shell};
 use super::languages::{execution, jq_layer};
 use super::registry::TestRegistry;
 use crate::peers::peer;
-use crate::plane::{Plane, ferroplane};
+use crate::plane::Plane;
 
 /// By which the process of a container is found: its command line.
 const MARKER: &str = "sleep\x00424242";
@@ -174,25 +174,6 @@ fn phases_run_images_in_containers_and_nothing_is_left_of_them() {
     plane.says("kubectl annotate actionset/five ferroplane.io/cancel=true");
     wait(&plane, "five", "failed");
     wait_until_running(false);
-    plane.stop();
-}
-
-#[test]
-fn without_a_container_runtime_phases_that_run_images_fail_before_anything_runs() {
-    let Some(_) = peer("kubectl") else { return };
-    let directory = TempDir::new().unwrap();
-    let mut command =
-        ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0", "--kubeconfig", "kubeconfig"]);
-    command.env("PATH", "/nowhere");
-    let plane = Plane::run_by(directory, command);
-    let manifests = format!("{}---\n{}", blueprint("registry.example.org/tools:1", 1), read_grant());
-    plane.told("kubectl apply -f -", &manifests);
-    plane.told("kubectl apply -f -", &action_set("one", "hang"));
-    wait(&plane, "one", "failed");
-    assert_eq!(field(&plane, "one", ".errors[0].code"), "PhaseNeedsUnmet");
-    let said = field(&plane, "one", ".errors[0].message");
-    assert!(said.contains("neither `crun` nor `runc` is in a directory of `PATH`"), "{said}");
-    assert_eq!(plane.says("kubectl get configmap/deferred --ignore-not-found -o name"), "");
     plane.stop();
 }
 
