@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(outcome(bundle(&ours, sign, DIGEST)), Ok(()));
         let by_other = outcome(bundle(&other, sign, DIGEST)).unwrap_err();
         assert_eq!(by_other, "authority `ours`: no signature of the image was made with its key");
-        let wrong = "authority `ours`: what is signed with its key is another image";
+        let wrong = "authority `ours`: the signature with its key is for another image";
         let of_another = outcome(bundle(&ours, sign, &DIGEST.replace('1', "2"))).unwrap_err();
         assert_eq!(of_another, wrong);
         let attestation = outcome(bundle(&ours, "https://slsa.dev/provenance/v1", DIGEST)).unwrap_err();
