@@ -66,7 +66,7 @@ fn hidden_commands_are_not_suggested() {
 
 #[test]
 fn hidden_flags_are_not_suggested() {
-    let said = Sandbox::new().run(&["start", "--sync-intervall", "1m"]).fails_with(2);
+    let said = Sandbox::new().run(&["start", "--sync-interva", "1m"]).fails_with(2);
     assert!(!said.contains("'--sync-interval'"), "{said}");
     let said = Sandbox::new().run(&["start", "--lease-durations", "15s"]).fails_with(2);
     assert!(said.contains("'--lease-duration'"), "{said}");

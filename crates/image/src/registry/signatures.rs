@@ -1,5 +1,5 @@
 //! The signatures of an image, where cosign puts them: in an artifact beside it, whose tag is made of the image's digest, or
-//! as bundles that refer to the image (see [`bundles`](super::bundles)).
+//! as bundles that refer to the image (see [`super::bundles`]).
 //!
 //! What was fetched once is kept in the store, so that an image can be verified again while its registry is away.
 
