@@ -138,12 +138,12 @@ impl Roles {
         }
         let established = match self.established(xrd, group).await {
             Ok(established) => established,
-            Err(error) => return self.complain(xrd, &error),
+            Err(error) => return self.complain(xrd, "read a CustomResourceDefinition", &error),
         };
         for role in cluster_roles(xrd, |crd| established.iter().any(|name| name == crd)) {
             let Some(present) = self.informer.object("", meta::name(&role)) else {
                 if let Err(error) = self.create(&role).await {
-                    return self.complain(xrd, &error);
+                    return self.complain(xrd, "write a ClusterRole", &error);
                 }
                 continue;
             };
@@ -158,7 +158,7 @@ impl Roles {
             if wanted != present
                 && let Err(error) = self.replace(&wanted).await
             {
-                return self.complain(xrd, &error);
+                return self.complain(xrd, "write a ClusterRole", &error);
             }
         }
         Next::Rest
@@ -196,7 +196,7 @@ impl Roles {
             let path = ObjectPath { resource: self.informer.resource(), namespace: "", name };
             let uid = Some(meta::uid(&present));
             if let Err(error) = self.context.cluster.delete(path, uid, Propagation::Background).await {
-                return self.complain(xrd, &error);
+                return self.complain(xrd, "delete a ClusterRole", &error);
             }
         }
         Next::Rest
@@ -215,10 +215,10 @@ impl Roles {
         Ok(())
     }
 
-    fn complain(&self, xrd: &Object, error: &Error) -> Next {
+    fn complain(&self, xrd: &Object, doing: &str, error: &Error) -> Next {
         let next = outcome(error);
         if next != Next::Conflict {
-            let message = format!("cannot write a ClusterRole: {}", chain(error));
+            let message = format!("cannot {doing}: {}", chain(error));
             self.recorder.failure(xrd, REASON, message, cause_of(error));
         }
         next
