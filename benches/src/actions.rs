@@ -1,6 +1,9 @@
 //! `ActionSet`s on the embedded plane, all in this process: three phases with the API server alone from create to complete, and thousands that wait.
 //! Everything durable.
 
+mod stored;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use http::Method;
@@ -9,11 +12,14 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use crate::composition::plane::{Functions, Plane};
-use crate::measure::{Stopwatch, Times, for_all, pretty, resident};
+use crate::measure::{Stopwatch, ThreadTimes, Times, at_rest, for_all, pretty, resident, settle};
+use stored::Footprint;
+pub(crate) use stored::plays_a_part;
 
 const BLUEPRINTS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/blueprints";
 const ACTION_SETS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 /// How many run one after the other.
 const SINGLE: usize = 300;
 /// How many wait at the same time.
@@ -23,12 +29,20 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(crate) fn run() {
     let runtime = Runtime::new().expect("there is a runtime");
     runtime.block_on(async {
+        // First, so that nothing that was there before is taken for memory that they do not need.
         let directory = tempfile::tempdir().expect("there is room");
-        let plane = Plane::start_calling(directory.path(), &Functions::built_in(), &[]).await;
-        one_by_one(&plane).await;
+        let plane = start(directory.path()).await;
         waiting(&plane).await;
         plane.stop().await;
+        let directory = tempfile::tempdir().expect("there is room");
+        let plane = start(directory.path()).await;
+        one_by_one(&plane).await;
+        plane.stop().await;
     });
+}
+
+async fn start(directory: &Path) -> Plane {
+    Plane::start_calling(directory, &Functions::built_in(), &[]).await
 }
 
 fn blueprint(name: &str, phases: &Value) -> Value {
@@ -113,11 +127,10 @@ async fn complete(plane: &Plane, name: &str) {
 }
 
 async fn waiting(plane: &Plane) {
-    let user = plane.user();
-    user.send(Method::PATCH, &format!("{MAPS}/gate"), &json!({"data": {"open": "no"}})).await;
+    plane.post(MAPS, &gate("no")).await;
     plane.post(BLUEPRINTS, &blueprint("waiting", &json!([wait("{{ eq .data.open \"yes\" }}")]))).await;
-    let (before, started) = (resident(), Instant::now());
-    let maker = user.clone();
+    let (before, written, started) = (resident(), revision(plane).await, Instant::now());
+    let maker = plane.user();
     for_all(WAITING, move |number| {
         let user = maker.clone();
         async move { user.post(ACTION_SETS, &action_set(&format!("waiting-{number}"), "waiting")).await }
@@ -128,26 +141,71 @@ async fn waiting(plane: &Plane) {
         plane.until(&path, |it| it["status"]["state"] == "running").await;
     }
     let made = started.elapsed();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let stored = size_of_one(plane).await;
-    let each = resident().saturating_sub(before) / WAITING;
-    let processor = Stopwatch::start(UsageWho::RUSAGE_SELF);
-    tokio::time::sleep(IDLE).await;
-    let resting = processor.read();
+    settle().await;
+    let memory = resident().saturating_sub(before) / WAITING;
+    let threads = ThreadTimes::read();
+    let resting = at_rest(IDLE).await;
+    let busy = ThreadTimes::read().since(&threads);
+    let footprint = footprint(plane, revision(plane).await - written).await;
+    println!("{WAITING} ActionSets that wait for one object:\n\n| what | |\n|---|---|");
+    println!("| all created and waiting after | {} |", pretty(made));
+    tell_rest(footprint, memory, resting);
+    println!("| CPU while they wait, by thread | {busy} |");
+    woken(plane).await;
+}
+
+/// Print what it costs that they wait, beside what storing as much costs.
+fn tell_rest(footprint: Footprint, memory: usize, processor: Duration) {
+    let Footprint { stored, writes, events, .. } = footprint;
+    let plain = stored::measure(footprint);
+    let seconds = IDLE.as_secs();
+    println!("| CPU in {seconds} s while they wait | {} |", pretty(processor));
+    println!("| CPU in {seconds} s with as many plain objects | {} |", pretty(plain.processor));
+    println!("| size of the stored object, writes of it, Events | {stored} bytes, {writes}, {events} |");
+    println!("| memory for each | {memory} bytes |");
+    println!("| memory for plain objects, as many, as large and written as often | {} bytes |", plain.memory);
+    println!("| memory for each beside what is stored | {} bytes |", memory.saturating_sub(plain.memory));
+}
+
+/// Let all of them go on.
+async fn woken(plane: &Plane) {
     let (processor, started) = (Stopwatch::start(UsageWho::RUSAGE_SELF), Instant::now());
-    user.send(Method::PATCH, &format!("{MAPS}/gate"), &json!({"data": {"open": "yes"}})).await;
+    let (code, answer) =
+        plane.user().send(Method::PATCH, &format!("{MAPS}/gate"), &json!({"data": {"open": "yes"}})).await;
+    assert_eq!(code, 200, "{answer}");
     for number in 0..WAITING {
         complete(plane, &format!("waiting-{number}")).await;
     }
-    println!("\n{WAITING} ActionSets that wait for one object:\n\n| what | |\n|---|---|");
-    println!("| all created and waiting after | {} |", pretty(made));
-    println!("| CPU in {} s while they wait | {} |", IDLE.as_secs(), pretty(resting));
-    println!("| memory for each, and the size of the stored object | {each} bytes, {stored} bytes |");
     println!("| all complete after the object has changed | {} |", pretty(started.elapsed()));
-    println!("| CPU for that | {} |", pretty(processor.read()));
+    println!("| CPU for that | {} |\n", pretty(processor.read()));
 }
 
-async fn size_of_one(plane: &Plane) -> usize {
-    let (_, found) = plane.user().send(Method::GET, &format!("{ACTION_SETS}/waiting-0"), &Value::Null).await;
-    found.to_string().len()
+/// What one of them has stored, of so many writes of all.
+async fn footprint(plane: &Plane, writes: u64) -> Footprint {
+    let user = plane.user();
+    let (_, found) = user.send(Method::GET, &format!("{ACTION_SETS}/waiting-0"), &Value::Null).await;
+    let mut created = found.clone();
+    if let Some(created) = created.as_object_mut() {
+        created.remove("status");
+    }
+    let (_, list) = user.send(Method::GET, EVENTS, &Value::Null).await;
+    let sizes: Vec<_> =
+        list["items"].as_array().into_iter().flatten().map(|it| it.to_string().len()).collect();
+    // The plane writes some of its own; and when there are too many Events, some are lost.
+    let events = sizes.len().div_ceil(WAITING);
+    let all = usize::try_from(writes).unwrap_or(usize::MAX) / WAITING;
+    Footprint {
+        created: created.to_string().len(),
+        stored: found.to_string().len(),
+        writes: all.saturating_sub(sizes.len() / WAITING).max(1),
+        events,
+        event: sizes.iter().sum::<usize>() / (events * WAITING).max(1),
+    }
+}
+
+/// How much has been written.
+async fn revision(plane: &Plane) -> u64 {
+    let (_, list) = plane.user().send(Method::GET, &format!("{MAPS}?limit=1"), &Value::Null).await;
+    let revision = list["metadata"]["resourceVersion"].as_str();
+    revision.and_then(|revision| revision.parse().ok()).unwrap_or_default()
 }

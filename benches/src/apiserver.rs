@@ -136,7 +136,7 @@ async fn reads(contestant: &Contestant) {
     let listed = format!("{}?limit={LISTED}", Kind::ConfigMap.path());
     let answer = send(&mut client, "GET", &listed, "").await;
     let words = format!("list up to {LISTED} objects, {:.1} MB", mega(answer.body.len()));
-    measure(contestant, &words, 5, &mut client, &listed).await;
+    measure(contestant, &words, 50, &mut client, &listed).await;
 }
 
 async fn measure(contestant: &Contestant, what: &str, rounds: usize, client: &mut ApiClient, path: &str) {

@@ -25,6 +25,7 @@ mod rollout;
 mod schema_objects;
 mod schema_owners;
 mod schema_patches;
+mod served_functions;
 mod store;
 mod templates;
 mod validate;
@@ -36,7 +37,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let filter = std::env::args().nth(1).unwrap_or_default();
-    if containers::plays_a_part(&filter) {
+    if containers::plays_a_part(&filter) || actions::plays_a_part(&filter) {
         return;
     }
     let benches: &[(&str, fn())] = &[

@@ -1,5 +1,6 @@
 //! Takes times, and prints them.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -123,6 +124,46 @@ impl Stopwatch {
 
     pub(crate) fn read(&self) -> Duration {
         processor_time(self.who).saturating_sub(self.started)
+    }
+}
+
+/// The runtime keeps threads that have nothing to do for ten seconds. The allocator learns then what they had kept for themselves, checks
+/// every ten seconds whether pages can be returned, and returns those that were free for ten seconds.
+pub(crate) async fn settle() {
+    tokio::time::sleep(Duration::from_secs(45)).await;
+}
+
+/// What this process costs while nothing happens.
+pub(crate) async fn at_rest(window: Duration) -> Duration {
+    let processor = Stopwatch::start(UsageWho::RUSAGE_SELF);
+    tokio::time::sleep(window).await;
+    processor.read()
+}
+
+/// Which threads of this process need the processor, and for how long.
+pub(crate) struct ThreadTimes(BTreeMap<String, Duration>);
+
+impl ThreadTimes {
+    /// From when they began.
+    pub(crate) fn read() -> Self {
+        let mut times = BTreeMap::<_, Duration>::new();
+        for thread in std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let read = |file: &str| std::fs::read_to_string(thread.path().join(file)).unwrap_or_default();
+            let nanos = read("schedstat").split(' ').next().and_then(|text| text.parse::<u64>().ok());
+            *times.entry(read("comm").trim().to_owned()).or_default() +=
+                Duration::from_nanos(nanos.unwrap_or_default());
+        }
+        Self(times)
+    }
+
+    /// What was needed since these were read, by the names of threads.
+    pub(crate) fn since(&self, before: &Self) -> String {
+        let differences = self
+            .0
+            .iter()
+            .map(|(name, time)| (name, time.saturating_sub(before.0.get(name).copied().unwrap_or_default())));
+        let busy = differences.filter(|(_, time)| !time.is_zero());
+        busy.map(|(name, time)| format!("{name} {}", pretty(time))).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -12,7 +12,7 @@ use nix::sys::resource::UsageWho;
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::measure::{Stopwatch, Times, pretty, resident};
+use crate::measure::{Stopwatch, Times, at_rest, pretty, resident, settle};
 
 const SOLVED: usize = 500;
 const INSTALLED: usize = 1000;
@@ -59,7 +59,7 @@ fn solve() {
     );
 }
 
-/// Functions that nobody calls: each has its package and its revision, and nothing runs.
+/// Functions that nothing calls: each has its package and its revision, and nothing runs.
 fn rest() {
     Runtime::new().expect("there is a runtime").block_on(async {
         let registry = FakeRegistry::default();
@@ -72,6 +72,7 @@ fn rest() {
             registry.push(&image(number), &package.to_string());
         }
         let plane = Plane::with_registry(&registry).await;
+        let alone = at_rest(IDLE).await;
         let processor = Stopwatch::start(UsageWho::RUSAGE_SELF);
         for number in 0..INSTALLED {
             let function = json!({
@@ -85,18 +86,18 @@ fn rest() {
         plane.until(revisions, is_there).await;
         plane.quiet().await;
         let used = processor.read();
+        settle().await;
         plane.writes();
         registry.asked();
-        let idle = Stopwatch::start(UsageWho::RUSAGE_SELF);
-        tokio::time::sleep(IDLE).await;
-        let idle = idle.read();
-        println!("| packages | CPU to install one | resident | CPU in {} s of rest | writes | requests to registries |", IDLE.as_secs());
-        println!("|---|---|---|---|---|---|");
+        let idle = at_rest(IDLE).await;
+        println!("| packages | CPU to install one | resident | CPU in {0} s of rest | CPU in {0} s without packages | writes | requests to registries |", IDLE.as_secs());
+        println!("|---|---|---|---|---|---|---|");
         println!(
-            "| {INSTALLED} | {} | {} MB | {} | {} | {} |\n",
+            "| {INSTALLED} | {} | {} MB | {} | {} | {} | {} |\n",
             pretty(used / u32::try_from(INSTALLED).expect("it is small")),
             resident() / 1_000_000,
             pretty(idle),
+            pretty(alone),
             plane.writes().len(),
             registry.asked().len(),
         );

@@ -1,7 +1,7 @@
 //! Rollouts of functions: what a preview and a rollout of many composite resources take, and what the overlay costs each step.
 //!
 //! The functions are code in this process that answers at once, so that the figures are those of the control plane. The API server is in
-//! memory.
+//! memory. A preview is also measured with a function on the Go SDK, over mutual TLS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use ferroplane_api::Object;
 use ferroplane_controllers::{PackagedFunction, PackagedFunctions};
 use ferroplane_engine::intercept::Intercept;
 use ferroplane_engine::rollout::Overlay;
-use ferroplane_runner::{AsyncFunction, Runner};
+use ferroplane_runner::{AsyncFunction, Runner, grpc};
 use ferroplane_testkit::plane::sites::SITES;
 use ferroplane_testkit::plane::{FakeRegistry, Plane};
 use ferroplane_wire::from_json;
@@ -19,19 +19,22 @@ use nix::sys::resource::UsageWho;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::measure::{Stopwatch, Times, pretty};
+use crate::measure::{Stopwatch, Times, at_rest, pretty, settle};
+use crate::served_functions::{Program, ServedFunctions};
 
 const COUNT: usize = 1000;
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
-const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
 const BUDGET: Duration = Duration::from_secs(1);
+const IDLE: Duration = Duration::from_secs(10);
 
 pub(crate) fn run() {
     overlay();
     let runtime = Runtime::new().expect("there is a runtime");
-    println!("\n| {COUNT} XRs | wall | CPU | calls of functions |\n|---|---|---|---|");
-    runtime.block_on(roll_out());
+    runtime.block_on(async {
+        roll_out().await;
+        preview_served().await;
+    });
 }
 
 /// What each selection of a composite resource costs more.
@@ -77,22 +80,144 @@ struct Fleet {
     calls: Arc<AtomicUsize>,
 }
 
+/// What a change took.
+struct Cost {
+    wall: Duration,
+    processor: Duration,
+    calls: usize,
+}
+
+impl Cost {
+    /// A row of the table, with the calls in percent of those of a plain change if that is known.
+    fn print(&self, what: &str, plain: Option<&Self>) {
+        let Self { wall, processor, calls } = self;
+        let percent = plain.and_then(|plain| (calls * 100).checked_div(plain.calls));
+        let percent = percent.map(|percent| format!("{percent} %")).unwrap_or_default();
+        println!("| {what} | {} | {} | {calls} | {percent} |", pretty(*wall), pretty(*processor));
+    }
+}
+
+fn print_head() {
+    println!(
+        "\n| {COUNT} XRs | wall | CPU | calls of functions | of those of a plain change |\n|---|---|---|---|---|"
+    );
+}
+
 async fn roll_out() {
-    let fleet = Fleet::begin().await;
+    let calls = Arc::<AtomicUsize>::default();
+    let steps = json!([{"step": "own", "functionRef": {"name": "own"}}]);
+    let fleet = Fleet::begin(&steps, answering("one", &calls), "one", &calls).await;
+    print_head();
     // Without a rollout, all are moved at once.
-    fleet.measure("plain change", "v2.0.0", "two", None).await;
-    let preview =
-        json!({"functionRef": {"name": "own"}, "preview": true, "paused": true, "minReadySeconds": 0});
-    fleet.measure("preview", "v3.0.0", "three", Some(&preview)).await;
-    let waves =
-        json!({"functionRef": {"name": "own"}, "minReadySeconds": 0, "preview": false, "paused": false});
-    fleet.measure("rollout in waves, after that", "v3.0.0", "three", Some(&waves)).await;
+    let plain = fleet.change("v2.0.0", answering("two", &calls), "two").await;
+    plain.print("plain change", None);
+    let waves = fleet.roll_out("v3.0.0", answering("three", &calls), &waves(), "Promoted").await;
+    waves.print("rollout in waves", Some(&plain));
+    let preview = fleet.roll_out("v4.0.0", answering("four", &calls), &preview(), "Paused").await;
+    preview.print("preview", Some(&plain));
+    let waves = fleet.roll_out("v4.0.0", answering("four", &calls), &waves_after_preview(), "Promoted").await;
+    waves.print("rollout in waves, after that", Some(&plain));
+    rest(&fleet).await;
+}
+
+/// What a policy costs while there is no new revision.
+async fn rest(fleet: &Fleet) {
+    settle().await;
+    let idle = at_rest(IDLE).await;
+    fleet.plane.delete(ROLLOUT).await;
+    settle().await;
+    let without = at_rest(IDLE).await;
+    println!(
+        "\nCPU in {} s of rest, with an idle policy and without: {}, {}",
+        IDLE.as_secs(),
+        pretty(idle),
+        pretty(without)
+    );
+}
+
+/// The same preview with a function on the Go SDK, in two processes of which one is the new revision.
+async fn preview_served() {
+    let name = "function-patch-and-transform";
+    let Some(served) = ServedFunctions::start(&[name, name]) else {
+        println!("\n(skipped: a preview with a Go function; `cargo xtask peers` installs {name})");
+        return;
+    };
+    let calls = Arc::<AtomicUsize>::default();
+    let runners: Vec<_> = served.programs.iter().map(|it| calling(it, served.calls(), &calls)).collect();
+    let [old, new] = runners.as_slice() else { return };
+    let steps = json!([
+        {"step": "own", "functionRef": {"name": "own"}, "input": patches()},
+        {"step": "ready", "functionRef": {"name": "function-auto-ready"}},
+    ]);
+    let fleet = Fleet::begin(&steps, old.clone(), "any", &calls).await;
+    print_head();
+    let preview = fleet.roll_out("v2.0.0", new.clone(), &preview(), "Paused").await;
+    preview.print("preview with a Go function over mTLS", None);
+}
+
+fn preview() -> Value {
+    json!({"functionRef": {"name": "own"}, "preview": true, "paused": true, "minReadySeconds": 0})
+}
+
+fn waves() -> Value {
+    json!({"functionRef": {"name": "own"}, "minReadySeconds": 0})
+}
+
+fn waves_after_preview() -> Value {
+    json!({"functionRef": {"name": "own"}, "minReadySeconds": 0, "preview": false, "paused": false})
+}
+
+/// Three `ConfigMap`s, and the color in the status.
+fn patches() -> Value {
+    let resources = ["a", "b", "c"].map(|name| {
+        json!({
+            "name": name, "base": {"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name}},
+            "patches": [
+                {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.color", "toFieldPath": "data.color"},
+                {"type": "ToCompositeFieldPath", "fromFieldPath": "data.color", "toFieldPath": "status.color"},
+            ],
+        })
+    });
+    json!({"apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": resources})
+}
+
+/// A function in this process that makes sites of this color.
+fn answering(color: &str, calls: &Arc<AtomicUsize>) -> Arc<Runner> {
+    let resource = |name: &str| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name, "color": color}});
+        json!({"resource": object, "ready": "READY_TRUE"})
+    };
+    let answer = json!({"meta": {}, "desired": {
+        "composite": {"resource": {"status": {"color": color}}},
+        "resources": {"a": resource("a"), "b": resource("b"), "c": resource("c")},
+    }});
+    let calls = calls.clone();
+    let call = move |_| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let answer = answer.clone();
+        async move { Ok(from_json(&answer).expect("it is an answer")) }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
+}
+
+/// A function that is a program of its own.
+fn calling(program: &Program, options: grpc::Options, calls: &Arc<AtomicUsize>) -> Arc<Runner> {
+    let target: grpc::Target = program.endpoint.parse().expect("it is an address");
+    let client = Arc::new(grpc::Client::new(target, options).expect("it has certificates"));
+    let calls = calls.clone();
+    let call = move |request| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let client = client.clone();
+        async move { client.call(&request).await }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
 }
 
 impl Fleet {
-    async fn begin() -> Self {
+    /// Sites that become what these steps say. Returns when all are of this color.
+    async fn begin(steps: &Value, first: Arc<Runner>, color: &str, calls: &Arc<AtomicUsize>) -> Self {
         let registry = FakeRegistry::default();
-        for version in ["v1.0.0", "v2.0.0", "v3.0.0"] {
+        for version in ["v1.0.0", "v2.0.0", "v3.0.0", "v4.0.0"] {
             let image = format!("registry.example.org/acme/function-own:{version}");
             let package = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: function-own}\nspec: {}\n";
             registry.push(&image, &format!("# {version}\n{package}"));
@@ -100,25 +225,18 @@ impl Fleet {
         let functions = registry.run_functions();
         let plane = Plane::with_registry(&registry).await;
         plane.define_sites().await;
-        let fleet = Self { plane, functions, calls: Arc::default() };
-        fleet.install("v1.0.0", "one").await;
-        let composition = json!({
-            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
-            "spec": {
-                "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
-                "pipeline": [{"step": "own", "functionRef": {"name": "own"}}],
-            },
-        });
-        fleet.plane.apply(COMPOSITION, &composition).await;
+        let fleet = Self { plane, functions, calls: calls.clone() };
+        fleet.install("v1.0.0", first).await;
+        fleet.plane.compose_sites_of(steps).await;
         for number in 0..COUNT {
             fleet.plane.create_site(&format!("site-{number}"), "any").await;
         }
-        fleet.until_color("one").await;
+        fleet.until_color(color).await;
         fleet
     }
 
-    /// Install a version that makes sites of this color. Returns when it is in service.
-    async fn install(&self, version: &str, color: &str) {
+    /// Install a version that this runs.
+    async fn install(&self, version: &str, runner: Arc<Runner>) {
         let function = json!({
             "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "own"},
             "spec": {
@@ -135,26 +253,7 @@ impl Fleet {
         let revision = current["status"]["currentRevision"].as_str().unwrap_or_default().to_owned();
         let mut wanted = self.functions.wanted();
         wanted.wait_for(|wanted| wanted.contains_key(&revision)).await.expect("somebody wants it");
-        self.functions.set(&revision, Some(PackagedFunction::Serving(self.runner(color))));
-    }
-
-    fn runner(&self, color: &str) -> Arc<Runner> {
-        let resource = |name: &str| {
-            let object =
-                json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"who": name, "color": color}});
-            json!({"resource": object, "ready": "READY_TRUE"})
-        };
-        let answer = json!({"meta": {}, "desired": {
-            "composite": {"resource": {"status": {"color": color}}},
-            "resources": {"a": resource("a"), "b": resource("b"), "c": resource("c")},
-        }});
-        let calls = self.calls.clone();
-        let call = move |_| {
-            calls.fetch_add(1, Ordering::Relaxed);
-            let answer = answer.clone();
-            async move { Ok(from_json(&answer).expect("it is an answer")) }
-        };
-        Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
+        self.functions.set(&revision, Some(PackagedFunction::Serving(runner)));
     }
 
     async fn until_color(&self, color: &str) {
@@ -165,30 +264,35 @@ impl Fleet {
         self.plane.until(SITES, is_all).await;
     }
 
-    /// Bring about a change, with this rollout if there is one, and print what it took until it has ended.
-    async fn measure(&self, what: &str, version: &str, color: &str, rollout: Option<&Value>) {
-        if let Some(spec) = rollout {
-            let rollout = json!({
-                "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": "own"}, "spec": spec,
-            });
-            self.plane.apply(ROLLOUT, &rollout).await;
-            self.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
-        }
-        let before = self.calls.load(Ordering::Relaxed);
-        let (started, processor) = (Instant::now(), Stopwatch::start(UsageWho::RUSAGE_SELF));
-        self.install(version, color).await;
-        let is_paused = rollout.is_some_and(|spec| spec["paused"] == true);
-        match rollout {
-            Some(_) if is_paused => self.until_state("Paused").await,
-            Some(_) => self.until_state("Promoted").await,
-            None => self.until_color(color).await,
-        }
-        let calls = self.calls.load(Ordering::Relaxed) - before;
-        println!("| {what} | {} | {} | {calls} |", pretty(started.elapsed()), pretty(processor.read()));
+    /// Install a version. What it takes until all sites are of its color.
+    async fn change(&self, version: &str, runner: Arc<Runner>, color: &str) -> Cost {
+        self.cost(async {
+            self.install(version, runner).await;
+            self.until_color(color).await;
+        })
+        .await
     }
 
-    async fn until_state(&self, state: &str) {
-        self.plane.until(ROLLOUT, |rollout| rollout["status"]["state"] == state).await;
+    /// Install a version. What it takes until this rollout of it is in a state.
+    async fn roll_out(&self, version: &str, runner: Arc<Runner>, spec: &Value, state: &str) -> Cost {
+        let rollout = json!({
+            "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": "own"}, "spec": spec,
+        });
+        self.plane.apply(ROLLOUT, &rollout).await;
+        self.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
+        self.cost(async {
+            self.install(version, runner).await;
+            self.plane.until(ROLLOUT, |rollout| rollout["status"]["state"] == state).await;
+        })
+        .await
+    }
+
+    async fn cost(&self, work: impl Future<Output = ()>) -> Cost {
+        let before = self.calls.load(Ordering::Relaxed);
+        let (started, processor) = (Instant::now(), Stopwatch::start(UsageWho::RUSAGE_SELF));
+        work.await;
+        let calls = self.calls.load(Ordering::Relaxed) - before;
+        Cost { wall: started.elapsed(), processor: processor.read(), calls }
     }
 }
 

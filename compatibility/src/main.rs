@@ -1,4 +1,4 @@
-//! Compares the built-in functions with the functions they reproduce, and writes down where they differ.
+//! Compares the built-in functions with the functions they reproduce, and records where they differ.
 //!
 //! Every case is one request. The original gets it over gRPC, ours in process, and the two answers have to be
 //! equal: message by message, texts included. A difference is either recognised as one we chose, by a narrow

@@ -48,7 +48,7 @@ impl Cluster {
         });
         let cluster = Self { runtime, server };
         cluster.furnish();
-        // From here on nothing takes time: whoever waits for what never comes has waited already.
+        // From here on nothing takes time: a caller that waits for what never comes has waited already.
         cluster.runtime.block_on(async { tokio::time::pause() });
         cluster
     }

@@ -70,7 +70,7 @@ pub(crate) fn write(root: &Path, check: bool) -> Result<Vec<String>> {
     let folder = root.join(FUNCTIONS);
     let text =
         fs::read_to_string(folder.join(VERSIONS)).with_context(|| format!("cannot read {VERSIONS}"))?;
-    let file: File = serde_saphyr::from_str(&text).with_context(|| format!("cannot read {VERSIONS}"))?;
+    let file = read(&text)?;
     let mut code = String::from(HEAD);
     for (name, function) in &file.functions {
         write_function(&mut code, &folder, name, function)?;
@@ -84,6 +84,30 @@ pub(crate) fn write(root: &Path, check: bool) -> Result<Vec<String>> {
         fs::write(&path, code).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(vec![format!("{FUNCTIONS}/{GENERATED}")])
+}
+
+fn read(text: &str) -> Result<File> {
+    serde_saphyr::from_str(text).with_context(|| match unreadable_function(text) {
+        Some(function) => format!("cannot read function `{function}` of {VERSIONS}"),
+        None => format!("cannot read {VERSIONS}"),
+    })
+}
+
+/// The first function whose entry cannot be read. The error of the parser has the line and the field, which every function has.
+fn unreadable_function(text: &str) -> Option<&str> {
+    let mut entries: Vec<(&str, String)> = Vec::new();
+    for line in text.lines().skip_while(|line| *line != "functions:").skip(1) {
+        let name = line.strip_prefix("  ").and_then(|line| line.strip_suffix(':'));
+        if let Some(name) = name.filter(|name| !name.starts_with([' ', '#'])) {
+            entries.push((name, "functions:\n".to_owned()));
+        }
+        if let Some((_, entry)) = entries.last_mut() {
+            entry.push_str(line);
+            entry.push('\n');
+        }
+    }
+    let is_unreadable = |(_, entry): &(&str, String)| serde_saphyr::from_str::<File>(entry).is_err();
+    entries.into_iter().find(is_unreadable).map(|(name, _)| name)
 }
 
 fn write_function(code: &mut String, folder: &Path, name: &str, function: &Function) -> Result<()> {
@@ -126,4 +150,23 @@ fn read_if_there(folder: &Path, path: &Path) -> Result<Option<String>> {
     let file = folder.join(path);
     let text = file.exists().then(|| fs::read_to_string(&file)).transpose();
     text.with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn function_has_one_stable_version() {
+        let function =
+            |name: &str, lines: &str| format!("  {name}:\n    about: x\n{lines}    versions: {{}}\n");
+        let other = |name: &str| function(name, "    stable: v0.1.0\n");
+        let file = |lines: &str| format!("functions:\n{}{}{}", other("E"), function("F", lines), other("G"));
+        assert_eq!(read(&file("    stable: v0.1.0\n")).unwrap().functions["F"].stable, "v0.1.0");
+        for wrong in ["    stable: v0.1.0\n    stable: v0.2.0\n", ""] {
+            let refused = format!("{:#}", read(&file(wrong)).unwrap_err());
+            assert!(refused.starts_with("cannot read function `F` of versions.yaml: "), "{refused}");
+            assert!(refused.contains("stable"), "{refused}");
+        }
+    }
 }

@@ -9,13 +9,13 @@ mod table;
 
 use std::path::Path;
 use std::process::{Child, Command};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::{env, mem};
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::cargo;
-use crate::{lint, test, tidy};
+use crate::{dist, lint, test, tidy};
 use table::{Cost, Table};
 
 /// One stage of the run.
@@ -24,7 +24,12 @@ struct Stage {
     work: Work,
     /// The chore in the background that has to end before this stage begins.
     after: Option<&'static str>,
+    /// Whether the stage is left out of a run that has taken long already.
+    only_if_time_is_left: bool,
 }
+
+/// After this time a run begins no stage that can be left out: on two cores it would not end within the hour.
+const LEAVES_OUT_AFTER: Duration = Duration::from_mins(30);
 
 enum Work {
     /// Ends before the next stage begins. Returns what it skipped.
@@ -51,9 +56,10 @@ const STAGES: &[Stage] = &[
     Stage::now("spelling", |root| done(lint::spelling(root))).after("checkers"),
     Stage::now("unused dependencies", |root| done(lint::unused_dependencies(root))),
     Stage::now("licences and sources", lint::dependencies),
+    Stage::now("bill of materials", |root| done(dist::describe(root))),
     Stage::now("test", |root| test::run(root, false)).after("peers"),
     Stage::now("simulate", |root| done(test::simulate(root, test::SEEDS, None))),
-    Stage::now("test on Kubernetes", test::run_on_kubernetes_if_there),
+    Stage::now("test on Kubernetes", test::run_on_kubernetes_if_there).only_if_time_is_left(),
 ];
 
 /// Run all stages, up to the first that fails.
@@ -66,15 +72,20 @@ pub(crate) fn run(root: &Path) -> Result<()> {
 
 impl Stage {
     const fn now(name: &'static str, work: fn(&Path) -> Result<Skipped>) -> Self {
-        Self { name, work: Work::Now(work), after: None }
+        Self { name, work: Work::Now(work), after: None, only_if_time_is_left: false }
     }
 
     const fn beside(name: &'static str, chore: &'static str) -> Self {
-        Self { name, work: Work::Beside(chore), after: None }
+        Self { name, work: Work::Beside(chore), after: None, only_if_time_is_left: false }
     }
 
     const fn after(mut self, name: &'static str) -> Self {
         self.after = Some(name);
+        self
+    }
+
+    const fn only_if_time_is_left(mut self) -> Self {
+        self.only_if_time_is_left = true;
         self
     }
 }
@@ -118,6 +129,10 @@ impl Run<'_> {
         {
             let background = self.background.remove(at);
             self.wait(background)?;
+        }
+        if stage.only_if_time_is_left && self.table.elapsed() > LEAVES_OUT_AFTER {
+            self.table.left_out(stage.name);
+            return Ok(());
         }
         eprintln!("=== {}", stage.name);
         let started = Instant::now();

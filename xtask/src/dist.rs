@@ -59,6 +59,11 @@ impl Dist {
     }
 }
 
+/// Write the bill of materials and the notices, to see whether they can be made.
+pub(crate) fn describe(root: &Path) -> Result<()> {
+    Dist { into: "target/notices".into(), no_program: true }.run(root)
+}
+
 /// Build the program in a copy of the sources. Returns where it is.
 fn build(source: &Path, target: &Path) -> Result<PathBuf> {
     // First, because the program has them in it.

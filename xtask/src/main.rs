@@ -96,7 +96,7 @@ enum Chore {
         #[arg(long, conflicts_with = "seeds")]
         seed: Option<u64>,
     },
-    /// Make very many composite resources, delete them at once, and look at what is left
+    /// Make very many composite resources: delete them at once, and create them during a rollout
     Masses {
         /// How many
         #[arg(long, default_value_t = 10_000)]

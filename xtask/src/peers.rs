@@ -107,7 +107,7 @@ const KINDS: Peer = Peer::new(
 )
 .slow();
 
-/// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line, and Kubernetes.
+/// The peers that take minutes and hundreds of megabytes: Crossplane itself and its command line, Kubernetes, and Kanister.
 const HEAVY: &[Peer] = &[
     KINDS,
     Peer::new(
@@ -133,6 +133,7 @@ const HEAVY: &[Peer] = &[
         },
     )
     .slow(),
+    Peer::new("kanister", Recipe::Go { source: "oracles/kanister", package: ".", version: None }).slow(),
 ];
 
 /// A real API server and what it needs. They take minutes, too.
@@ -181,7 +182,7 @@ fn ensure_containers() -> Result<()> {
     [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX, Tool::BUILDAH].iter().try_for_each(Tool::ensure)
 }
 
-/// Makes sure that Crossplane and its command line are there.
+/// Makes sure that the peers are there that take minutes.
 pub(crate) fn ensure_heavy() -> Result<()> {
     ensure_all(HEAVY)
 }

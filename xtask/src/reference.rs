@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value};
 
-use crate::shell::cargo;
+use crate::shell::{cargo, program};
 
 const DEFINITIONS: &str = "crates/api/crds";
 const KINDS: &str = "docs/reference/kinds.md";
@@ -33,7 +33,7 @@ pub(crate) fn write_kinds(root: &Path, check: bool) -> Result<Option<String>> {
         let path = entry?.path();
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let definition: Value =
-            serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+            serde_saphyr::from_str(&text).with_context(|| format!("{} is not valid YAML", path.display()))?;
         definitions.push((path, definition));
     }
     definitions.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -51,8 +51,11 @@ pub(crate) fn write_kinds(root: &Path, check: bool) -> Result<Option<String>> {
 /// `cargo xtask reference`: everything in docs/reference. A test of the program checks what it prints.
 pub(crate) fn run(root: &Path) -> Result<()> {
     write_kinds(root, false)?;
-    let arguments = ["run", "--workspace", "--all-features", "--quiet", "--bin", "ferroplane", "--"];
-    cargo(root, &arguments).args(["man", "--format", "markdown", DIRECTORY]).run()
+    // The features that everything else is built with, or the dependencies would be compiled once more.
+    cargo(root, &["build", "--workspace", "--all-features", "--quiet", "--bin", "ferroplane"]).run()?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut manual = program(&target.join("debug/ferroplane"));
+    manual.current_dir(root).args(["man", "--format", "markdown", DIRECTORY]).run()
 }
 
 fn page<'a>(definitions: impl Iterator<Item = &'a Value>) -> String {

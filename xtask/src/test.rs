@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::Path;
+use std::thread;
 
 use anyhow::{Result, bail};
 
@@ -15,8 +17,8 @@ use crate::suite::{Suite, cargo_test};
 /// How many seeds are simulated before a change lands: a few minutes' worth on two cores.
 pub(crate) const SEEDS: u64 = 1000;
 
-const CONTROLLERS: &str = "crates/controllers";
-const CLI: &str = "crates/cli";
+pub(crate) const CONTROLLERS: &str = "crates/controllers";
+pub(crate) const CLI: &str = "crates/cli";
 const API_SERVER: &str = "crates/apiserver";
 
 /// Compile the tests, and run none.
@@ -101,11 +103,12 @@ pub(crate) fn run_on_kubernetes_if_there(root: &Path) -> Result<Skipped> {
 /// rights than the chart gives.
 pub(crate) fn run_on_kubernetes(root: &Path) -> Result<()> {
     peers::ensure(false)?;
-    let suites: [(&str, &[&str]); 3] = [
+    let suites: [(&str, &[&str]); 4] = [
         (CONTROLLERS, &[]),
         // One after the other: each starts controllers, of which only one at a time leads.
-        (CLI, &["--test-threads=1", "start::", "why::", "warnings::", "scenarios::"]),
+        (CLI, &["--test-threads=1", "start::", "why::", "warnings::", "scenarios::", "day_two::"]),
         (CLI, &["deploy::rights"]),
+        (CLI, &["deploy::package_rights"]),
     ];
     for (folder, filters) in suites {
         // First, or the servers wait for the compiler.
@@ -122,13 +125,34 @@ pub(crate) fn run_on_kubernetes(root: &Path) -> Result<()> {
 
 /// Simulate many seeds, or one with all that happens printed.
 pub(crate) fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
-    let mut tests = Suite::build(root, CONTROLLERS)?.command();
-    tests.args(["--nocapture", "simulation::everything_converges_and_then_stays_still"]);
-    match seed {
-        Some(seed) => tests.env("FERROPLANE_SEEDS", seed.to_string()).env("FERROPLANE_TRACE", "1"),
-        None => tests.env("FERROPLANE_SEEDS", format!("0..{seeds}")),
+    let suite = Suite::build(root, CONTROLLERS)?;
+    let simulation = |seeds: String| {
+        let mut tests = suite.command();
+        tests.args(["--nocapture", "simulation::everything_converges_and_then_stays_still"]);
+        tests.env("FERROPLANE_SEEDS", seeds);
+        tests
     };
-    tests.run()
+    if let Some(seed) = seed {
+        return simulation(seed.to_string()).env("FERROPLANE_TRACE", "1").run();
+    }
+    // A simulation is one thread by design, so that a seed always means the same.
+    let processes = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    thread::scope(|scope| {
+        let running: Vec<_> = parts(seeds, processes)
+            .map(|part| scope.spawn(move || simulation(format!("{}..{}", part.start, part.end)).run()))
+            .collect();
+        running.into_iter().try_for_each(|part| match part.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    })
+}
+
+/// The numbers below `count`, in as many parts of about the same size.
+fn parts(count: u64, parts: u64) -> impl Iterator<Item = Range<u64>> {
+    (0..parts)
+        .map(move |part| count * part / parts..count * (part + 1) / parts)
+        .filter(|part| !part.is_empty())
 }
 
 /// Make and delete very many composite resources.
@@ -154,6 +178,14 @@ mod tests {
         assert_eq!(failed_test("test result: FAILED. 1 passed; 1 failed"), None);
         let document = "test crates/a/src/lib.rs - Name (line 3) ... FAILED";
         assert_eq!(failed_test(document), Some("crates/a/src/lib.rs - Name (line 3)"));
+    }
+
+    #[test]
+    fn every_seed_is_in_one_part() {
+        for (count, among) in [(1000, 2), (7, 3), (1, 4), (0, 2)] {
+            let seeds: Vec<_> = parts(count, among).flatten().collect();
+            assert_eq!(seeds, (0..count).collect::<Vec<_>>());
+        }
     }
 
     /// What a program that prints these lines and ends with this code says of its tests.

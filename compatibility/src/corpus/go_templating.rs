@@ -198,6 +198,11 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             "apiVersion: meta.gotemplating.fn.crossplane.io/v1alpha1\nkind: CompositeConnectionDetails\ndata: {a: YQ==}\n",
         ),
         ("nothing", "{{/* nothing */}}"),
+        // Of one, because chance is not the same in both.
+        (
+            "a choice of one",
+            "apiVersion: example.org/v1\nkind: XNetwork\nstatus: {chosen: {{ randomChoice \"only\" }}}\n",
+        ),
     ];
     let shown = shown.into_iter().map(|(what, template)| (what, request(&mut dice, template)));
     shown.chain(templates()).collect()

@@ -1,6 +1,6 @@
 //! `function-status-transformer`: hooks over resources in all states, with expressions and templates of all kinds.
 //!
-//! The original looks at resources in any order, so what two of them capture under one name is a matter of luck
+//! The original reads resources in any order, so what two of them capture under one name is a matter of luck
 //! there. Requests are made so that the order cannot matter: all resources say the same, or there is only one,
 //! or nothing is captured.
 

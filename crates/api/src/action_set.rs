@@ -1,8 +1,7 @@
 //! `ActionSet`: which actions of Blueprints to run, for which objects, and how far that got.
 //!
 //! The fields are Kanister's, so that its clients can read and write them. The status has more: what ran in which version, where a phase
-//! that waits will go on, conditions and warnings.
-#![allow(clippy::doc_markdown, reason = "the words are for users of the API")]
+//! that waits will continue, conditions and warnings.
 
 use std::collections::BTreeMap;
 
@@ -288,14 +287,11 @@ pub struct PhaseCallee {
     pub state: String,
 }
 
-/// How much of a phase is done.
+/// How much was moved, and how much there is to move.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
-pub struct PhaseProgress {
-    /// Progress in percent.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub progress_percent: String,
+pub struct TransferredBytes {
     /// Number of bytes that were downloaded.
     #[serde(skip_serializing_if = "is_default")]
     pub size_downloaded_b: i64,
@@ -308,6 +304,18 @@ pub struct PhaseProgress {
     /// Estimated number of bytes to upload in total.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_upload_size_b: i64,
+}
+
+/// How much of a phase is done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct PhaseProgress {
+    /// Progress in percent.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub progress_percent: String,
+    #[serde(flatten)]
+    pub transferred: TransferredBytes,
     /// Estimated duration in seconds.
     #[serde(skip_serializing_if = "is_default")]
     pub estimated_time_seconds: i64,
@@ -327,18 +335,8 @@ pub struct ActionProgress {
     /// Progress in percent.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub percent_completed: String,
-    /// Number of bytes that were downloaded.
-    #[serde(skip_serializing_if = "is_default")]
-    pub size_downloaded_b: i64,
-    /// Number of bytes that were uploaded.
-    #[serde(skip_serializing_if = "is_default")]
-    pub size_uploaded_b: i64,
-    /// Estimated number of bytes to download in total.
-    #[serde(skip_serializing_if = "is_default")]
-    pub estimated_download_size_b: i64,
-    /// Estimated number of bytes to upload in total.
-    #[serde(skip_serializing_if = "is_default")]
-    pub estimated_upload_size_b: i64,
+    #[serde(flatten)]
+    pub transferred: TransferredBytes,
     /// Time at which the progress last changed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_transition_time: String,

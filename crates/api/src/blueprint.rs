@@ -2,7 +2,6 @@
 //!
 //! The fields are Kanister's, so that its Blueprints work as they are; `funcVersion` is the one that it lacks. The content of a
 //! Blueprint is at the top level of the object, as Kanister has it.
-#![allow(clippy::doc_markdown, reason = "the words are for users of the API")]
 
 use std::collections::BTreeMap;
 

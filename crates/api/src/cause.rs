@@ -1,6 +1,6 @@
 //! Causes: what can fail, each with a stable code.
 //!
-//! A condition or an event that tells of a failure carries the code of its cause beside the words. People read the
+//! A condition or an event that reports a failure carries the code of its cause beside the words. People read the
 //! words, which may change with every release; programs match the code.
 //!
 //! # Guarantees
@@ -9,6 +9,9 @@
 
 use std::fmt;
 use std::str::FromStr;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Defines the enum, the code of each cause (the name of the variant) and its meaning in one list, so that none of
 /// the three can be forgotten.
@@ -60,7 +63,7 @@ causes! {
     FunctionNotRunnable: "The Function that a step calls is installed, but nothing here can run its package.",
     FunctionInactive: "The function, or the revision of it that a step names, is not active.",
     FunctionVersionNotFound: "The function does not have the version or the revision that a step names.",
-    FunctionVersionInvalid: "What a step says about the version of its function is not a version, or contradicts itself.",
+    FunctionVersionInvalid: "The version that a step asks for is invalid, or the step asks for two different ones.",
     FunctionVersionRemoved: "The version of the function that a step names was removed.",
     FunctionRevisionSelectorsDisabled: "A step names a revision or labels of a function, and the flag --enable-function-revision-selectors is off.",
     FunctionCapabilityMissing: "The function cannot be used for compositions.",
@@ -72,7 +75,7 @@ causes! {
     FunctionConnectionLost: "The connection to the function was lost before it responded.",
     FunctionExited: "The program of the function ended before it responded.",
     FunctionUnreachable: "Nothing listens where the function should be.",
-    FunctionProtocolUnsupported: "What listens where the function should be does not serve the function protocol.",
+    FunctionProtocolUnsupported: "The server at the address of the function does not serve the function protocol.",
     FunctionRequestTooLarge: "The request is larger than the function may be sent.",
     FunctionResponseTooLarge: "The response of the function is larger than is accepted.",
     FunctionResponseInvalid: "The response of the function cannot be used.",
@@ -89,11 +92,11 @@ causes! {
     // What is composed.
     CompositeResourceInvalid: "The composite resource cannot be composed as it is.",
     ComposedResourceUnreadable: "A composed resource that exists cannot be read, or does not say which one it is.",
-    ComposedResourceInvalid: "A function wants a composed resource that no API server would take.",
+    ComposedResourceInvalid: "A function returned a composed resource that no API server would accept.",
     ComposedKindUnavailable: "The kind of a composed resource is not installed, or cannot be looked up.",
     ComposedResourceClusterScoped: "A namespaced composite resource composes a cluster scoped resource.",
     ComposedResourceNamespaceMissing: "A cluster scoped composite resource composes a namespaced resource without a namespace.",
-    ComposedResourceControlled: "A function wants a composed resource that names another controller.",
+    ComposedResourceControlled: "A function returned a composed resource that names another controller.",
     ComposedResourceDuplicate: "Two composed resources are the same object.",
     ComposedResourcesUnsynced: "The API server refused composed resources; an event for each says why.",
     CompositionTimeout: "Composing took too long.",
@@ -109,7 +112,7 @@ causes! {
     WebhookDenied: "An admission webhook denied the request.",
     ObjectControlled: "An object of this name exists, and something else controls it.",
     FieldConflict: "Another field manager owns a field.",
-    FieldImmutable: "A field cannot be changed any more.",
+    FieldImmutable: "An immutable field was changed.",
     ValidationRuleViolated: "A CEL rule of the kind, or a policy, rejects the object.",
     SchemaViolated: "The schema of the kind rejects the object.",
     RequestRefused: "The API server refused a request for another reason.",
@@ -123,14 +126,14 @@ causes! {
     CompositeResourceNameTaken: "All names that were tried for the composite resource are taken.",
 
     // Usages.
-    UsageInvalid: "A Usage does not say what is used by what.",
+    UsageInvalid: "A Usage does not identify the resource in use, or the resource that uses it.",
     UsageOutOfReach: "A Usage names an object outside its namespace.",
     UsageTargetNotFound: "A Usage names or selects an object that does not exist.",
 
     // Operations.
     OperationInvalid: "The Operation cannot be run as it is written.",
-    DesiredResourceInvalid: "A function of an Operation wants an object that cannot be applied as it is.",
-    DesiredResourceNotApplied: "The API server refused what an Operation applies.",
+    DesiredResourceInvalid: "A function of an Operation returned an object that cannot be applied.",
+    DesiredResourceNotApplied: "The API server refused an object that an Operation applies.",
     OperationAttemptsExhausted: "An Operation failed as often as its retry limit allows.",
     OperationTimeout: "An attempt of an Operation, or all of them together, took too long.",
     OperationPanicked: "An attempt of an Operation ended with a panic of a function that is built in, or of the control plane.",
@@ -138,19 +141,19 @@ causes! {
     OperationNotCreated: "An Operation cannot be created from its template.",
     ScheduleInvalid: "The schedule of a CronOperation is not a crontab, or matches no time.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
-    WatchLoop: "An Operation of a WatchOperation changes what triggered it.",
+    WatchLoop: "An Operation of a WatchOperation changes the object that triggered it.",
 
     // Blueprints and ActionSets.
     BlueprintNotFound: "The Blueprint that an action names does not exist, or does not have the action.",
     BlueprintInvalid: "The Blueprint of an action cannot be run as it is written.",
-    ActionInvalid: "An action of an ActionSet does not supply what its Blueprint asks for.",
+    ActionInvalid: "An action of an ActionSet does not supply the inputs that its Blueprint requires.",
     ActionInputUnavailable: "An object, Secret, ConfigMap or Profile that an action names cannot be read.",
     ActionCancelled: "The ActionSet was cancelled or deleted while an action ran.",
     PhaseNeedsUnmet: "A phase runs commands in pods or images, and this control plane has no pods.",
     PhaseTemplateFailed: "A template of a phase or of an output artifact cannot be rendered.",
     PhaseArgumentsInvalid: "The arguments of a phase are not those that its function takes.",
-    PhaseTimeout: "What a phase waits for did not happen in time.",
-    PhaseInterrupted: "A phase was interrupted, and what it did cannot be found out.",
+    PhaseTimeout: "The condition that a phase waits for was not met in time.",
+    PhaseInterrupted: "A phase was interrupted, and its effects are unknown.",
     PhaseFailed: "The function of a phase failed.",
 
     // Packages, operations, managed resource definitions.
@@ -158,8 +161,8 @@ causes! {
     NotReconciled: "No controller has reconciled the object yet.",
     PackageUnavailable: "The image of a package cannot be fetched.",
     PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
-    PackageInvalid: "What is in a package cannot be installed.",
-    PackageDependenciesUnmet: "A package does not have what it depends on.",
+    PackageInvalid: "An object of a package cannot be installed.",
+    PackageDependenciesUnmet: "A dependency of a package is missing.",
     PackageNotRun: "Nothing here runs the program in a package.",
 }
 
@@ -179,6 +182,19 @@ impl FromStr for Cause {
     fn from_str(code: &str) -> Result<Self, UnknownCause> {
         // Linear over some sixty codes, and only where an object is explained.
         Self::ALL.iter().copied().find(|cause| cause.code() == code).ok_or(UnknownCause)
+    }
+}
+
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.code())
+    }
+}
+
+impl<'de> Deserialize<'de> for Cause {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let code = String::deserialize(deserializer)?;
+        code.parse().map_err(|_| D::Error::custom(format!("unknown code `{code}`")))
     }
 }
 
@@ -245,6 +261,9 @@ mod tests {
             assert_eq!(cause.to_string().parse(), Ok(*cause));
         }
         assert_eq!("SomethingNew".parse::<Cause>(), Err(UnknownCause));
+        let (text, cause) = (serde_json::json!("PhaseFailed"), Cause::PhaseFailed);
+        assert_eq!(serde_json::to_value(cause).unwrap(), text);
+        assert_eq!(serde_json::from_value::<Cause>(text).unwrap(), cause);
     }
 
     #[test]

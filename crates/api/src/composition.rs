@@ -70,7 +70,7 @@ pub struct CompositionSpec {
 }
 
 impl CompositionSpec {
-    /// How it is written down. Whoever does not say but lists resources means those.
+    /// The form of the composition. Without a mode, listed resources mean `Resources`.
     pub fn mode(&self) -> Mode {
         // Manifests for Crossplane 1 often leave the mode out, and it meant resources then.
         let guess = if self.resources.is_empty() { Mode::Pipeline } else { Mode::Resources };
@@ -89,7 +89,7 @@ pub struct TypeRef {
     pub kind: String,
 }
 
-/// How a composition is written down.
+/// The form of a composition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub enum Mode {
@@ -114,6 +114,13 @@ pub enum Mode {
     schemars(transform = rule(
         "!(has(self.functionRevisionRef) && has(self.functionRevisionSelector))",
         "functionRevisionRef and functionRevisionSelector exclude each other"
+    ))
+)]
+#[cfg_attr(
+    feature = "generate",
+    schemars(transform = rule(
+        "!has(self.functionRef.version) || !has(self.functionRevisionRef) && !has(self.functionRevisionSelector)",
+        "functionRef.version excludes functionRevisionRef and functionRevisionSelector"
     ))
 )]
 #[serde(rename_all = "camelCase")]
@@ -197,7 +204,7 @@ pub struct InputRef {
     feature = "generate",
     schemars(transform = rule(
         "self.source == 'Secret' && has(self.secretRef)",
-        "credentials come from a Secret: say which with secretRef"
+        "credentials from a Secret need secretRef"
     ))
 )]
 #[serde(rename_all = "camelCase")]

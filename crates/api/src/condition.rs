@@ -20,7 +20,7 @@ pub struct Condition {
     pub message: String,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub observed_generation: i64,
-    /// The code of the [`Cause`], if the condition tells of a failure. A text: a later release may have codes that this
+    /// The code of the [`Cause`], if the condition reports a failure. A text: a later release may have codes that this
     /// one does not know, and must not lose.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,

@@ -2,7 +2,6 @@
 //! are run for every call, and webhooks.
 //!
 //! The fields are those of the alpha design of composition functions; `protocol` is ours.
-#![allow(clippy::doc_markdown, reason = "the words are for users of the API")]
 
 use serde::{Deserialize, Serialize};
 
@@ -161,7 +160,7 @@ pub struct FunctionNetwork {
 pub enum NetworkPolicy {
     /// It has none.
     Isolated,
-    /// It has that of whoever runs it.
+    /// It has the network of the process that runs it.
     Runner,
 }
 

@@ -1,6 +1,6 @@
 //! `AccessGrant`: what an administrator lets composite resources and actions of Blueprints do outside of their namespace.
 //!
-//! It has no field that nothing enforces: whoever reads a grant may believe every word of it.
+//! It has no field that nothing enforces: a caller that reads a grant may believe every word of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ pub struct RunGrant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 pub enum Privilege {
-    /// Use the network of whoever runs it.
+    /// Use the network of the process that runs it.
     Network,
     /// Run without a container, as an ordinary process with another root directory.
     Chroot,

@@ -1,5 +1,4 @@
-//! `FunctionIntercept`: a developer's process is called in place of a function, for some composite resources and for as long as somebody
-//! renews it.
+//! `FunctionIntercept`: a developer's process is called in place of a function, for some composite resources and for as long as it is renewed.
 
 use std::collections::BTreeMap;
 

@@ -26,9 +26,11 @@ pub const COMPOSED_MANAGER_PREFIX: &str = "apiextensions.crossplane.io/composed/
 pub const APIEXTENSIONS: &str = "apiextensions.crossplane.io";
 /// The API group of packages.
 pub const PKG: &str = "pkg.crossplane.io";
+/// The group of the manifests of packages.
+pub const META_PKG: &str = "meta.pkg.crossplane.io";
 /// On revisions of packages: the name of the package.
 pub const PACKAGE: &str = "pkg.crossplane.io/package";
-/// On composite resources: change it to have one looked at.
+/// On composite resources: change it to have one reconciled.
 pub const RECONCILE_REQUESTED_AT: &str = "crossplane.io/reconcile-requested-at";
 /// On composite resources: how often to look, whatever happens.
 pub const POLL_INTERVAL: &str = "crossplane.io/poll-interval";
@@ -54,11 +56,11 @@ pub const ACTION_SET_FINALIZER: &str = "actionset.ferroplane.io/defer-phase";
 pub const CANCEL: &str = "ferroplane.io/cancel";
 /// The group of operations.
 pub const OPS: &str = "ops.crossplane.io";
-/// On objects that are used: `true` has their deletion looked at.
+/// On objects in use: with `true`, the webhook checks their deletion.
 pub const IN_USE: &str = "crossplane.io/in-use";
 /// On usages: who uses what, for people.
 pub const USAGE_DETAILS: &str = "crossplane.io/usage-details";
-/// On objects that are used: somebody wanted to delete them, with this policy.
+/// On objects in use: a deletion with this policy was refused.
 pub const DELETION_ATTEMPT: &str = "usage.crossplane.io/deletion-attempt-with-policy";
 /// Keeps a usage until what it is of is no longer marked.
 pub const USAGE_FINALIZER: &str = "usage.apiextensions.crossplane.io";
@@ -82,7 +84,7 @@ pub const NETWORK: &str = "ferroplane.io/network";
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
 /// On `ImageConfig`s: the Secret with the trusted root of Sigstore, in place of the public one.
 pub const TRUSTED_ROOT: &str = "ferroplane.io/trusted-root";
-/// The annotation by which somebody who may write `CustomResourceDefinition`s lets a definition take one over.
+/// The annotation by which an administrator of `CustomResourceDefinition`s lets a definition take one over.
 pub const ADOPT: &str = "ferroplane.io/adopt";
 /// On events: the code of what failed.
 pub const CAUSE: &str = "ferroplane.io/cause";
@@ -92,5 +94,5 @@ pub const SENSITIVE_FIELDS: &str = "ferroplane.io/sensitive-fields";
 pub const STEP: &str = "ferroplane.io/step";
 /// On events: what the composition calls the composed resource that failed.
 pub const RESOURCE: &str = "ferroplane.io/resource";
-/// On operations of a `WatchOperation`: which state of the watched object it was made for, so that nobody makes another one for it.
+/// On operations of a `WatchOperation`: the state of the watched object that it was created for, so that there is only one for it.
 pub const WATCHED_STATE: &str = "ferroplane.io/watched-state";

@@ -26,7 +26,8 @@ pub mod names;
 
 pub use action_set::{
     ActionProgress, ActionSetError, ActionSetSpec, ActionSetStatus, ActionSpec, ActionState, ActionStatus,
-    ExecutionMode, PhaseCallee, PhaseError, PhaseProgress, PhaseState, PhaseStatus, PhaseWarning, Workload,
+    ExecutionMode, PhaseCallee, PhaseError, PhaseProgress, PhaseState, PhaseStatus, PhaseWarning,
+    TransferredBytes, Workload,
 };
 pub use blueprint::{Artifact, Blueprint, BlueprintAction, BlueprintPhase, KanisterReference};
 pub use cause::{Cause, FailurePoint, UnknownCause};
@@ -54,9 +55,10 @@ pub use intercept::{
     InterceptedComposites,
 };
 pub use package::{
-    CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, CosignVerification, Dependency, ImageConfig,
-    ImageMatch, ImageRewrite, ImageVerification, LockPackage, NameReference, PackageKind, PackageSpec,
-    RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage, lock_packages,
+    CosignAttestation, CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, CosignVerification,
+    Dependency, ImageConfig, ImageMatch, ImageRewrite, ImageVerification, LockPackage, NameReference,
+    PackageKind, PackageSpec, RegistryAuthentication, RegistryConfig, RuntimeConfigReference, RuntimeOfImage,
+    lock_packages,
 };
 pub use profile::{
     CredentialType, KeyPair, KopiaServerSecret, LocationType, Profile, ProfileCredential, ProfileLocation,

@@ -49,7 +49,7 @@ pub fn resource_version(object: &Object) -> &str {
     field(object, "resourceVersion")
 }
 
-/// Whether somebody wants it gone.
+/// Whether it is being deleted.
 pub fn is_being_deleted(object: &Object) -> bool {
     !field(object, "deletionTimestamp").is_empty()
 }

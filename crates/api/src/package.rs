@@ -129,7 +129,7 @@ pub struct LockPackage {
 }
 
 impl LockPackage {
-    /// The kind of the package, in whichever form it is written down.
+    /// The kind of the package, in both of its forms.
     pub fn package_kind(&self) -> Option<PackageKind> {
         PackageKind::of(self.kind.as_deref().or(self.package_type.as_deref())?)
     }
@@ -152,7 +152,7 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// The kind of the package, in whichever form it is written down.
+    /// The kind of the package, in both of its forms.
     pub fn package_kind(&self) -> Option<PackageKind> {
         PackageKind::of(self.kind.as_deref().or(self.package_type.as_deref())?)
     }
@@ -176,7 +176,7 @@ pub struct ImageConfig {
     pub trusted_root: String,
     pub match_images: Vec<ImageMatch>,
     pub registry: Option<RegistryConfig>,
-    /// As it is written: whoever cannot read it must not take it for nothing.
+    /// As it is written: an invalid value must not count as none.
     pub verification: Option<serde_json::Value>,
     pub rewrite_image: Option<ImageRewrite>,
     pub runtime: Option<RuntimeOfImage>,
@@ -210,14 +210,23 @@ pub struct CosignVerification {
     pub authorities: Vec<CosignAuthority>,
 }
 
-/// Somebody whose signature is enough.
+/// A signer whose signature is enough.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct CosignAuthority {
     pub name: String,
     pub key: Option<CosignKey>,
     pub keyless: Option<CosignKeyless>,
+    /// What it has to have attested in place of a signature. One of them is enough.
     #[serde(default)]
-    pub attestations: Vec<serde_json::Value>,
+    pub attestations: Vec<CosignAttestation>,
+}
+
+/// Something that is said about an image.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CosignAttestation {
+    pub name: String,
+    pub predicate_type: String,
 }
 
 /// A public key in a Secret.

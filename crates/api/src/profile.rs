@@ -1,5 +1,4 @@
 //! `Profile`: where data is kept, and the Secrets to get there. The fields are Kanister's, at the top level of the object.
-#![allow(clippy::doc_markdown, reason = "the words are for users of the API")]
 
 use std::collections::BTreeMap;
 
@@ -58,7 +57,7 @@ pub enum LocationType {
     Kopia,
 }
 
-/// As whom storage is used.
+/// The credentials of the storage.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]

@@ -1,6 +1,6 @@
 //! `FunctionRollout`: how new revisions of a function reach composite resources.
 //!
-//! The status is all that a rollout remembers: whoever reads it goes on where another one was ended.
+//! The status is all that a rollout remembers: a caller that reads it continues where another one was ended.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// On a `FunctionRollout`: the revision that is to be called by all composite resources at once.
 pub const PROMOTE_ANNOTATION: &str = "rollout.ferroplane.io/promote";
-/// On a `FunctionRollout`: the revision that is to be called by nobody any more.
+/// On a `FunctionRollout`: the revision to undo.
 pub const UNDO_ANNOTATION: &str = "rollout.ferroplane.io/undo";
 
 /// Specification of how composite resources move to new revisions of a Function or a Composition.
@@ -115,7 +115,7 @@ impl<'a> RolloutTarget<'a> {
 }
 
 impl FunctionRolloutSpec {
-    /// What it is for. The API server sees to it that there is one.
+    /// What it is for. The API server requires one.
     pub fn target(&self) -> RolloutTarget<'_> {
         match (&self.composition_ref, &self.function_ref) {
             (Some(composition), _) => RolloutTarget::Composition(&composition.name),
@@ -146,7 +146,7 @@ pub struct RolloutFirst {
 }
 
 impl RolloutFirst {
-    /// Whether a composite resource in a namespace, with these labels, comes first. Without labels and namespaces, nobody does.
+    /// Whether a composite resource with this namespace and these labels is moved first. Without labels and namespaces, none is.
     pub fn selects<'l>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         let is_specific = !self.match_labels.is_empty() || !self.namespaces.is_empty();
         is_specific
@@ -162,7 +162,7 @@ pub enum RolloutFailurePolicy {
     /// All composite resources call the old revision again.
     #[default]
     RollBack,
-    /// No further composite resource is moved until somebody promotes or undoes the revision.
+    /// No further composite resource is moved until a user promotes or undoes the revision.
     Pause,
 }
 

@@ -22,7 +22,7 @@ impl UnsupportedKind {
         format!("{}/{}", self.group, self.version)
     }
 
-    /// What is told to whoever made an object of the kind.
+    /// The message for users who created an object of the kind.
     pub fn message(&self) -> &'static str {
         self.message
     }

@@ -15,7 +15,7 @@ pub struct UsageSpec {
     pub by: Option<UsageTarget>,
     #[serde(default)]
     pub reason: Option<String>,
-    /// Whether a deletion that was refused is made up for when the usage ends.
+    /// Whether a refused deletion is replayed when the usage ends.
     #[serde(default)]
     pub replay_deletion: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! Admission: what may change or refuse a write because it depends on other objects, or on somebody outside.
+//! Admission: what may change or refuse a write because it depends on other objects, or on a webhook.
 //!
 //! The order is that of kube-apiserver: checks of single kinds that may refuse early, mutating webhooks, allocation, and (after
 //! the object is settled) the checks that must see what is stored, then validating webhooks. What belongs to one kind is
@@ -24,20 +24,20 @@ use crate::webhooks::{
     AdmissionRequest, GroupVersionKind, Operation as Act, Remarks, RequestTarget, Webhooks,
 };
 
-/// Looks at a write with the rest of the world in view.
+/// Reads a write with the rest of the world in view.
 #[derive(Debug)]
 pub(crate) struct Admission<'a> {
     pub(crate) store: &'a Store,
     pub(crate) authorizer: &'a Authorizer,
     pub(crate) service_allocator: &'a Arc<ServiceAllocator>,
-    /// Who writes; nobody if it is the server itself.
+    /// The user that writes; none if it is the server itself.
     pub(crate) identity: Option<&'a Identity>,
-    /// Those who want to be asked; nobody if that is not for them to decide.
+    /// The webhooks to call; none if they do not decide about this write.
     pub(crate) webhooks: Option<&'a Webhooks>,
     /// The options of the request, as an object.
     pub(crate) options: Value,
     pub(crate) is_dry_run: bool,
-    /// What webhooks want to have written down.
+    /// What webhooks want to have recorded.
     pub(crate) annotations: Mutex<Vec<(String, String)>>,
 }
 
@@ -185,7 +185,7 @@ fn target(location: &ObjectLocation, operation: Act) -> RequestTarget<'_> {
     }
 }
 
-/// Who writes if nobody asked for it.
+/// The user of writes that no client requested.
 static OURSELVES: LazyLock<Identity> =
     LazyLock::new(|| Identity::authenticated("system:apiserver", [MASTERS.to_owned()]));
 

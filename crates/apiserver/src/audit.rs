@@ -62,7 +62,7 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Opens a log, for its owner alone, and goes on where it ends. `-` is standard output.
+    /// Opens a log, for its owner alone, and continues where it ends. `-` is standard output.
     pub fn open(path: &Path, settings: &Settings) -> io::Result<Self> {
         let limits = (settings.queue, settings.queue_bytes);
         let writer = if path.as_os_str() == "-" {

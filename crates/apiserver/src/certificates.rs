@@ -9,9 +9,9 @@
 //! | `server.crt`, `server.key` | what the server shows | a year; renewed after eight months, while it runs |
 //! | `revoked-until` | a time: client certificates that were issued until then do not count | for ever |
 //!
-//! Certificates for clients are not kept. They hold for a week, and whoever hands them out renews them every day.
+//! Certificates for clients are not kept. They hold for a week, and their issuer renews them every day.
 //!
-//! How to replace the authority is told in `docs/certificates.md`.
+//! How to replace the authority is described in `docs/certificates.md`.
 
 mod authority;
 mod names;
@@ -37,7 +37,7 @@ pub(crate) use verifier::ClientVerifier;
 use authority::Authority;
 
 /// How long certificates of clients hold, and how old they are when they should be renewed. What is stolen is soon worth nothing; and a
-/// program that reads the kubeconfig only once can go on for six days at least.
+/// program that reads the kubeconfig only once can continue for six days at least.
 pub(crate) const CLIENT_LIFETIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 const CLIENT_RENEWAL: SignedDuration = SignedDuration::from_hours(24);
 /// The file that says which client certificates do not count any more.
@@ -76,7 +76,7 @@ pub struct Certificates {
 pub struct Renewed {
     /// The server shows another certificate from now on.
     pub server: bool,
-    /// Client certificates were revoked: whoever should still have one needs a new one.
+    /// Client certificates were revoked: every client needs a new one.
     pub revocation: bool,
 }
 
@@ -121,7 +121,7 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Certificates that nobody keeps.
+    /// Certificates that are not stored.
     pub fn ephemeral(names: Vec<String>, now: Timestamp) -> Result<Self, Error> {
         let authority = Authority::generate(now)?;
         let current = make_current(None, &authority, &names, now)?;
@@ -134,7 +134,7 @@ impl Certificates {
         self.authority.bundle()
     }
 
-    /// A certificate for a client: the name is the user, the groups are its organizations.
+    /// A certificate for a client: the name is the user, the groups are its organisations.
     pub fn issue_client(&self, user: &str, groups: &[&str], now: Timestamp) -> Result<Issued, Error> {
         self.authority.issue_client(user, groups, now).map_err(Error::Sign)
     }
@@ -155,7 +155,7 @@ impl Certificates {
         let path = directory.join(REVOKED_UNTIL);
         let Some(text) = private_file::read(&path).map_err(file_error(&path))? else { return Ok(false) };
         let until: Result<Timestamp, _> = text.trim().parse();
-        // Who revokes means it: a file that nobody understands must not let everybody in again.
+        // A file that cannot be parsed must not undo a revocation.
         let until = until.map_err(|_| Error::Revocation { path: path.display().to_string() })?;
         Ok(self.revocation.revoke_until(until))
     }

@@ -43,7 +43,7 @@ pub(crate) fn start(server: &Arc<ServerState>) -> JoinSet<()> {
     controllers
 }
 
-/// Stores an object without what kept it, or deletes it if nothing else does. Says whether nobody was faster.
+/// Stores an object without a finalizer, or deletes it if it was the last one. Returns whether there was no conflict.
 async fn remove_finalizer(
     server: &ServerState,
     entry: &Entry,

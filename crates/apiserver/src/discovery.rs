@@ -1,4 +1,4 @@
-//! Tells clients what there is: every group, version and resource, in the old form and in the aggregated one.
+//! Discovery: every group, version and resource, in the old form and in the aggregated one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;

@@ -4,12 +4,12 @@
 //! priorities to configure.
 //!
 //! Reads, writes and watches are counted apart. While there is room, everyone comes in, up to a share that leaves room for others.
-//! When there is none, requests wait, and a permit that becomes free goes to whoever has the fewest: a user with a thousand
-//! requests does not keep another one waiting for more than one of them. The queue is limited, and so is the time in it: who is
-//! too many is told to come again in a second (429).
+//! When there is none, requests wait, and a permit that becomes free goes to the user with the fewest: a user with a thousand
+//! requests does not keep another one waiting for more than one of them. The queue is limited, and so is the time in it: a request beyond
+//! the limits is refused with a retry after one second (429).
 //!
 //! # Guarantees
-//! * Administrators have places of their own, so that whoever has to put an end to an overload gets in.
+//! * Administrators have places of their own, so that a client that has to put an end to an overload gets in.
 //! * A request takes a place only when nothing more is to come from its client: slow clients cost [`BodyMemory`], not places.
 
 mod body_memory;
@@ -91,7 +91,7 @@ impl FlowControl {
         let shared = Queues {
             read_only: FairQueue::new(read_only, settings.read_only_of_one, queue),
             mutating: FairQueue::new(mutating, settings.mutating_of_one, queue),
-            // No queue: a watch stays, so that whoever waits for one to end would wait for minutes.
+            // No queue: a watch stays, so that a client that waits for one to end would wait for minutes.
             watches: FairQueue::new(watches, settings.watches_of_one, 0),
         };
         let reserved = Queues {
@@ -134,7 +134,7 @@ impl Queues {
     }
 }
 
-/// What whoever is too many is told.
+/// The response to a request beyond the limits.
 fn too_many_requests() -> Status {
     Status::too_many_requests("Too many requests, please try again later.", 1)
 }

@@ -1,7 +1,7 @@
 //! Numbers about the server, as Prometheus reads them, under the names that kube-apiserver has for them.
 //!
 //! # Guarantees
-//! * Labels are made of resources that there are, so that nobody can make up new series without end.
+//! * Values of labels are existing resources, so that clients cannot create series without end.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

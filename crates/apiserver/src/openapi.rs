@@ -1,6 +1,6 @@
 //! `OpenAPI` documents: one for each version of each group, which clients check objects with and explain fields by.
 //!
-//! Documents are made when somebody asks. Their hashes come from what defines the resources, not from the documents, so
+//! Documents are made when a client asks. Their hashes come from what defines the resources, not from the documents, so
 //! that the index costs nothing however many there are.
 
 use std::collections::HashMap;
@@ -48,7 +48,7 @@ impl<'g> GroupVersion<'g> {
     }
 }
 
-/// What there is about a version of a group.
+/// The OpenAPI document of a version of a group.
 pub(crate) enum Found {
     Document {
         bytes: Bytes,
@@ -105,7 +105,7 @@ impl Documents {
         self.kept(subject.path(), hash, || version_3(catalogue, subject).to_string().into_bytes())
     }
 
-    /// A document that is made if nobody has asked for it since what it tells of has changed.
+    /// A document that is made on demand, if its sources have changed since the last request.
     fn kept(&self, path: String, hash: &str, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         // A panic in another request leaves at worst a document that will be made again.
         let lock = || self.made.lock().unwrap_or_else(PoisonError::into_inner);

@@ -40,8 +40,7 @@ impl Registry {
         self.current.load_full()
     }
 
-    /// Changes the catalogue. Whoever reads it afterwards sees all of the change; whoever follows what is no longer as it
-    /// was is told so.
+    /// Changes the catalogue. A client that reads it afterwards sees all of the change; watches of changed resources end.
     pub(crate) fn change(&self, change: impl Fn(&mut Catalogue)) {
         let previous = self.current.rcu(|current| {
             let mut next = Catalogue::clone(current);

@@ -72,7 +72,7 @@ pub(crate) struct ServerState {
     /// For the bodies of administrators.
     reserved_bodies: Arc<BodyMemory>,
     metrics: Metrics,
-    /// What somebody else in this process has counted, as text.
+    /// Metrics of other parts of this process, as text.
     other_metrics: OnceLock<WriteMetrics>,
     endpoints: endpoints::Endpoints,
     pub(crate) audit: OnceLock<AuditLog>,
@@ -92,10 +92,10 @@ pub struct Settings {
     pub reserved_groups: Vec<String>,
 }
 
-/// Writes metrics of somebody else.
+/// Writes metrics of other parts of this process.
 type WriteMetrics = Box<dyn Fn(&mut Exposition) + Send + Sync>;
 
-/// What webhooks want to have written down, noted in the answer.
+/// What webhooks want to have recorded, noted in the answer.
 #[derive(Debug, Clone)]
 struct AuditAnnotations(Vec<(String, String)>);
 
@@ -120,7 +120,7 @@ impl Server {
         let configured = Arc::clone(&webhooks);
         let service_allocator = Arc::new(ServiceAllocator::default());
         let allocated = Arc::clone(&service_allocator);
-        // First what is stored, then what happens. Nobody writes between the two: there is no server yet.
+        // First the stored objects, then changes. Nothing is written between the two: there is no server yet.
         authorizer.load(&store);
         webhooks.load(&store);
         service_allocator.load(&store);
@@ -128,7 +128,7 @@ impl Server {
             following.observe(event);
             configured.observe(event);
             allocated.observe(event);
-            // Controllers come last: they look at what the others know.
+            // Controllers come last: they check what the others know.
             observing.observe(event);
         });
         let registry = Registry::new(builtin::resources());
@@ -175,7 +175,7 @@ impl Server {
         self.state.webhooks.register(authority, webhook);
     }
 
-    /// Serves the numbers of somebody else in this process beside our own.
+    /// Serves the metrics of other parts of this process beside our own.
     pub fn serve_metrics(&self, write: impl Fn(&mut Exposition) + Send + Sync + 'static) {
         let _ = self.state.other_metrics.set(Box::new(write));
     }
@@ -189,7 +189,7 @@ impl Server {
         self.state.stop.send_replace(true);
     }
 
-    /// Answers a request whose sender is known: the [`Identity`] among its extensions. Without one, nobody knows.
+    /// Answers a request whose user is known: the [`Identity`] among its extensions. Without one, it is unauthenticated.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: http_body::Body<Data = Bytes>,

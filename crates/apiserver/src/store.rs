@@ -84,7 +84,7 @@ pub struct Options {
     pub window: Window,
     /// Says which fields of a stored object can be selected by, given its collection and its bytes.
     pub fields: Option<FieldsOf>,
-    /// Whether whoever submits something writes it, too, instead of a thread made for that. Nobody waits for a thread
+    /// Whether a client that submits something writes it, too, instead of a thread made for that. Nothing waits for a thread
     /// then, so that the same program does the same things in the same order each time.
     pub writes_in_place: bool,
 }
@@ -128,7 +128,7 @@ struct Shared {
     observer: OnceLock<Observer>,
 }
 
-/// Is told of every event.
+/// Receives every event.
 struct Observer(Box<dyn Fn(&Event) + Send + Sync>);
 
 impl fmt::Debug for Observer {
@@ -207,7 +207,7 @@ impl Store {
             return collection.clone();
         }
         drop(state);
-        // Somebody may have made it since; then this finds theirs.
+        // It may have been created since; then this finds it.
         self.0.shared.state.write().unwrap_or_else(PoisonError::into_inner).collection(name)
     }
 
@@ -265,6 +265,7 @@ impl Store {
         let snapshot = Snapshot::new(state.revision(), state.tree(collection).clone());
         let events: Vec<_> = collection.watch_cache().read().after(revision)?.cloned().collect();
         drop(state);
+        // Undone from the newest event back, because each event only has the object as it was before it.
         Ok(snapshot.before(revision, events.iter().rev()))
     }
 
@@ -286,7 +287,7 @@ impl Store {
         let room = u32::try_from(size / 1024 + 1).unwrap_or(u32::MAX).min(QUEUE);
         let permit = self.0.room.clone().acquire_many_owned(room).await.map_err(|_| SubmitError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        // Before it is queued, so that whoever reads the key from now on can wait for it.
+        // Before it is queued, so that a client that reads the key from now on can wait for it.
         let begun = self.0.shared.in_flight.begin(&operations);
         let submission = Submission { operations, reply, permit, begun };
         match &self.0.in_place {
@@ -316,7 +317,7 @@ impl Store {
         self.0.shared.health.subscribe()
     }
 
-    /// Write a copy of the store to a file that must not exist. Blocks, but nobody else.
+    /// Write a copy of the store to a file that must not exist. Blocks its caller only.
     pub fn backup(&self, file: &Path) -> Result<(), BackupError> {
         match &self.0.directory {
             Some(directory) => backup(directory, file),

@@ -7,7 +7,7 @@
 //!
 //! # Guarantees
 //! * A webhook that hangs, or says more than fits, costs its time limit and a bounded amount of memory, no more.
-//! * Redirections are not followed: a webhook cannot make the server talk to somebody else.
+//! * Redirections are not followed: a webhook cannot make the server call another host.
 //! * The objects that configure webhooks are shown to no webhook, so that a broken one can be taken away.
 
 mod admission_request;
@@ -114,8 +114,7 @@ impl Webhooks {
     }
 }
 
-/// Whether the rules of a webhook are about a request. Known without its objects: to show them costs copies, and most writes concern
-/// nobody.
+/// Whether the rules of a webhook are about a request. Known without its objects: to show them costs copies, and most writes concern no webhook.
 fn concerns_anybody(configurations: &ArcSwap<Configurations>, request: &RequestTarget<'_>) -> bool {
     let configurations = configurations.load();
     let mut hooks = configurations.values().flatten();

@@ -1,13 +1,13 @@
-//! Stops pure work that nobody waits for any more. Knows neither clocks nor requests: whoever begins the work says whether it is over.
+//! Stops pure work that nothing waits for any more. Knows neither clocks nor requests: a caller that begins the work says whether it is over.
 //!
-//! A function that may take many steps calls [`checkpoint`] at each of them. Whoever calls it from afar wraps the call in [`within`],
+//! A function that may take many steps calls [`checkpoint`] at each of them. A caller that calls it from afar wraps the call in [`within`],
 //! with a [`Deadline`] that says whether the work is still wanted. Once it is not, the next checkpoint unwinds the stack up to
 //! [`within`]: most of the functions on the way cannot fail, and need not be able to for the sake of work whose result is dropped.
 //! This is how salsa, which computes for rust-analyzer, does it ([ADR 0040](../../../docs/adr/0040-deadlines-cut-work-off.md)).
 //!
 //! # Invariants
 //! * Without a deadline, a checkpoint does nothing.
-//! * A deadline is asked once in [`INTERVAL`] checkpoints, so that it may look at a clock.
+//! * A deadline is asked once in [`INTERVAL`] checkpoints, so that it may check a clock.
 //! * What is cancelled leaves nothing behind but values that are dropped: work within a deadline changes nothing that is shared.
 
 use std::cell::{Cell, RefCell};
@@ -81,7 +81,7 @@ pub fn within<T>(deadline: &Deadline, work: impl FnOnce() -> T) -> Result<T, Can
     }
 }
 
-/// Puts back the deadline of whoever called, also if the work panics.
+/// Puts back the deadline of a caller that called, also if the work panics.
 struct Restore(Option<Deadline>);
 
 impl Drop for Restore {

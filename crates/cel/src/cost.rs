@@ -101,7 +101,7 @@ fn comparing(list: Argument<'_, '_>) -> u64 {
     let Ok(Value::List(list)) = list else { return 1 };
     let pairs = (list.len() as u64).saturating_mul(list.len() as u64);
     match list.get(0) {
-        // The first element decides for all, as in cel-go, which does not look at the others.
+        // The first element decides for all, as in cel-go, which does not check the others.
         Some(Value::String(_) | Value::Bytes(_)) => (pairs as f64 * 2.1) as u64,
         _ => pairs.saturating_mul(2),
     }
@@ -155,7 +155,7 @@ fn regex(text: u64, pattern: u64) -> u64 {
     tenth(text.saturating_add(1)).saturating_mul(pattern.div_ceil(4))
 }
 
-/// Text is looked at ten characters at a time.
+/// Text is checked ten characters at a time.
 fn tenth(size: u64) -> u64 {
     size.div_ceil(10)
 }
@@ -168,7 +168,7 @@ fn size(value: Argument<'_, '_>) -> u64 {
     }
 }
 
-/// What it takes to look at everything in a value.
+/// What it takes to check everything in a value.
 fn traversal(value: &Value<'_>, meter: &Meter) -> Result<u64, Fault> {
     meter.work(1)?;
     Ok(match value {

@@ -11,7 +11,7 @@ use super::types::{Parameter, Type};
 #[derive(Debug)]
 pub(super) struct Function {
     pub(super) name: &'static str,
-    /// Overloads share one implementation, which looks at the first argument itself.
+    /// Overloads share one implementation, which reads the first argument itself.
     pub(super) is_one: bool,
     pub(super) overloads: Vec<Overload>,
     pub(super) implementation: Implementation,

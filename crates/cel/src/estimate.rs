@@ -21,7 +21,7 @@ use route::Route;
 /// How large values can be that fit a schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// How many characters, items or entries. Of other values, and of what nobody knows anything about, none.
+    /// How many characters, items or entries. None for other values, and for unknown ones.
     pub most: u64,
     /// Of an object, by the names that expressions give its fields.
     pub fields: BTreeMap<String, Extent>,
@@ -94,7 +94,7 @@ struct Estimator<'e> {
     entries: HashMap<ExpressionId, Entries>,
 }
 
-/// An argument, and what is known of it when it is looked at.
+/// An argument, and what is known of it when it is checked.
 struct Operand<'e> {
     expression: &'e Expression,
     kind: &'e Type,

@@ -34,7 +34,7 @@ pub(super) struct Machine<'p, 'v> {
 pub(super) enum LocalSlot<'p, 'v> {
     #[default]
     Empty,
-    /// Not looked at yet.
+    /// Not evaluated yet.
     Lazy(&'p ProgramNode),
     Ready(Outcome<'v>),
 }
@@ -195,7 +195,7 @@ impl<'p, 'v> Machine<'p, 'v> {
                     fault.get_or_insert(Fault::no_such_overload());
                 }
                 Err(error) => {
-                    // If neither side decides, the error of the left one is told.
+                    // If neither side decides, the error of the left one is returned.
                     fault.get_or_insert(error);
                 }
             }
@@ -261,7 +261,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             }
             arguments.push(outcome);
         }
-        // The one function that takes an error for an argument: loops of `all` and `exists` go on past errors
+        // The one function that takes an error for an argument: loops of `all` and `exists` continue past errors
         // with it.
         if function.name == "@not_strictly_false" {
             self.meter.charge(1)?;
@@ -305,7 +305,7 @@ impl<'p, 'v> Machine<'p, 'v> {
             arguments.iter_mut().map(|argument| take(argument, function.name)).collect();
         let mut overload = call.overload;
         // With a known pattern, only strings are looked for.
-        // Dispatch at run time looks at values again, even where types were checked: a dynamic argument may
+        // Dispatch at run time reads values again, even where types were checked: a dynamic argument may
         // be of any type.
         if !function.is_one && call.regex.is_none() {
             let fits = |overload: &&'static Overload| fits(overload, &values);
@@ -468,7 +468,7 @@ fn take<'v>(argument: &mut Outcome<'v>, function: &str) -> Value<'v> {
     }
 }
 
-/// Whether the overload takes these values. Of a list, only the first element is looked at.
+/// Whether the overload takes these values. Of a list, only the first element is checked.
 fn fits(overload: &Overload, values: &[Value<'_>]) -> bool {
     // Tells by itself what it can flatten.
     if overload.name == "list_flatten" {
@@ -540,7 +540,7 @@ fn index(key: &Value<'_>) -> Result<i64, Fault> {
 
 /// Values that come from JSON are Go's own types in Kubernetes until something converts them, and messages
 /// show which.
-/// What messages call a type of value that nobody has wrapped yet.
+/// The name that messages have for a type of value that is not wrapped yet.
 fn native_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "<nil>",

@@ -15,7 +15,7 @@ static SPAN: LazyLock<Regex> =
 
 const SECOND: i64 = 1_000_000_000;
 
-/// Units of a duration in words, with their nanoseconds. A unit may go on after the last of its names.
+/// Units of a duration in words, with their nanoseconds. A unit may continue after the last of its names.
 const UNITS: [(&[&str], i64); 8] = [
     (&["ns", "nano"], 1),
     (&["us", "µs", "micro"], 1_000),
@@ -33,7 +33,7 @@ pub fn parse_duration(text: &str) -> Result<i64, String> {
         return Ok(duration);
     }
     let mut total: Option<i64> = None;
-    // What stands between the matches is not looked at: `ParseDuration` of strfmt does not, either.
+    // What stands between the matches is not checked: `ParseDuration` of strfmt does not, either.
     for parts in SPAN.captures_iter(text) {
         let out_of_range = |_| format!("strconv.Atoi: parsing {}: value out of range", quote(&parts[1]));
         let factor = parts[1].parse::<i64>().map_err(out_of_range)?;

@@ -211,7 +211,7 @@ fn quoted_length(text: &str, quote: &str, is_raw: bool) -> Option<usize> {
 /// What a quoted text means, as bytes. Text that is not meant as bytes comes out as UTF-8.
 pub(super) fn unquote(quoted: &str, is_bytes: bool) -> Result<Vec<u8>, &'static str> {
     let text = if is_bytes { &quoted[1..] } else { quoted };
-    // Line breaks are normalized even in raw strings, as in `unescape.go`.
+    // Line breaks are normalised even in raw strings, as in `unescape.go`.
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let raw = text.strip_prefix(['r', 'R']);
     let inner = raw.unwrap_or(&text);

@@ -10,7 +10,7 @@
 //! * Whatever the source and the values, evaluation ends: within the cost that it is given, and within fixed
 //!   limits of memory and of work that is not counted as cost.
 //! * No expression is nested more deeply than the parser allows, so nothing overflows the stack.
-//! * JSON is borrowed: an expression pays only for what it looks at.
+//! * JSON is borrowed: an expression pays only for what it reads.
 
 mod ast;
 mod checker;
@@ -69,7 +69,7 @@ impl Environment {
         Self::default()
     }
 
-    /// Declares a variable. It need not be given a value, but then it must not be looked at.
+    /// Declares a variable. It need not be given a value, but then it must not be checked.
     #[must_use]
     pub fn variable(mut self, name: impl Into<String>, kind: Type) -> Self {
         Arc::make_mut(&mut self.variables).push((name.into(), kind));
@@ -172,7 +172,7 @@ impl Program {
         self.checked.pattern_weight
     }
 
-    /// Whether the expression looks at the variable. If not, it need not be given a value.
+    /// Whether the expression reads the variable. If not, it need not be given a value.
     pub fn uses(&self, name: &str) -> bool {
         self.checked.used.iter().any(|number| self.variables[*number].0 == name)
     }

@@ -53,7 +53,7 @@ impl Context<'_> {
 }
 
 pub(super) type Answer<'v> = Result<Value<'v>, Fault>;
-/// Arguments may be taken; nobody looks at them afterwards.
+/// Arguments may be taken; they are not read afterwards.
 pub(super) type Implementation = for<'c, 'v> fn(&Context<'c>, &mut [Value<'v>]) -> Answer<'v>;
 
 /// For operators that are evaluated without a call.
@@ -102,7 +102,7 @@ fn text(name: &str) -> Option<Implementation> {
     Some(match name {
         "contains" | "startsWith" | "endsWith" => strings::search,
         "charAt" | "substring" | "lowerAscii" | "upperAscii" | "trim" | "strings.quote" => strings::part,
-        // Lists have these two as well: the implementation looks at what it is called on.
+        // Lists have these two as well: the implementation reads what it is called on.
         "indexOf" | "lastIndexOf" => strings::index_of,
         "replace" => strings::replace,
         "split" => strings::split,

@@ -19,7 +19,7 @@ pub(super) fn expand_global(
     function: &str,
     mut arguments: Vec<Expression>,
 ) -> Parsed {
-    // With another number of arguments it is no macro but a call, of a function that nobody declared.
+    // With another number of arguments it is not a macro but a call, of an undeclared function.
     if function != "has" || arguments.len() != 1 {
         return parser.call(at, function, arguments);
     }

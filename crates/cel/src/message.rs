@@ -1,4 +1,4 @@
-//! Messages of a protocol: objects whose fields are known, and have a value even if nobody set them.
+//! Messages of a protocol: objects whose fields are known, and have a value even if it was not set.
 //!
 //! Our own design: messages of the function protocol are views of what was decoded; cel-go has descriptors of
 //! protobuf.
@@ -64,7 +64,7 @@ impl<'v> Message<'v> {
         if self.name != other.name {
             return Ok(false);
         }
-        // Fields of one type always come in one order: whoever makes messages lists all of them.
+        // Fields of one type always come in one order: the code that makes messages lists all of them.
         for (one, other) in self.fields.iter().zip(&*other.fields) {
             if one.is_set != other.is_set || !one.value.equals(&other.value, meter)? {
                 return Ok(false);

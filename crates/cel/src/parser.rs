@@ -364,7 +364,7 @@ impl<'s> Parser<'s> {
         self.advance();
         if RESERVED.contains(&name) {
             let at = dot.unwrap_or(placed.position);
-            // The arguments are read all the same, so that mistakes in them are told at once.
+            // The arguments are parsed all the same, so that mistakes in them are reported at once.
             if self.accept("(").is_some() {
                 self.arguments()?;
             }
@@ -396,7 +396,7 @@ impl<'s> Parser<'s> {
     }
 
     fn message(&mut self, name: String) -> Parsed {
-        // There are no messages to make, but the fields are parsed, because a mistake in them is told first.
+        // There are no messages to make, but the fields are parsed, because a mistake in them is reported first.
         while !self.is("{") {
             self.advance();
         }

@@ -28,7 +28,7 @@ pub(super) enum ProgramNode {
         list: Vec<Value<'static>>,
     },
     Call(Box<Call>),
-    /// The second operand is looked at only if the first has no value.
+    /// The second operand is checked only if the first has no value.
     OptionalOr {
         sides: Box<[ProgramNode; 2]>,
         is_value: bool,
@@ -77,7 +77,7 @@ pub(super) struct Call {
     pub(super) arguments: Vec<ProgramNode>,
     /// A regular expression that is known already.
     pub(super) regex: Option<Expression>,
-    /// The first argument is the accumulator of a loop, which nobody reads again before it is replaced.
+    /// The first argument is the accumulator of a loop, which is not read again before it is replaced.
     pub(super) takes_accumulator: bool,
 }
 

@@ -36,7 +36,7 @@ pub enum ValueSchema {
     Map(Box<ValueSchema>),
     List(Box<ValueSchema>),
     Set(Box<ValueSchema>),
-    /// A list whose items are told apart by these fields.
+    /// A list whose items are identified by these fields.
     Keyed(Box<ValueSchema>, Box<[Box<str>]>),
 }
 
@@ -134,7 +134,7 @@ impl<'v> Value<'v> {
     }
 }
 
-/// An error that is told only if an expression looks at the value. Such a value can be stored: formats are checked more loosely
+/// An error that is returned only if an expression reads the value. Such a value can be stored: formats are checked more loosely
 /// than they are read, and what was stored before its schema had a format stays.
 fn invalid<'v>(what: &str, text: &str) -> impl Fn(String) -> Value<'v> {
     move |reason| Value::Invalid(format!("Invalid {what} {text}: {reason}").into())
@@ -142,7 +142,7 @@ fn invalid<'v>(what: &str, text: &str) -> impl Fn(String) -> Value<'v> {
 
 fn bytes(text: &str) -> Value<'static> {
     // The alphabet for URLs, though the format `byte` names the standard one: `strfmt.Base64.UnmarshalText`,
-    // which Kubernetes 1.37 calls here, decodes so. What has `+` or `/` is valid and cannot be looked at.
+    // which Kubernetes 1.37 calls here, decodes so. What has `+` or `/` is valid and cannot be checked.
     match base64::decode_url(text.as_bytes()) {
         Ok(bytes) => Value::bytes(bytes),
         Err(at) => invalid("byte formatted string", text)(format!("illegal base64 data at input byte {at}")),

@@ -39,7 +39,7 @@ pub struct CompileError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomputable {
     pub result_type: Type,
-    /// The variables that it looks at.
+    /// The variables that it reads.
     pub used: Vec<String>,
 }
 

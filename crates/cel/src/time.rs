@@ -23,7 +23,7 @@ const NANOSECONDS: i128 = 1_000_000_000;
 impl Timestamp {
     pub(super) const EPOCH: Self = Self { seconds: 0, nanoseconds: 0, offset: 0 };
 
-    /// What an object says, whatever year that is: Kubernetes does not look at the range there.
+    /// What an object says, whatever year that is: Kubernetes does not check the range there.
     pub(super) fn from_time(Time { moment, offset }: Time) -> Self {
         Self { seconds: moment.seconds, nanoseconds: moment.nanoseconds, offset }
     }

@@ -1,4 +1,4 @@
-//! Values of expressions. What comes from JSON is borrowed and read when it is looked at, never copied.
+//! Values of expressions. What comes from JSON is borrowed and read when it is checked, never copied.
 //!
 //! Follows cel-go 0.29.2, `common/types`.
 
@@ -38,7 +38,7 @@ pub enum Value<'v> {
     /// Something of a library.
     Object(Arc<LibraryObject>),
     Message(Message<'v>),
-    /// What is in the JSON is not what its schema says, and why. To look at it is an error.
+    /// The JSON does not match its schema, and why. Reading it is an error.
     Invalid(Arc<str>),
 }
 
@@ -98,7 +98,7 @@ impl<'v> List<'v> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
-    /// The elements, for changing. Copies them unless nobody else has them.
+    /// The elements, for changing. Copies them if they are shared.
     pub(super) fn into_values(self) -> Arc<Vec<Value<'v>>> {
         match self {
             Self::Json(..) | Self::Shaped(..) => Arc::new(self.iter().collect()),
@@ -358,7 +358,7 @@ impl<'v> Value<'v> {
         }
     }
 
-    /// Whether this is what a field of this type has when nobody set it.
+    /// Whether this is the value of an unset field of this type.
     pub(super) fn is_zero(&self) -> bool {
         match self {
             Self::Null | Self::Bool(false) | Self::Int(0) | Self::Uint(0) | Self::Duration(0) => true,

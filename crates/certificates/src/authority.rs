@@ -39,7 +39,7 @@ pub enum Unusable {
 }
 
 impl Authority {
-    /// One that somebody made, in PEM. What comes after its certificate is not looked at.
+    /// An existing authority, in PEM. Text after its certificate is not checked.
     pub fn read(certificate: &str, key: &str, now: Timestamp) -> Result<Self, Unusable> {
         let pem = read_pem(certificate).ok_or(Unusable::NotACertificate)?;
         let parsed = pem.parse_x509().map_err(|_| Unusable::NotACertificate)?;
@@ -71,8 +71,7 @@ impl Authority {
         now: Timestamp,
         lifetime: SignedDuration,
     ) -> Result<Issued, SignError> {
-        let LeafRequest { common_name, organizations, names, .. } = request;
-        self.sign(request, parameters(names, organizations, common_name, now, lifetime)?)
+        self.sign(request, leaf_parameters(request, now, lifetime)?)
     }
 
     /// Signs a certificate that holds from now on, for some time.
@@ -84,8 +83,7 @@ impl Authority {
         now: Timestamp,
         lifetime: SignedDuration,
     ) -> Result<Issued, SignError> {
-        let LeafRequest { common_name, organizations, names, .. } = request;
-        let mut parameters = parameters(names, organizations, common_name, now, lifetime)?;
+        let mut parameters = leaf_parameters(request, now, lifetime)?;
         parameters.not_before = SystemTime::from(now).into();
         self.sign(request, parameters)
     }
@@ -125,6 +123,16 @@ fn check(certificate: &X509Certificate<'_>, key: &str, now: Timestamp) -> Result
         tracing::warn!(days = left.as_hours() / 24, "the certificate authority expires soon");
     }
     Ok(())
+}
+
+/// What a certificate has that is asked for.
+fn leaf_parameters(
+    request: &LeafRequest<'_>,
+    now: Timestamp,
+    lifetime: SignedDuration,
+) -> Result<CertificateParams, rcgen::Error> {
+    let LeafRequest { common_name, organizations, names, .. } = request;
+    parameters(names, organizations, common_name, now, lifetime)
 }
 
 #[cfg(test)]
@@ -184,7 +192,7 @@ mod tests {
             let mixed = Issued { certificate: leaf.certificate.clone(), key: made.key.clone() };
             assert_eq!(status(&mixed, &wanted, now), LeafStatus::Bad("its key belongs to another"));
             let garbage = Issued { certificate: "x".to_owned(), key: String::new() };
-            assert_eq!(status(&garbage, &wanted, now), LeafStatus::Bad("it is no certificate"));
+            assert_eq!(status(&garbage, &wanted, now), LeafStatus::Bad("it is not a certificate"));
             let nothing = Issued { certificate: String::new(), key: String::new() };
             assert_eq!(status(&nothing, &wanted, now), LeafStatus::Missing);
         }

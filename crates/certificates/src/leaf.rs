@@ -51,8 +51,8 @@ pub fn leaf_status(leaf: &Issued, authority: &Authority, names: &[String], now: 
     if leaf.certificate.is_empty() && leaf.key.is_empty() {
         return LeafStatus::Missing;
     }
-    let Some(pem) = read_pem(&leaf.certificate) else { return LeafStatus::Bad("it is no certificate") };
-    let Ok(certificate) = pem.parse_x509() else { return LeafStatus::Bad("it is no certificate") };
+    let Some(pem) = read_pem(&leaf.certificate) else { return LeafStatus::Bad("it is not a certificate") };
+    let Ok(certificate) = pem.parse_x509() else { return LeafStatus::Bad("it is not a certificate") };
     // By name, not by signature: this finds leaves of a replaced authority, and our own authorities have
     // unique names.
     if certificate.issuer().as_raw() != authority.subject() {

@@ -1,11 +1,12 @@
 //! Signs certificates, and judges those that are there: for the API server of `ferroplane up`, and for webhooks and functions on clusters.
 //!
 //! An [`Authority`] holds ten years and is never replaced by itself, because others trust it. What it [issues](Authority::issue) holds a
-//! year, and is to be renewed four months before its end, or [as long as it is told](Authority::issue_for). Where certificates are kept is the business of whoever asks for them.
+//! year, and is to be renewed four months before its end, or [as long as the caller says](Authority::issue_for). Where certificates are
+//! kept is the business of a caller that asks for them.
 //!
 //! # Invariants
 //! * Keys are never shown: neither in messages nor by `Debug`.
-//! * Nothing is read from a clock: whoever asks says what time it is.
+//! * Nothing is read from a clock: a caller that asks says what time it is.
 
 mod authority;
 mod leaf;

@@ -14,7 +14,7 @@ const LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 pub enum Profile<'a> {
     /// One of our own. Its id makes its name another than that of every other one, so that one is not taken for another.
     Ferroplane { id: &'a str },
-    /// One that Crossplane can use, too: whoever goes back to it finds what they need.
+    /// One that Crossplane can use, too: a user who goes back to it finds what they need.
     Crossplane,
 }
 

@@ -14,13 +14,14 @@ use tokio::time::Instant;
 use crate::Verdict;
 use crate::client::Access;
 use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
+use crate::outage::Outage;
 use crate::terminal::Terminal;
 
 /// The API of Blueprints and ActionSets.
 pub(crate) const API_VERSION: &str = "cr.kanister.io/v1alpha1";
 /// Ends an ActionSet that runs.
 const CANCEL: &str = "ferroplane.io/cancel";
-/// How often an ActionSet is looked at while it runs.
+/// How often an ActionSet is checked while it runs.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The ActionSets in a namespace of a control plane.
@@ -78,7 +79,7 @@ impl ActionSets {
         events_about(action_set, &self.namespace, &self.client).await
     }
 
-    /// Wait until an ActionSet has ended, and say meanwhile what is said about it.
+    /// Wait until an ActionSet has ended, and print its new events meanwhile.
     pub(crate) async fn follow(
         &self,
         name: &str,
@@ -86,11 +87,20 @@ impl ActionSets {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let deadline = Instant::now() + timeout;
+        let mut outage = Outage::new(format!("ActionSet `{name}`"), deadline);
         let mut printed = PrintedEvents::default();
+        // A server that has never answered is not waited for: its address may be wrong.
+        self.get("ActionSet", name).await?;
         loop {
-            let action_set = self.get("ActionSet", name).await?;
-            // After the object: what is reported of its last phase is written before its end is.
-            printed.print_new(self.events(&action_set).await?, terminal);
+            let (action_set, events) = match self.read(name).await {
+                Ok(found) => found,
+                Err(error) => {
+                    outage.wait(error, terminal).await?;
+                    continue;
+                }
+            };
+            outage.end(terminal);
+            printed.print_new(events, terminal);
             match state(&action_set) {
                 "complete" | "failed" => return conclude(&action_set, terminal),
                 _ if Instant::now() >= deadline => {
@@ -100,6 +110,14 @@ impl ActionSets {
                 _ => tokio::time::sleep(INTERVAL).await,
             }
         }
+    }
+
+    /// An ActionSet, and the events about it.
+    async fn read(&self, name: &str) -> anyhow::Result<(Object, Vec<ObjectEvent>)> {
+        let action_set = self.get("ActionSet", name).await?;
+        // After the object: what is reported of its last phase is written before its end is.
+        let events = self.events(&action_set).await?;
+        Ok((action_set, events))
     }
 }
 

@@ -148,7 +148,7 @@ impl Arguments {
             Command::Version(version) => version.run(terminal),
             Command::Completions(completions) => completions.run(Self::command(), terminal),
             Command::Man(man) => man.run(&Self::command()),
-            Command::Internal(internal) => internal.run(terminal),
+            Command::Internal(internal) => internal.run(Self::command, terminal),
         }
     }
 }
@@ -209,6 +209,9 @@ fn flags_called<'a>(command: &'a clap::Command, name: &str) -> Vec<&'a clap::Arg
     }
     flags
 }
+
+#[cfg(test)]
+mod documented;
 
 #[cfg(test)]
 mod tests {

@@ -19,7 +19,7 @@ pub(crate) struct Access {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    // Not by `env`: what was said on this command line wins over $KUBECONFIG, and what is merely in the environment does not.
+    // Not by `env`: a value on the command line wins over $KUBECONFIG, and one from the environment does not.
     #[arg(
         long,
         value_name = "DIR",
@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     pub(crate) kube: kube::Client,
     /// Where the server is.
     pub(crate) server: String,
-    /// The namespace to look into if nobody says otherwise.
+    /// The namespace to read if the command line names none.
     pub(crate) namespace: String,
 }
 
@@ -84,6 +84,20 @@ impl PlaneAccess {
 }
 
 impl Access {
+    pub(crate) fn new(
+        kubeconfig: Option<PathBuf>,
+        context: Option<String>,
+        data_dir: Option<PathBuf>,
+    ) -> Self {
+        Self { kubeconfig, context, data_dir }
+    }
+
+    /// The names of the contexts of the kubeconfig, in its order.
+    pub(crate) fn contexts(&self) -> anyhow::Result<Vec<String>> {
+        let kubeconfig = Kubeconfig::read(&self.files())?;
+        Ok(kubeconfig.contexts().into_iter().map(str::to_owned).collect())
+    }
+
     /// Connects when the first request is sent.
     pub(crate) fn connect(&self) -> anyhow::Result<Connection> {
         let endpoint = self.endpoint()?;
@@ -101,7 +115,7 @@ impl Access {
         endpoint(&files, self.context.as_deref())
     }
 
-    /// Where `ferroplane up` keeps everything, if that was said here or in the environment.
+    /// The data directory of `ferroplane up`, if the command line or the environment names one.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         let named = std::env::var_os("FERROPLANE_DATA_DIR").filter(|name| !name.is_empty());
         self.data_dir.clone().or_else(|| named.map(PathBuf::from))

@@ -18,12 +18,46 @@ pub(crate) fn parse_token_expiration(text: &str) -> Result<Duration, String> {
     duration::parse_positive(text).filter(|duration| bounds.contains(duration)).ok_or_else(bad)
 }
 
+/// Read an age as tables show it: a duration, or years and days before it, such as `3d4h`.
+pub(crate) fn parse_age(text: &str) -> Option<Duration> {
+    let (mut days, mut rest) = (0_u64, text);
+    for (unit, length) in [('y', 365), ('d', 1)] {
+        if let Some((count, after)) = rest.split_once(unit) {
+            days = count.parse::<u64>().ok()?.checked_mul(length)?.checked_add(days)?;
+            rest = after;
+        }
+    }
+    let days_length = Duration::from_secs(days.checked_mul(86_400)?);
+    if rest.is_empty() && rest.len() < text.len() {
+        return Some(days_length);
+    }
+    days_length.checked_add(duration::parse_positive(rest)?)
+}
+
 /// Nothing we do takes longer, and clocks overflow somewhere.
 const LONGEST: Duration = Duration::from_hours(24);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ages_are_read_as_tables_show_them() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("45s", 45),
+            ("5m30s", 330),
+            ("3h4m", 11_040),
+            ("3d4h", 273_600),
+            ("10d", 864_000),
+            ("2y1d", 63_158_400),
+        ] {
+            assert_eq!(parse_age(text), Some(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "d", "-1d", "1d-1h", "1h2d", "yesterday", "<unknown>", "99999999999999999999d"] {
+            assert_eq!(parse_age(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn durations_are_read_as_go_does() {

@@ -1,4 +1,4 @@
-//! Reads what explains an object, and shows it.
+//! Reads the objects that explain another one, and shows the explanation.
 
 pub(crate) mod audit;
 pub(crate) mod drawing;
@@ -60,7 +60,7 @@ impl Subject {
         match (what.split_once('/'), &self.name) {
             (Some((kind, name)), None) if !kind.is_empty() && !name.is_empty() => Ok((kind, name)),
             (None, Some(name)) => Ok((what, name)),
-            _ => bail!("cannot tell what is meant: name an object as KIND/NAME, or as KIND NAME"),
+            _ => bail!("no object is named: name an object as KIND/NAME, or as KIND NAME"),
         }
     }
 
@@ -79,12 +79,12 @@ impl Subject {
         reader.survey(self.namespace.as_deref()).await
     }
 
-    /// The namespace, if one was said.
+    /// The namespace, if the arguments name one.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// Where `ferroplane up` keeps everything, if that was said.
+    /// The data directory of `ferroplane up`, if one is named.
     pub(crate) fn data_dir(&self) -> Option<PathBuf> {
         self.access.data_dir()
     }
@@ -96,7 +96,7 @@ impl Inquiry {
     }
 }
 
-/// The object that is meant. If there is no such kind, one of that kind which nobody finds.
+/// The object that is meant. If there is no such kind, an object that does not exist.
 fn root(reader: &Reader, kind: &str, namespace: &str, name: &str) -> Id {
     match reader.catalogue().find(kind) {
         Some(found) => {

@@ -10,14 +10,14 @@ use ferroplane_runner::{CallError, External, ImageRunner, ImageSettings, Images}
 const YOUR_RIGHTS: &str =
     "it would run with your rights, without a container: pass --allow-commands if you trust it";
 
-/// What webhooks are to whoever renders files.
+/// What webhooks are to a user who renders files.
 const YOUR_NETWORK: &str =
     "it would be called from your network: pass --allow-commands if you trust these files";
 
 /// What a user trusts files with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// Whoever wrote the files need not be the user: nothing runs without a container, and no server is called.
+    /// A user who wrote the files need not be the user: nothing runs without a container, and no server is called.
     Containers,
     /// Grants alone decide.
     Grants,
@@ -28,7 +28,7 @@ pub(crate) enum Trust {
 pub(crate) enum RegistryUser {
     /// The user of this command, who has logged in with `docker login`.
     Own,
-    /// Nobody: others decide which images are pulled.
+    /// No credentials: other users decide which images are pulled.
     Nobody,
 }
 

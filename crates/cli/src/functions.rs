@@ -1,4 +1,4 @@
-//! What there is to know about functions, without calling them.
+//! Information about functions, without calling them.
 
 pub(crate) mod discovery;
 pub(crate) mod explain;

@@ -1,4 +1,4 @@
-//! `FunctionIntercept`s on a control plane: makes one, renews it, reads what came of it, and removes it.
+//! `FunctionIntercept`s on a control plane: creates one, renews it, reads its status, and removes it.
 
 pub(crate) mod certificates;
 pub(crate) mod drawing;
@@ -24,7 +24,7 @@ pub(crate) struct Intercept {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) status: FunctionInterceptStatus,
-    /// Whether calls are sent. Nothing before the control plane has looked at it.
+    /// Whether calls are sent. None before the control plane has reconciled it.
     pub(crate) is_active: Option<bool>,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -46,7 +46,7 @@ impl Intercept {
         Ok(Self { client, name, uid, renewals: 0, round: 0 })
     }
 
-    /// What came of it. Nothing if it is gone.
+    /// Its status. None if it was deleted.
     pub(crate) async fn look(&self) -> anyhow::Result<Option<Seen>> {
         let resource = resource();
         let path = ObjectPath { resource: &resource, namespace: "", name: &self.name };
@@ -73,7 +73,7 @@ impl Intercept {
         changed.map(drop).context("cannot renew the FunctionIntercept")
     }
 
-    /// End it at once. Whoever cannot need not: it ends when it is not renewed.
+    /// End it at once. A user who cannot need not: it ends when it is not renewed.
     pub(crate) async fn remove(&self) -> anyhow::Result<()> {
         let resource = resource();
         let path = ObjectPath { resource: &resource, namespace: "", name: &self.name };

@@ -1,4 +1,4 @@
-//! Waits for somebody to press Ctrl-C or to tell us to end.
+//! Waits for Ctrl-C, or for a signal to stop.
 
 use std::io;
 

@@ -15,8 +15,10 @@ mod intercepts;
 mod interrupt;
 mod object_events;
 mod operations;
+mod outage;
 mod package_source;
 mod plans;
+mod random_values;
 mod recordings;
 mod remote_templates;
 mod rollouts;
@@ -43,9 +45,9 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub(crate) enum Verdict {
     /// All is well.
     Yes,
-    /// The answer is no: a fatal result, differences, not ready.
+    /// A negative result: a fatal result, differences, not ready.
     No,
-    /// Somebody pressed Ctrl-C, or told us to end: with which signal.
+    /// A signal, such as that of Ctrl-C, stopped the command.
     Interrupted(u8),
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use anyhow::Context as _;
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Query, Resource};
+use ferroplane_offline::times;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::operations::created;
@@ -28,10 +30,20 @@ impl ObjectEvent {
         Self { time, kind: text("type"), reason: text("reason"), message: text("message") }
     }
 
-    pub(crate) fn line(&self) -> String {
-        let Self { time, kind, reason, message } = self;
+    /// The event with its local time and its age.
+    pub(crate) fn line_with_age(&self, now: Timestamp) -> String {
+        format!("{} {}", times::with_age_of(&self.time, now), self.text())
+    }
+
+    /// The event with its local time, for one that has just happened.
+    fn line(&self) -> String {
+        format!("{} {}", times::local_of(&self.time), self.text())
+    }
+
+    fn text(&self) -> String {
+        let Self { kind, reason, message, .. } = self;
         let warning = if kind == "Warning" { "warning: " } else { "" };
-        format!("{time} {warning}{reason}: {message}")
+        format!("{warning}{reason}: {message}")
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, ObjectPath, Propagation, Query, Resource};
-use ferroplane_engine::operation::{CRON_LABEL, Standing, WATCH_LABEL, standing};
+use ferroplane_engine::operation::{Standing, standing};
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -13,9 +13,10 @@ use crate::Verdict;
 use crate::client::Access;
 use crate::interrupt::Interrupts;
 use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
+use crate::outage::Outage;
 use crate::terminal::Terminal;
 
-/// How often an operation is looked at while it runs.
+/// How often an operation is checked while it runs.
 const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The operations of a control plane.
@@ -77,7 +78,7 @@ impl Operations {
         events_about(operation, "", &self.client).await
     }
 
-    /// Wait until an operation is done, and say meanwhile what is said about it. Whoever interrupts that does not stop the operation.
+    /// Wait until an operation is done, and print its new events meanwhile. An interrupt stops the waiting, and not the operation.
     pub(crate) async fn follow(
         &self,
         created: &Object,
@@ -90,7 +91,9 @@ impl Operations {
             verdict = interrupts.next() => verdict,
         };
         let name = meta::name(created);
-        terminal.note(&format!("Operation `{name}` goes on; `ferroplane operation cancel {name}` stops it"));
+        terminal.note(&format!(
+            "Operation `{name}` continues to run; `ferroplane operation cancel {name}` stops it"
+        ));
         Ok(interrupted)
     }
 
@@ -101,19 +104,26 @@ impl Operations {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let (name, deadline) = (meta::name(created), Instant::now() + timeout);
+        let mut outage = Outage::new(format!("Operation `{name}`"), deadline);
         let mut printed = PrintedEvents::default();
         loop {
-            // One of the same name may have been created since.
-            let found = self.find("Operation", name).await?;
-            let Some(operation) = found.filter(|found| meta::uid(found) == meta::uid(created)) else {
+            let found = match self.read(created).await {
+                Ok(found) => found,
+                Err(error) => {
+                    outage.wait(error, terminal).await?;
+                    continue;
+                }
+            };
+            outage.end(terminal);
+            let Some((operation, events)) = found else {
                 terminal.failure(&format!("Operation `{name}` was deleted before it was done"));
                 return Ok(Verdict::No);
             };
-            // Read before the events: what is said of the last attempt is written before its end is.
-            let standing = standing(&operation);
-            printed.print_new(self.events(&operation).await?, terminal);
-            match standing {
-                Standing::Succeeded | Standing::Failed => return conclude(&operation, standing, terminal),
+            printed.print_new(events, terminal);
+            match standing(&operation) {
+                standing @ (Standing::Succeeded | Standing::Failed) => {
+                    return conclude(&operation, standing, terminal);
+                }
                 Standing::Running if Instant::now() >= deadline => {
                     terminal.failure(&still_runs(&operation, timeout));
                     return Ok(Verdict::No);
@@ -122,9 +132,21 @@ impl Operations {
             }
         }
     }
+
+    /// An operation that was created, and the events about it. None if it was deleted.
+    async fn read(&self, created: &Object) -> anyhow::Result<Option<(Object, Vec<ObjectEvent>)>> {
+        // One of the same name may have been created since.
+        let found = self.find("Operation", meta::name(created)).await?;
+        let Some(operation) = found.filter(|found| meta::uid(found) == meta::uid(created)) else {
+            return Ok(None);
+        };
+        // After the operation: what is said of the last attempt is written before its end is.
+        let events = self.events(&operation).await?;
+        Ok(Some((operation, events)))
+    }
 }
 
-/// What is said of an operation that nobody waits for any longer.
+/// The message about an operation that still runs after the timeout.
 fn still_runs(operation: &Object, timeout: Duration) -> String {
     let (name, seconds) = (meta::name(operation), timeout.as_secs());
     if meta::annotation(operation, keys::PAUSED) == "true" {
@@ -170,13 +192,6 @@ pub(crate) fn message(operation: &Object) -> String {
     let mut conditions = conditions.into_iter().flatten();
     let succeeded = conditions.find(|condition| condition["type"] == "Succeeded");
     succeeded.and_then(|condition| condition["message"].as_str()).unwrap_or_default().to_owned()
-}
-
-/// What made an operation, as `CronOperation/NAME`; nothing if a person did.
-pub(crate) fn parent(operation: &Object) -> String {
-    let labels = [("CronOperation", CRON_LABEL), ("WatchOperation", WATCH_LABEL)];
-    let found = labels.into_iter().find(|(_, label)| !meta::label(operation, label).is_empty());
-    found.map(|(kind, label)| format!("{kind}/{}", meta::label(operation, label))).unwrap_or_default()
 }
 
 /// When an object was created, in RFC 3339.

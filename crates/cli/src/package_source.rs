@@ -13,16 +13,32 @@ use ferroplane_image::registry::{
 use ferroplane_image::store::{Limits, Store};
 use ferroplane_image::{Image, ImageConfig, Reference};
 use ferroplane_package::{PackageContents, open};
+use http::HeaderValue;
 use tempfile::TempDir;
 
 /// Where the content is, as where images are run.
 const CONTENT: &str = "content";
-/// How often a registry is tried in a row. Whoever asks comes back later anyway.
+/// How often a registry is tried in a row. A caller that asks comes back later anyway.
 const ATTEMPTS: u32 = 3;
 /// How long a connection may take. A function that is built in says after a second that it can be called.
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an image may take.
 const TOTAL: Duration = Duration::from_mins(10);
+
+/// The content of the images in a directory. A command that puts images there for the control plane uses the same one.
+pub(crate) fn open_store(images: &Path) -> anyhow::Result<Store> {
+    Store::open(images.join(CONTENT), Limits::default())
+        .with_context(|| format!("cannot open the images in {}", images.display()))
+}
+
+/// How registries are asked.
+#[derive(Debug, Default)]
+pub(crate) struct RegistryAccess {
+    /// Certificate authorities in PEM, beside those of the system.
+    pub(crate) authorities: Vec<u8>,
+    /// What registries are shown as the name of this program. None is its own name and version.
+    pub(crate) user_agent: Option<HeaderValue>,
+}
 
 /// Packages from registries.
 #[derive(Debug, Clone)]
@@ -31,8 +47,7 @@ pub(crate) struct RegistryPackages {
     directory: Arc<Path>,
     /// For those who bring no credentials of their own. Shares connections.
     registry: Registry,
-    /// Certificate authorities in PEM, beside those of the system.
-    authorities: Arc<[u8]>,
+    access: Arc<RegistryAccess>,
     /// Holds the content store of a plane that keeps nothing.
     _temporary: Option<Arc<TempDir>>,
 }
@@ -40,12 +55,11 @@ pub(crate) struct RegistryPackages {
 impl RegistryPackages {
     /// Keep what is fetched in this directory or, without one, until the end.
     pub(crate) fn open(directory: Option<&Path>) -> anyhow::Result<Self> {
-        Self::open_trusting(directory, Vec::new())
+        Self::open_with(directory, RegistryAccess::default())
     }
 
-    /// The same, and trust these certificate authorities, in PEM, beside those of the system.
-    pub(crate) fn open_trusting(directory: Option<&Path>, authorities: Vec<u8>) -> anyhow::Result<Self> {
-        let authorities: Arc<[u8]> = authorities.into();
+    /// The same, and ask registries like this.
+    pub(crate) fn open_with(directory: Option<&Path>, access: RegistryAccess) -> anyhow::Result<Self> {
         let mut temporary = None;
         let directory = if let Some(directory) = directory {
             directory
@@ -53,14 +67,14 @@ impl RegistryPackages {
             let made = tempfile::tempdir().context("cannot create a directory for images")?;
             temporary.insert(Arc::new(made)).path()
         };
-        // Containers are told where their files are, and are in another directory.
+        // Containers are shown where their files are, and are in another directory.
         let directory = std::path::absolute(directory)
             .with_context(|| format!("cannot find the directory {}", directory.display()))?;
-        let store = Store::open(directory.join(CONTENT), Limits::default());
-        let store = store.with_context(|| format!("cannot open the images in {}", directory.display()))?;
-        let registry = Registry::new(options(Credentials::of_the_user(), &authorities))
+        let store = open_store(&directory)?;
+        let registry = Registry::new(options(Credentials::of_the_user(), &access))
             .context("cannot set up the client for registries")?;
-        Ok(Self { store, registry, authorities, directory: directory.into(), _temporary: temporary })
+        let (access, directory) = (Arc::new(access), directory.into());
+        Ok(Self { store, registry, access, directory, _temporary: temporary })
     }
 
     /// Where images are: their content, and what was unpacked of it.
@@ -82,18 +96,22 @@ impl RegistryPackages {
         for secret in &request.pull_secrets {
             credentials = credentials.with_pull_secret(secret).map_err(refused)?;
         }
-        Registry::new(options(credentials, &self.authorities)).map_err(refused)
+        Registry::new(options(credentials, &self.access)).map_err(refused)
     }
 }
 
-fn options(credentials: Credentials, authorities: &[u8]) -> Options {
-    Options {
+fn options(credentials: Credentials, access: &RegistryAccess) -> Options {
+    let mut options = Options {
         credentials,
-        authorities: authorities.to_vec(),
+        authorities: access.authorities.clone(),
         retries: RetryPolicy { attempts: ATTEMPTS, ..RetryPolicy::default() },
         timeouts: Timeouts { connect: CONNECT, total: TOTAL, ..Timeouts::default() },
         ..Options::default()
+    };
+    if let Some(user_agent) = &access.user_agent {
+        options.user_agent = user_agent.clone();
     }
+    options
 }
 
 impl PackageSource for RegistryPackages {
@@ -168,6 +186,15 @@ impl PackageSource for RegistryPackages {
             let reference: Reference = request.image.parse().map_err(refused)?;
             let registry = source.registry(&request)?;
             registry.signatures(&reference, &source.store, anew).await.map_err(unanswered)
+        })
+    }
+
+    fn attestations(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
+        let source = self.clone();
+        Box::pin(async move {
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            let registry = source.registry(&request)?;
+            registry.attestations(&reference, &source.store, anew).await.map_err(unanswered)
         })
     }
 }

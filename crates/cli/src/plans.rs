@@ -1,7 +1,7 @@
 //! Plans of changes: asks a control plane for one, answers for it, keeps it in a file.
 //!
 //! Functions can be called only by the control plane that runs them, so the plane plans. It is asked by a POST to [`PATH`], which it
-//! answers to whoever may `post` there, with nothing that they may not read.
+//! answers to a user who may `post` there, with nothing that they may not read.
 
 pub(crate) mod drawing;
 pub(crate) mod saved;

@@ -23,11 +23,11 @@ pub(crate) struct RecordingsLocation {
 /// Which recording
 #[derive(Debug, clap::Args)]
 pub(crate) struct RecordingSelector {
-    /// ID of a recording, or `KIND/NAME` for the last one of a composite resource
+    /// ID of a recording, or `KIND/NAME` for the last one of an object
     #[arg(value_name = "ID|KIND/NAME")]
     which: Option<String>,
 
-    /// The namespace of the composite resource
+    /// The namespace of the object
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
@@ -41,8 +41,8 @@ pub(crate) fn parse_time(text: &str) -> Result<Timestamp, String> {
     if let Ok(time) = text.parse() {
         return Ok(time);
     }
-    let ago = duration::parse(text)
-        .map_err(|_| format!("expected a timestamp (2026-01-31T12:00:00Z) or an age (2h), got `{text}`"))?;
+    let expected = || format!("expected a timestamp (2026-01-31T12:00:00Z) or an age (2h), got `{text}`");
+    let ago = duration::parse_age(text).ok_or_else(expected)?;
     let ago = SignedDuration::try_from(ago).map_err(|error| error.to_string())?;
     Timestamp::now().checked_sub(ago).map_err(|error| error.to_string())
 }
@@ -76,6 +76,7 @@ mod tests {
     fn moments_are_times_or_ages() {
         assert_eq!(parse_time("2026-01-31T12:00:00Z").unwrap().to_string(), "2026-01-31T12:00:00Z");
         assert!(parse_time("2h").unwrap() < Timestamp::now());
+        assert!(parse_time("3d4h").unwrap() < parse_time("75h").unwrap());
         assert!(parse_time("yesterday").is_err());
     }
 }

@@ -12,9 +12,9 @@ use ferroplane_runner::TemplateFetcher;
 /// Whether a call may wait for the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// It waits, as somebody does who renders.
+    /// Waits for templates, because `render` needs them.
     Waits,
-    /// It is told that they are being fetched: a reconcile never waits for the network, and is tried again.
+    /// It is notified that they are being fetched: a reconcile never waits for the network, and is tried again.
     NeverWaits,
 }
 

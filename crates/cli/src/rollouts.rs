@@ -1,4 +1,4 @@
-//! `FunctionRollout`s on a control plane: reads them, and tells them what a user wants.
+//! `FunctionRollout`s on a control plane: reads and changes them.
 
 use anyhow::Context as _;
 use ferroplane_api::{FunctionRolloutStatus, Object, keys, meta};

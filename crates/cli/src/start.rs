@@ -55,7 +55,7 @@ pub(crate) fn dry_run(configuration: &Configuration, terminal: &mut Terminal) ->
     runtime.block_on(dry_run::tell(configuration, terminal))
 }
 
-/// Runs until somebody says that it is enough.
+/// Runs until it is stopped by a signal.
 pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::Result<Verdict> {
     let telemetry =
         configuration.telemetry.install(LevelFilter::INFO, configuration.telemetry.is_json(false))?;
@@ -123,7 +123,7 @@ impl Certificates {
         Self { credentials, calls, hooks: None }
     }
 
-    /// Show others from now on. Nobody stops for that: what is under way ends with those that it began with.
+    /// Use other certificates from now on. Calls in progress end with those that they began with.
     fn replace(&mut self, credentials: Credentials) -> anyhow::Result<()> {
         self.calls.send_replace(client_tls(&credentials));
         if let Some(hooks) = &self.hooks {
@@ -134,7 +134,7 @@ impl Certificates {
     }
 }
 
-/// Why a replica does not go on as it is.
+/// Why a replica does not continue as it is.
 enum End {
     Told,
     /// The lease is lost.
@@ -165,7 +165,7 @@ impl<'a> Replica<'a> {
         Ok(Self { configuration, site, certificates, standby })
     }
 
-    /// Leads when its turn comes, until it is told to end.
+    /// Leads when it gets the lease, until it is stopped.
     async fn work(self, interrupts: &mut Interrupts, pages: &Pages) -> anyhow::Result<Verdict> {
         let hooks = self.certificates.hooks.clone();
         let serve_hooks = async {
@@ -185,7 +185,7 @@ impl<'a> Replica<'a> {
     async fn lead(mut self, interrupts: &mut Interrupts) -> anyhow::Result<Verdict> {
         let mut election = self.election();
         let (configuration, site) = (self.configuration, self.site);
-        // Those who stand by renew certificates, too: whoever is first does.
+        // Replicas that do not lead renew certificates, too: the first one does it.
         loop {
             let credentials = tokio::select! {
                 biased;
@@ -233,7 +233,7 @@ impl<'a> Replica<'a> {
     }
 }
 
-/// New certificates, when it is time for them. Until they are there, everything goes on with the old ones.
+/// New certificates, when it is time for them. Until they are there, everything continues with the old ones.
 async fn renewed(configuration: &Configuration, site: &Site, renewal: Timestamp) -> Credentials {
     until(site, renewal).await;
     info!("renewing certificates");
@@ -306,11 +306,23 @@ async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::R
 fn external(configuration: &Configuration) -> External {
     match &configuration.images {
         Some(directory) => {
-            // Beside the images of packages, which others look after.
+            // Beside the images of packages, which others manage.
             let settings = image_settings_in(directory.join("steps"), RegistryUser::Nobody);
             external_with(Trust::Grants, Images::new(settings).runner())
         }
         None => crate::external::external(Trust::Grants, RegistryUser::Nobody),
+    }
+}
+
+/// How the phases of actions run: in pods of the cluster.
+fn action_settings(configuration: &Configuration) -> ActionSettings {
+    ActionSettings {
+        runs: configuration.runs_actions,
+        has_exec: true,
+        pods: PodSupport::Cluster,
+        containers: None,
+        is_strict: configuration.has_strict_function_versions,
+        seed: ferroplane_functions::secret_seed("templates of actions"),
     }
 }
 
@@ -319,7 +331,12 @@ async fn stand_by(
     site: &Site,
     certificates: &watch::Sender<grpc::Tls>,
 ) -> anyhow::Result<Standby> {
-    let (tls, renewed_tls) = (Some(certificates.borrow().clone()), Some(certificates.subscribe()));
+    let calls = grpc::Options {
+        tls: Some(certificates.borrow().clone()),
+        renewed_tls: Some(certificates.subscribe()),
+        metadata: site.metadata.clone(),
+        ..grpc::Options::default()
+    };
     let mut answers = response_cache(configuration.answers.as_deref())?;
     if let Some(max_ttl) = configuration.max_answer_ttl {
         answers = answers.with_max_ttl(max_ttl);
@@ -335,25 +352,13 @@ async fn stand_by(
             configuration.enables_alpha_functions.then(|| external(configuration)),
             templates,
         )?,
-        calls: grpc::Options {
-            tls,
-            renewed_tls,
-            metadata: site.metadata.clone(),
-            ..grpc::Options::default()
-        },
-        // Whoever may write Functions of a cluster may not run programs in its pods.
+        calls,
+        // A user who may write Functions of a cluster may not run programs in its pods.
         local_functions: Arc::default(),
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         runs_operations: configuration.runs_operations,
-        actions: Some(ActionSettings {
-            runs: configuration.runs_actions,
-            has_exec: true,
-            pods: PodSupport::Cluster,
-            containers: None,
-            is_strict: configuration.has_strict_function_versions,
-            seed: ferroplane_functions::secret_seed("templates of actions"),
-        }),
+        actions: Some(action_settings(configuration)),
         composer: site.composer.clone(),
         recorder: site.recorder.clone(),
         allows_development_functions: configuration.allows_development_functions,
@@ -368,7 +373,7 @@ async fn stand_by(
     Standby::start(site.fenced.clone(), settings).await.context("cannot watch the cluster")
 }
 
-/// The end that users want: nothing is broken off, and another replica goes on at once.
+/// The end that users want: nothing is broken off, and another replica continues at once.
 async fn hand_over(
     controllers: Controllers,
     site: &Site,

@@ -1,10 +1,10 @@
-//! What operators see of a process that runs: log lines, traces, and numbers about the process itself.
+//! Log lines, traces, and metrics of the process.
 //!
 //! A command that runs for long flattens [`Telemetry`] into its arguments, calls [`Telemetry::install`] once, and
 //! keeps the [`Installed`] until its end.
 //!
 //! # Guarantees
-//! * Only lines and spans of our own are told in full; libraries, which may quote headers, speak up from warnings on.
+//! * Only our own lines and spans are written at all levels. Libraries, which may quote headers, log warnings and errors only.
 //! * Without an endpoint for traces there are no spans at all.
 
 mod lines;
@@ -58,14 +58,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Telemetry that goes on until this is dropped. Then what has been seen is sent, if that does not take long.
+/// Telemetry that continues until this is dropped. Then what has been seen is sent, if that does not take long.
 #[derive(Debug)]
 pub(crate) struct Installed {
     traces: Option<Traces>,
 }
 
 impl Telemetry {
-    /// Whether log lines are objects. A process that nobody looks at logs for programs, unless it also speaks to people.
+    /// Whether log lines are JSON. A process without a terminal logs for programs, unless it also prints for users.
     pub(crate) fn is_json(&self, speaks_to_people: bool) -> bool {
         let usual = if speaks_to_people || std::io::stderr().is_terminal() {
             LogFormat::Text
@@ -75,7 +75,7 @@ impl Telemetry {
         self.log_format.unwrap_or(usual) == LogFormat::Json
     }
 
-    /// Begins to log and, if somebody wants to have them, to send traces. Logs as much as is `usual` unless told otherwise.
+    /// Begins to log and, if an endpoint is configured, to send traces. The level is `usual` unless another one is configured.
     pub(crate) fn install(&self, usual: LevelFilter, is_json: bool) -> anyhow::Result<Installed> {
         let traces = traces::start(self.otlp_endpoint.as_deref()).context("cannot send traces")?;
         let level = self.log_level.unwrap_or(usual);
@@ -88,7 +88,7 @@ impl Telemetry {
             let is_span = |it: &Metadata<'_>| it.is_span() && is_ours(it) && *it.level() <= Level::DEBUG;
             traces.layer().with_filter(FilterFn::new(is_span).with_max_level_hint(LevelFilter::DEBUG))
         });
-        // Somebody may have asked for lines of their own already, in a test.
+        // A test may have set a subscriber of its own already.
         let _ = tracing_subscriber::registry().with(lines).with(spans).try_init();
         Ok(Installed { traces })
     }
@@ -100,7 +100,7 @@ fn lines(is_json: bool) -> Lines {
 }
 
 impl Installed {
-    /// What functions are told beside requests: where in which trace they belong. Nothing if there are no traces.
+    /// The metadata that is sent to functions with requests: the trace context. Empty if there are no traces.
     pub(crate) fn metadata(&self) -> Option<grpc::Metadata> {
         self.traces.as_ref().map(|_| traces::metadata())
     }
@@ -120,7 +120,7 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
 }
 
 fn is_line(metadata: &Metadata<'_>, level: LevelFilter) -> bool {
-    // What is wrong with sending traces is said once, by us.
+    // Errors about sending traces are logged once, by us.
     let may_speak = is_ours(metadata)
         || (*metadata.level() <= Level::WARN && !metadata.target().starts_with("opentelemetry"));
     *metadata.level() <= level && may_speak

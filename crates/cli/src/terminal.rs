@@ -29,13 +29,13 @@ impl Terminal {
         (self.is_json, self.is_colourful) = (true, false);
     }
 
-    /// Data that people read, and that others may have had a hand in.
+    /// Data for users, which may contain text of other programs.
     pub(crate) fn text(&mut self, text: &str) -> anyhow::Result<()> {
         self.data(harmless(text).as_bytes())
     }
 
-    /// Data as it is, for programs. A reader that has seen enough and hung up is no error.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// Data as it is, for programs. A reader that closes the pipe early is not an error.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn data(&mut self, data: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         match out.write_all(data).and_then(|()| out.flush()) {
@@ -44,14 +44,14 @@ impl Terminal {
         }
     }
 
-    /// Whether somebody looks at the data who likes colours.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// Whether data may be coloured.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn shows_data_in_colour(&self) -> bool {
         io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
     }
 
-    /// How many columns somebody sees of the data. None if it goes elsewhere, where nothing has to fit.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// The number of columns of the terminal that shows the data. None if the data goes to a file or a pipe.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn width(&self) -> Option<usize> {
         if !io::stdout().is_terminal() {
             return None;
@@ -60,27 +60,27 @@ impl Terminal {
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     }
 
-    /// Something to know.
+    /// Prints a note.
     pub(crate) fn note(&mut self, words: &str) {
         self.say("note", "36", words);
     }
 
-    /// Something to look at.
+    /// Prints a warning.
     pub(crate) fn warn(&mut self, words: &str) {
         self.say("warning", "33", words);
     }
 
-    /// What went wrong, and why.
+    /// Prints an error with its causes.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.say("error", "31", &chain(error));
     }
 
-    /// What went wrong, as far as a function or a user said it.
+    /// Prints an error that has no causes.
     pub(crate) fn failure(&mut self, words: &str) {
         self.say("error", "31", words);
     }
 
-    /// Words that stand for themselves.
+    /// Prints a line without a label.
     pub(crate) fn line(&mut self, words: &str) {
         let _ = if self.is_json {
             write_json("INFO", words)
@@ -89,13 +89,13 @@ impl Terminal {
         };
     }
 
-    /// Words in a colour, for who likes colours.
+    /// Words in a colour, if the terminal shows colours.
     pub(crate) fn painted(&self, colour: &str, words: &str) -> String {
         if self.is_colourful { format!("\x1b[{colour}m{words}\x1b[0m") } else { words.to_owned() }
     }
 
-    /// Show that something is going on, if anybody looks.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// Show that work is in progress, on a terminal.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn spinner(&mut self, words: &'static str) -> ProgressBar {
         let style =
             ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
@@ -104,8 +104,8 @@ impl Terminal {
         spinner
     }
 
-    /// Show how far something is, if anybody looks and nothing else is printed there.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// Show progress, on a terminal to which nothing else is printed.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn progress(&mut self, total: usize, words: &'static str) -> ProgressBar {
         if io::stdout().is_terminal() || total < 2 {
             return ProgressBar::hidden();
@@ -115,8 +115,8 @@ impl Terminal {
         ProgressBar::new(total as u64).with_style(style).with_message(words)
     }
 
-    /// Show how many bytes have come or gone, if anybody looks. The number of all of them is known later.
-    #[expect(clippy::unused_self, reason = "whoever has no terminal may not print")]
+    /// Show the number of transferred bytes, on a terminal. The total is set later.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn transfer(&mut self, words: &'static str) -> ProgressBar {
         let style = "{msg} {wide_bar} {bytes}/{total_bytes} ({bytes_per_sec}, {eta} left)";
         let style = ProgressStyle::with_template(style).expect("the template is valid");
@@ -131,7 +131,7 @@ impl Terminal {
     }
 
     fn say(&self, label: &str, colour: &str, words: &str) {
-        // There is nobody to tell if standard error is gone.
+        // If standard error cannot be written to, there is nowhere to report that.
         let _ = if self.is_json {
             let level = match label {
                 "error" => "ERROR",
@@ -160,12 +160,12 @@ fn write_json(level: &str, words: &str) -> io::Result<()> {
 fn json_line(timestamp: &str, level: &str, words: &str) -> String {
     let line =
         serde_json::json!({"timestamp": timestamp, "level": level, "target": "ferroplane", "message": words});
-    // JSON escapes some control characters itself. Those that are left are escaped in the same form, so whoever reads it gets the words
+    // JSON escapes some control characters itself. Those that are left are escaped in the same form, so a program that parses the line gets the words
     // as they were said.
     harmless(&line.to_string()).into_owned()
 }
 
-/// An error and its causes. Nothing is told twice: not a cause that its effect has told in full, nor an effect with which its
+/// An error and its causes. Nothing is repeated: not a cause that ends the text of its effect, nor an effect with which its
 /// cause begins.
 fn chain(error: &anyhow::Error) -> String {
     let mut told: Vec<String> = Vec::new();

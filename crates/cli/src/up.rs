@@ -1,4 +1,4 @@
-//! Wires the control plane together: the store, the API server, its doors.
+//! Wires the control plane together: the store, the API server, its listeners.
 
 mod audit;
 mod client_certificates;
@@ -7,6 +7,7 @@ mod demo;
 mod follow;
 pub(crate) mod function_containers;
 pub(crate) mod function_logs;
+mod function_processes;
 mod kubeconfig;
 mod manifests;
 mod on_demand;
@@ -62,6 +63,8 @@ pub(crate) struct Configuration {
     pub(crate) enables_function_revision_selectors: bool,
     /// Whether packages are installed.
     pub(crate) installs_packages: bool,
+    /// Whether functions run as processes where containers cannot be run.
+    pub(crate) allows_unisolated_functions: bool,
     /// Where templates may be fetched from.
     pub(crate) remote_templates: Vec<String>,
     /// Where the certificates are that functions are called with.
@@ -98,7 +101,7 @@ pub(crate) struct Simulated {
     pub(crate) delay: Duration,
 }
 
-/// Where everything is kept if nobody says otherwise.
+/// The default data directory.
 pub(crate) fn data_directory() -> anyhow::Result<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).and_then(absolute);
@@ -107,12 +110,12 @@ pub(crate) fn data_directory() -> anyhow::Result<PathBuf> {
     Ok(data.join("ferroplane"))
 }
 
-/// Runs until somebody says that it is enough.
+/// Runs until it is stopped by a signal.
 pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     let began = Instant::now();
-    // Who looks on for the first time is told what happens in other words.
+    // Who looks on for the first time is shown what happens in other words.
     let usual = if configuration.has_demo { LevelFilter::WARN } else { LevelFilter::INFO };
-    // What is said to people and what is logged go the same way: both are text, or both are JSON.
+    // Messages and log lines have the same format: both are text, or both are JSON.
     let is_json = configuration.telemetry.is_json(true);
     if is_json {
         terminal.speak_json();
@@ -122,7 +125,7 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
     make_room_for_connections();
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
-        // Whoever sees that it is ready may end it, and expects a clean end.
+        // A user who sees that it is ready may end it, and expects a clean end.
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let plane = Plane::start(configuration, &telemetry).await?;
         welcome(&plane, configuration, began.elapsed(), terminal);
@@ -146,7 +149,7 @@ pub(crate) fn run(configuration: &Configuration, terminal: &mut Terminal) -> any
     })
 }
 
-/// Whoever misspelt a file is told so, before everything else.
+/// A file that does not exist is reported before anything else.
 fn check_paths(wanted: &Wanted) -> anyhow::Result<()> {
     for path in wanted.paths.iter().filter(|path| path.as_os_str() != "-") {
         std::fs::metadata(path).with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -184,7 +187,7 @@ async fn work_beside(
     std::future::pending().await
 }
 
-/// Play the controllers of kinds that nothing looks after, for as long as what is returned lives.
+/// Play the controllers of kinds that nothing manages, for as long as what is returned lives.
 fn simulate(
     client: &ApiClient,
     configuration: &Configuration,
@@ -201,7 +204,7 @@ fn simulate(
 /// Every connection is an open file, and many systems give few to those who do not ask.
 fn make_room_for_connections() {
     let limit = getrlimit(Resource::Nofile);
-    // Whoever may not have more makes do with less.
+    // A user who may not have more makes do with less.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 

@@ -56,7 +56,7 @@ pub struct ApiClient {
     is_dry_run: bool,
 }
 
-/// Is told of requests and informers, for metrics.
+/// Observes requests and informers, for metrics.
 pub trait Observer: Send + Sync {
     /// A request ended, with this status code or without an answer. That of a watch lasts as long as the server wants, so it
     /// has no duration.
@@ -119,7 +119,7 @@ impl ApiClient {
         }
     }
 
-    /// The same, telling somebody of its requests and informers.
+    /// The same, with an observer of its requests and informers.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
@@ -210,7 +210,7 @@ impl ApiClient {
             let page = match self.list(resource, namespace, &page).await {
                 // The pages that were read are too old to be continued.
                 Err(error) if error.is_gone() && continuation.is_some() => {
-                    // Without pages nothing can expire in between. Trying pages again could go on for ever on
+                    // Without pages nothing can expire in between. Trying pages again could continue for ever on
                     // a busy cluster.
                     let whole = Query { limit: None, ..*query };
                     return self.list(resource, namespace, &whole).await?.objects(resource);
@@ -297,7 +297,7 @@ impl ApiClient {
         self.send(labels, &uri, Some((MERGE, body))).await
     }
 
-    /// Server-side apply: take over the fields from whoever owns them.
+    /// Server-side apply: take over the fields from other managers.
     pub async fn apply(
         &self,
         path: ObjectPath<'_>,
@@ -353,7 +353,7 @@ impl ApiClient {
         found(self.send(labels, &uri, None).await).map(drop)
     }
 
-    /// Read something that is no object, such as the schemas of an API group. None if there is no such path.
+    /// Read something that is not an object, such as the schemas of an API group. None if there is no such path.
     pub async fn read(&self, path: &str) -> Result<Option<Bytes>, Error> {
         found(self.read_as(path, JSON).await)
     }
@@ -417,8 +417,7 @@ impl ApiClient {
     {
         let (span, began_at) = (labels.span(), Instant::now());
         let mut code = None;
-        // Reading the body is within the deadline, too: a server that stops in the middle of an answer is no
-        // better than one that never begins.
+        // Reading the body is within the deadline, too: a server can stop in the middle of a response as well as before it.
         let exchange = async { read(self.exchange(request, &mut code).await?).await };
         let result = tokio::time::timeout(self.timeout, exchange).instrument(span.clone()).await;
         self.observe(&labels, code, Some(began_at.elapsed()));

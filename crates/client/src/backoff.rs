@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! The delay before the next attempt.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 //! The body of an answer, in the chunks in which it came. A server in this process sends each object as a chunk of its own,
-//! which is the one of its store: whoever keeps such a chunk costs no memory.
+//! which is the one of its store: keeping such a chunk costs no memory.
 
 use std::ops::Range;
 

@@ -77,7 +77,7 @@ impl Discovery {
         Ok(find(&kinds))
     }
 
-    /// What the API server says now. It is the answer to whoever asks, also if everything is forgotten meanwhile; then it is not kept.
+    /// What the API server says now. It is the answer to a client that asks, also if everything is forgotten meanwhile; then it is not kept.
     async fn ask(&self, client: &ApiClient, api_version: &str, era: u64) -> Result<Arc<Kinds>, Error> {
         if !is_api_version(api_version) {
             return Ok(Arc::default());

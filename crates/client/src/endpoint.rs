@@ -1,4 +1,4 @@
-//! What is needed to connect to an API server: its address, whom to trust, and which credentials to present.
+//! The address of an API server, the trusted authorities, and the credentials.
 
 use std::path::PathBuf;
 use std::sync::Arc;

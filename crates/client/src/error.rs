@@ -119,7 +119,7 @@ impl Error {
         self.code() == Some(404)
     }
 
-    /// Somebody else wrote first: read again.
+    /// Another client wrote first: read again.
     pub fn is_conflict(&self) -> bool {
         self.status().is_some_and(StatusError::is_conflict)
     }
@@ -150,12 +150,12 @@ impl Error {
 }
 
 impl StatusError {
-    /// Somebody else wrote first, or owns a field that is applied.
+    /// Another client wrote first, or owns a field that is applied.
     pub fn is_conflict(&self) -> bool {
         self.code == 409 && self.reason == "Conflict"
     }
 
-    /// Read a `StatusBody`, or make do with what there is instead.
+    /// Read a `StatusBody`, or take the body as the message.
     pub(crate) fn read(code: u16, body: &[u8]) -> Self {
         match serde_json::from_slice::<StatusBody>(body) {
             // All fields have defaults, so that any JSON object reads as a `StatusBody`, that of a proxy in

@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * A cache never goes back: an object that is older than the cached one is ignored.
-//! * Listeners are told of every object that changed, however the watch was interrupted; several changes of one object may be
+//! * Listeners are notified of every object that changed, however the watch was interrupted; several changes of one object may be
 //!   told as one.
 //! * An informer of one namespace asks for nothing but that namespace.
 
@@ -90,7 +90,7 @@ pub enum InformerEvent<'a> {
     Failed(&'a Error),
 }
 
-/// Is told what changes.
+/// Is called with each change.
 type Listener = Arc<dyn Fn(&InformerScope, Change<'_>) + Send + Sync>;
 
 /// The objects of a kind.
@@ -100,6 +100,8 @@ pub struct Informer {
     listeners: RwLock<Vec<Listener>>,
     cache: RwLock<Cache>,
     state: Mutex<SyncState>,
+    /// Why the API server does not serve it, or does not let us watch it. None as long as it does.
+    refusal: Mutex<Option<String>>,
     /// Wakes those who wait for another state, in the order in which they began to.
     state_changed: Notify,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -111,7 +113,11 @@ enum SyncState {
     /// Everything that was there has been read.
     Synced,
     /// It cannot be read, for this reason.
-    Failing(String),
+    Failing {
+        reason: String,
+        /// The API server does not serve it, or does not let us read it.
+        is_refused: bool,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -136,6 +142,7 @@ impl Informer {
             listeners: RwLock::default(),
             cache: RwLock::default(),
             state: Mutex::new(SyncState::Listing),
+            refusal: Mutex::default(),
             state_changed: Notify::new(),
             task: Mutex::default(),
         });
@@ -148,7 +155,7 @@ impl Informer {
     /// Tell this listener of every object that is there, and of everything that changes from now on.
     pub fn listen(&self, listener: impl Fn(&InformerScope, Change<'_>) + Send + Sync + 'static) {
         let listener: Listener = Arc::new(listener);
-        // Before it is told what is there: it may hear of something twice, but never not at all.
+        // Before it is shown what is there: it may hear of something twice, but never not at all.
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(listener.clone());
         for object in self.all() {
             if let Some(header) = ObjectHeader::read(&object.bytes) {
@@ -189,9 +196,41 @@ impl Informer {
     /// Wait until everything that was there has been read, or it is known why that cannot be.
     pub async fn synced_or_failed(&self) -> Result<(), String> {
         match self.wait_for(|state| *state != SyncState::Listing).await {
-            SyncState::Failing(reason) => Err(reason),
+            SyncState::Failing { reason, .. } => Err(reason),
             _ => Ok(()),
         }
+    }
+
+    /// Wait until everything that was there has been read, or the API server does not serve it, or does not let us read it. An API
+    /// server that does not answer is waited for.
+    pub async fn synced_or_refused(&self) {
+        let is_known = |state: &SyncState| {
+            matches!(state, SyncState::Synced | SyncState::Failing { is_refused: true, .. })
+        };
+        self.wait_for(is_known).await;
+    }
+
+    /// Why the API server does not serve it now, or does not let us watch it. None as long as it does. What is cached stays, unless
+    /// the kind is gone.
+    pub fn refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Wait until there is a refusal, or until there is none.
+    pub async fn until_refused(&self, is_refused: bool) {
+        loop {
+            // From before looking, so that nothing is missed.
+            let changed = self.state_changed.notified();
+            if self.refusal().is_some() == is_refused {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn set_refusal(&self, refusal: Option<String>) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+        self.state_changed.notify_waiters();
     }
 
     async fn wait_for(&self, is_wanted: impl Fn(&SyncState) -> bool) -> SyncState {
@@ -260,7 +299,7 @@ impl Informer {
         self.all().iter().filter_map(|object| self.to_object(object)).collect()
     }
 
-    /// Cache the answer to a write at once, without waiting for the watch. Listeners are not told.
+    /// Cache the answer to a write at once, without waiting for the watch. Listeners are not called.
     pub fn insert_written(&self, bytes: &Bytes) {
         let Some(header) = ObjectHeader::read(bytes) else { return };
         let version = header.version();
@@ -271,7 +310,7 @@ impl Informer {
         }
     }
 
-    /// Drop an object at once that, after a write with this answer, is not selected any more. Listeners are not told.
+    /// Drop an object at once that, after a write with this answer, is not selected any more. Listeners are not called.
     pub fn remove_written(&self, bytes: &Bytes) {
         if let Some(header) = ObjectHeader::read(bytes) {
             self.write().remove(&header);
@@ -296,15 +335,19 @@ impl Informer {
                 debug!(kind = self.scope.resource.kind, "listing all objects again");
                 continue;
             }
-            // The kind is gone, and its objects with it; nobody would send their deletions.
+            // The kind no longer exists, nor do its objects; no deletions would be sent for them.
             if error.is_not_found() {
                 self.remove_all();
             }
             let reason = chain(&error);
+            let is_refused = error.is_not_found() || error.is_forbidden();
+            if is_refused {
+                self.set_refusal(Some(reason.clone()));
+            }
             // Only before the first list succeeded: afterwards the cache is stale, which callers can live
             // with, but complete.
             if self.read().version == 0 {
-                self.set_state(SyncState::Failing(reason.clone()));
+                self.set_state(SyncState::Failing { reason: reason.clone(), is_refused });
             }
             let pause = backoff.next().max(error.retry_after().unwrap_or_default());
             self.log(&mut logged, reason);
@@ -352,7 +395,7 @@ impl Informer {
                 // too few.
                 let version = page.resource_version.parse().unwrap_or_default();
                 self.remove_all_but(&present, version);
-                // Before the state is set: whoever waits for it may insert the answer to a write at once, and
+                // Before the state is set: a client that waits for it may insert the answer to a write at once, and
                 // needs the version to compare with.
                 self.advance(version);
                 self.set_state(SyncState::Synced);
@@ -371,6 +414,10 @@ impl Informer {
             }
             let query = Query { resource_version: Some(&version), ..self.query() };
             let mut watch = self.client.watch(&self.scope.resource, self.namespace(), &query).await?;
+            // Not after a list: a client may be allowed to list and not to watch.
+            if self.refusal().is_some() {
+                self.set_refusal(None);
+            }
             let mut has_events = false;
             while let Some(event) = watch.next().await? {
                 if !std::mem::replace(&mut has_events, true) {

@@ -73,7 +73,7 @@ impl Kubeconfig {
             Some(user) => self.find("users", "user", user)?,
             None => (anonymous.0.as_path(), &anonymous.1),
         };
-        // Before anything is read from files, so that this is what the user hears of.
+        // Before anything is read from files, so that this is the error that the user sees.
         refuse_unsupported(user)?;
         let server = text(cluster, "server").ok_or_else(|| KubeconfigError::NoServer(name.to_owned()))?;
         let identity = material(user_directory, user, "client-certificate")?.zip(material(
@@ -95,6 +95,19 @@ impl Kubeconfig {
             // client-go's transport prefers the file, too: it is read again, so that it does not expire.
             token: token_file.or(token).or(exec_token),
         })
+    }
+
+    /// The names of all contexts, each once, in the order of the files.
+    pub fn contexts(&self) -> Vec<&str> {
+        let entries =
+            self.files.iter().flat_map(|(_, file)| file["contexts"].as_array().into_iter().flatten());
+        let mut names = Vec::new();
+        for name in entries.filter_map(|entry| text(entry, "name")) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 
     fn find(&self, list: &str, field: &str, name: &str) -> Result<(&Path, &Value), KubeconfigError> {
@@ -184,6 +197,14 @@ users:
         assert_eq!(endpoint.authorities.as_deref(), Some(b"a".as_slice()));
         assert_eq!(endpoint.proxy.as_deref(), Some("http://proxy:3128"));
         assert_eq!(endpoint.identity, Some((b"b".to_vec(), b"c".to_vec())));
+    }
+
+    #[test]
+    fn contexts_of_several_files_are_listed_once() {
+        let mut kubeconfig = read(TWO);
+        kubeconfig.files.extend(read("contexts: [{name: b}, {name: c}, {}]").files);
+        assert_eq!(kubeconfig.contexts(), ["a", "b", "c"]);
+        assert!(read("{}").contexts().is_empty());
     }
 
     #[test]

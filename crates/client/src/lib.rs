@@ -1,7 +1,7 @@
 //! The Kubernetes client of every other crate: configuration, TLS, paths, discovery, lists, watches and caches.
 //!
 //! An [`Endpoint`] comes from a [`Kubeconfig`] or from the pod that this is ([`in_cluster()`]). A [`Transport`] speaks HTTP to
-//! it, and an [`ApiClient`] speaks of objects, through the transport or to a server in this process. An [`Informer`] caches
+//! it, and an [`ApiClient`] mentions objects, through the transport or to a server in this process. An [`Informer`] caches
 //! the objects of a kind.
 //!
 //! Knows no kind of object: what is read and written is bytes and JSON.

@@ -1,4 +1,4 @@
-//! On whose account something is written.
+//! The object on whose behalf a request is made.
 //!
 //! What a controller does in consequence of an object carries that object's name, so that the audit log of an API server in the same
 //! process can tell who caused what. Other API servers ignore it.

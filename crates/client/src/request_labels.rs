@@ -1,4 +1,4 @@
-//! What a request is about, for metrics and traces.
+//! The labels of a request, for metrics and traces.
 
 use http::Method;
 use tracing::{Span, debug_span, field};

@@ -107,7 +107,7 @@ fn read(line: &[u8], chunks: &BodyChunks) -> Result<WatchEvent, Error> {
         // A watch answers 200 before it fails, so that the status code is in the event; 410 is the common
         // one.
         "ERROR" => Err(Error::Refused(StatusError::read(500, text.as_bytes()))),
-        kind => Err(Error::Unreachable(format!("`{kind}` is no event").into())),
+        kind => Err(Error::Unreachable(format!("`{kind}` is not an event").into())),
     }
 }
 

@@ -50,7 +50,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WebSocket<S> {
                 PING => self.send(PONG, &frame.payload).await?,
                 PONG => {}
                 CLOSE => {
-                    // Whether it hears that makes no difference any more.
+                    // Whether it receives that makes no difference any more.
                     let _ = self.send(CLOSE, &[]).await;
                     return Ok(None);
                 }

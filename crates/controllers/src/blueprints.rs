@@ -6,6 +6,7 @@ pub(crate) mod admission;
 mod background;
 mod perform;
 mod printed;
+mod turn_limit;
 mod wake;
 
 use std::sync::Arc;
@@ -21,17 +22,17 @@ pub(crate) const API_VERSION: &str = "cr.kanister.io/v1alpha1";
 /// How actions of Blueprints are run.
 #[derive(Clone)]
 pub struct ActionSettings {
-    /// Whether ActionSets are run. Blueprints are judged when they are written in any case.
+    /// Whether ActionSets are run. Blueprints are validated in any case.
     pub runs: bool,
     /// Whether there are pods that commands can be run in.
     pub has_exec: bool,
     /// How images are run.
     pub pods: PodSupport,
-    /// What runs them where that is done in containers of the plane's own.
+    /// Runs images in containers of the plane's own, where that is configured.
     pub containers: Option<ContainerRunner>,
     /// Whether a `funcVersion` that does not exist is an error. Otherwise the unversioned function runs, with a warning.
     pub is_strict: bool,
-    /// What randomness in templates is computed from. Nobody else may know it.
+    /// The seed of randomness in templates. It must stay secret.
     pub seed: [u8; 32],
 }
 

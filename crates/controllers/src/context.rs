@@ -1,4 +1,4 @@
-//! What every controller is given: the API server, what it has that all of them look at, and a voice.
+//! The state that all controllers share: the clients of the API server, its caches, and the recorder of events.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -16,29 +16,29 @@ use crate::runtime::queue::Queue;
 use crate::runtime::shutdown::Shutdown;
 use crate::tuning::Tuning;
 
-/// What every controller is given.
+/// The shared state.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) cluster: ApiClient,
-    /// The same API server, with the rights that are meant for composed resources.
+    /// The same API server, with the rights for composed resources.
     pub(crate) composer: ApiClient,
     pub(crate) clock: Clock,
     pub(crate) recorder: Recorder,
     pub(crate) recordings: Recordings,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tuning: Tuning,
-    /// Ends all work.
+    /// Stops all controllers.
     pub(crate) shutdown: Shutdown,
     pub(crate) definitions: Arc<Informer>,
     pub(crate) compositions: Arc<Informer>,
     pub(crate) revisions: Arc<Informer>,
     pub(crate) functions: Arc<Informer>,
     pub(crate) function_revisions: Arc<Informer>,
-    /// What administrators allow beyond namespaces. Where the kind is not installed, there is none.
+    /// Grants of administrators for reads across namespaces. Empty if the kind is not installed.
     pub(crate) grants: Arc<Informer>,
-    /// How new revisions of functions reach composite resources. Where the kind is not installed, at once.
+    /// Rollouts of new revisions. If the kind is not installed, new revisions are used at once.
     pub(crate) rollouts: Arc<Informer>,
-    /// Developers' processes that are called in place of functions. Where the kind is not installed, there are none.
+    /// Intercepts of functions by developers' processes. Empty if the kind is not installed.
     pub(crate) intercepts: Arc<Informer>,
     /// The metadata of every `CustomResourceDefinition`.
     pub(crate) kinds: Arc<Informer>,
@@ -48,15 +48,27 @@ const EXTENSIONS: &str = "apiextensions.crossplane.io/v1";
 const PACKAGES: &str = "pkg.crossplane.io/v1";
 const ROLLOUTS: &str = "rollout.ferroplane.io/v1alpha1";
 
-/// As whom controllers come to the API server.
+/// The clients of the API server.
 pub(crate) struct Clients {
     pub(crate) controllers: kube::Client,
-    /// Who writes what is composed, if not the same.
+    /// Writes composed resources, if it is another user.
     pub(crate) composer: Option<ApiClient>,
 }
 
+/// Watch the metadata of every `CustomResourceDefinition`: providers install hundreds of large definitions, and for most of them it is
+/// enough to know that they changed.
+fn follow_kinds(cluster: &ApiClient) -> Arc<Informer> {
+    let kinds =
+        cluster_scoped("apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions");
+    let kinds = InformerScope { metadata_only: true, ..InformerScope::new(kinds) };
+    let kinds = Informer::start(cluster.clone(), kinds);
+    let forgetful = cluster.clone();
+    kinds.listen(move |_, _| forgetful.forget_resources());
+    kinds
+}
+
 impl Context {
-    /// Begin to follow what all controllers look at.
+    /// Start the informers that all controllers use.
     pub(crate) async fn start(
         clients: Clients,
         clock: Clock,
@@ -70,16 +82,7 @@ impl Context {
         let follow = |api_version: &str, kind: &str, plural: &str| {
             Informer::start(cluster.clone(), InformerScope::new(cluster_scoped(api_version, kind, plural)))
         };
-        let kinds = cluster_scoped(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
-        );
-        // Providers bring hundreds of large definitions. Of most of them we only want to know that they changed.
-        let kinds = InformerScope { metadata_only: true, ..InformerScope::new(kinds) };
-        let kinds = Informer::start(cluster.clone(), kinds);
-        let forgetful = cluster.clone();
-        kinds.listen(move |_, _| forgetful.forget_resources());
+        let kinds = follow_kinds(&cluster);
         metrics.include(recordings.clone());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
@@ -100,17 +103,24 @@ impl Context {
             composer,
             clock,
         };
-        for informer in context.informers() {
-            informer.synced().await;
-        }
-        // Somebody else may have installed the kinds, for an older release. Without grants, nothing more is allowed.
-        let _ = context.grants.synced_or_failed().await;
-        let _ = context.rollouts.synced_or_failed().await;
-        let _ = context.intercepts.synced_or_failed().await;
+        context.synced().await;
         Ok(context)
     }
 
-    /// The work of a controller, of which nothing waits longer than this after a failure.
+    /// Wait until all informers have synced.
+    async fn synced(&self) {
+        for informer in self.informers() {
+            informer.synced().await;
+        }
+        // Another installation may have installed the kinds of an older release. Without grants, nothing more is
+        // allowed. Where rollouts are installed, controllers must wait for them: all composite resources would call
+        // the newest revisions at once.
+        for informer in [&self.grants, &self.rollouts, &self.intercepts] {
+            informer.synced_or_refused().await;
+        }
+    }
+
+    /// The queue of a controller, with its longest pause after a failure.
     pub(crate) fn queue<K>(&self, longest_pause: Duration, controller: &str) -> Queue<K>
     where
         K: Clone + Debug + Eq + Hash + Send + Sync + 'static,
@@ -118,14 +128,14 @@ impl Context {
         Queue::new(longest_pause, self.metrics.work(controller), self.shutdown.clone())
     }
 
-    /// Follow no longer.
+    /// Stop the informers.
     pub(crate) fn stop(&self) {
         for informer in self.informers().into_iter().chain([&self.grants, &self.rollouts, &self.intercepts]) {
             informer.stop();
         }
     }
 
-    /// Those without which nobody can work.
+    /// The informers that every controller needs.
     fn informers(&self) -> [&Arc<Informer>; 6] {
         [
             &self.kinds,

@@ -28,41 +28,41 @@ use crate::runtime::clock::Clock;
 use crate::tuning::Tuning;
 use crate::unsupported::{self, Acting};
 
-/// How controllers run.
+/// The settings of the controllers.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "switches are what they are")]
 pub struct Settings {
     pub clock: Clock,
     pub built_ins: BuiltIns,
-    /// How functions are called that are served somewhere.
+    /// How functions with an address are called.
     pub calls: grpc::Options,
-    /// The functions that programs on this machine serve.
+    /// Functions that programs on this machine serve.
     pub local_functions: Arc<LocalFunctions>,
-    /// Whether functions are called that developers serve: in plain text, with credentials, at any address that a Function names.
+    /// Whether functions that developers serve are called: in plain text, with credentials, at any address that a Function names.
     pub allows_development_functions: bool,
-    /// Where answers of functions are kept for as long as they hold.
+    /// Caches responses of functions while they are valid.
     pub answers: Arc<ResponseCache>,
-    /// What keeps what composite resources were made from and came to. Whoever starts it stops it.
+    /// Records the inputs and results of reconciles. The process that starts it stops it.
     pub recorder: Recorder,
-    /// Whether there are roles for what is defined, which users' roles gather. To write them takes the rights that they
-    /// give, or the right to give more than one has.
+    /// Whether to write roles for defined kinds, which users' roles aggregate. That takes the rights in those roles, or the right to
+    /// escalate.
     pub writes_roles: bool,
-    /// As whom composed resources are written and deleted. As whom everything else is done, if there is none.
+    /// The client that writes and deletes composed resources. None: the same as for everything else.
     pub composer: Option<ApiClient>,
     /// Whether operations are run.
     pub runs_operations: bool,
-    /// How actions of Blueprints are run. Without it, Blueprints are neither judged nor run.
+    /// How actions of Blueprints are run. None: Blueprints are neither validated nor run.
     pub actions: Option<ActionSettings>,
     pub tuning: Tuning,
     /// Whether steps may name revisions and labels of functions, and several revisions of a Function may be active.
     pub enables_function_revision_selectors: bool,
-    /// How packages are installed. Without it nobody installs any, and each says so.
+    /// How packages are installed. None: no package is installed, and each reports that in its conditions.
     pub packages: Option<PackageManager>,
 }
 
-/// What controllers need, followed and ready, while nobody works. Changes nothing.
+/// Controllers that have synced and do not run yet. Changes nothing.
 ///
-/// A replica that does not lead is this: it can answer the API server's questions, and lead at once.
+/// A replica that does not lead is in this state: it can serve webhooks, and start to lead at once.
 #[derive(Debug)]
 pub struct Standby {
     context: Arc<Context>,
@@ -77,7 +77,7 @@ pub struct Standby {
     packages: Option<PackageManager>,
 }
 
-/// Controllers that run. Dropping them ends them.
+/// Running controllers. Dropping them stops them.
 #[derive(Debug)]
 pub struct Controllers {
     tasks: JoinSet<()>,
@@ -85,12 +85,14 @@ pub struct Controllers {
 }
 
 impl Standby {
-    /// Begin to follow what controllers look at. The kinds we serve must have been installed.
+    /// Start the informers. Our kinds must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         let clients = Clients { controllers: client, composer: settings.composer };
+        // A standby replica watches everything already: when it becomes the leader, it has nothing to read first.
         let context = Context::start(clients, settings.clock, settings.recorder, settings.tuning).await?;
         let context = Arc::new(context);
         let mut built_ins = settings.built_ins;
+        // Before the registry clones the directory: clones share the cache that they are created with.
         built_ins.directory.keep_answers(settings.answers);
         let sources = FunctionSources {
             local: settings.local_functions.clone(),
@@ -121,6 +123,7 @@ impl Standby {
     /// Start all controllers.
     pub fn lead(self) -> Controllers {
         let Self { context, composites, claims, usages, functions, .. } = &self;
+        functions.note_start();
         let mut tasks = JoinSet::new();
         tasks.spawn(definition::run(context.clone(), composites.clone()));
         tasks.spawn(claim_definition::run(context.clone(), claims.clone()));
@@ -161,76 +164,78 @@ impl Standby {
         Controllers { tasks, standby: self }
     }
 
-    /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
+    /// Refuses to delete objects in use. The process that starts controllers has to serve it as a webhook.
     pub fn protection(&self) -> Protection {
         Protection::new(&self.context, &self.usages)
     }
 
-    /// What tells users of versions of functions that will not be there for long.
+    /// Warns users about versions of functions that will be removed.
     pub fn advisor(&self) -> Advisor {
         Advisor::new(&self.context, &self.functions, self.actions.clone())
     }
 
-    /// What plans changes without making them. It knows what it needs only while controllers run.
+    /// Plans changes without making them. It is complete only while controllers run.
     pub fn planner(&self) -> Planner {
         Planner::new(&self.composites)
     }
 
-    /// What can be called. It stays up to date.
+    /// The functions that can be called. It stays up to date.
     pub fn function_catalogue(&self) -> FunctionCatalogue {
         FunctionCatalogue(self.functions.clone())
     }
 
-    /// What has been counted. Goes on counting.
+    /// The metrics. They continue to be updated.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.context.metrics.clone()
     }
 }
 
 impl Controllers {
-    /// Start all controllers. The kinds we serve must have been installed.
+    /// Start all controllers. Our kinds must have been installed.
     pub async fn start(client: kube::Client, settings: Settings) -> Result<Self, Error> {
         Ok(Standby::start(client, settings).await?.lead())
     }
 
-    /// What refuses to delete what is in use. Whoever starts controllers has to see to it that it is asked.
+    /// Refuses to delete objects in use. The process that starts controllers has to serve it as a webhook.
     pub fn protection(&self) -> Protection {
         self.standby.protection()
     }
 
-    /// What is held in memory because of composite resources.
+    /// How much is held in memory because of composite resources.
     pub fn holdings(&self) -> Holdings {
         self.standby.composites.holdings()
     }
 
-    /// What tells users of versions of functions that will not be there for long.
+    /// Warns users about versions of functions that will be removed.
     pub fn advisor(&self) -> Advisor {
         self.standby.advisor()
     }
 
-    /// What plans changes without making them.
+    /// Plans changes without making them.
     pub fn planner(&self) -> Planner {
         self.standby.planner()
     }
 
-    /// What can be called. It stays up to date.
+    /// The functions that can be called. It stays up to date.
     pub fn function_catalogue(&self) -> FunctionCatalogue {
         self.standby.function_catalogue()
     }
 
-    /// What has been counted. Goes on counting.
+    /// The metrics. They continue to be updated.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.standby.metrics()
     }
 
-    /// Begin nothing new, and wait for what is under way, but no longer than this. Says how much had to be broken off.
+    /// Start no new reconciles, and wait for the running ones, but not longer than this. Returns how many had to be aborted.
     pub async fn finish(self, patience: Duration) -> usize {
+        // First the reconciles, then the controllers: a reconcile that is dropped in the middle has made half of
+        // its writes.
         let broken_off = self.standby.context.shutdown.stop(patience).await;
         self.stop().await;
         broken_off
     }
 
-    /// End all controllers, and wait until they have.
+    /// Stop all controllers, and wait until they have stopped.
     pub async fn stop(mut self) {
         self.tasks.shutdown().await;
     }

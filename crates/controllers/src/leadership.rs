@@ -1,12 +1,12 @@
-//! Sees to it that of several replicas one works.
+//! Leader election: of several replicas, one runs the controllers.
 //!
-//! Whoever holds the `Lease` leads. The others follow it, so that they learn at once when it is given back, and take it when
-//! its holder did not renew it in time.
+//! The replica that holds the `Lease` leads. The others watch it, so that they notice at once when it is released, and take it when its
+//! holder did not renew it in time.
 //!
 //! # Invariants
-//! * A leader writes nothing once it could not renew the lease for two thirds of its duration ([`Term`]); nobody else takes it
+//! * A leader writes nothing once it could not renew the lease for two thirds of its duration ([`Term`]); no other replica takes it
 //!   before the whole duration has passed.
-//! * Clocks of machines are not compared: all durations are measured by whoever waits.
+//! * Clocks of machines are not compared: each replica measures durations itself.
 
 mod election;
 mod fenced;

@@ -1,4 +1,4 @@
-//! Does what the engine decides: reads the world, asks, applies the plan, says what happened.
+//! Carries out what the engine decides: reads the cluster, calls the engine, applies the plan, and reports.
 //!
 //! Controllers speak to the API server through a `kube::Client` and nothing else, so they run on the embedded server
 //! and on any cluster alike.
@@ -38,8 +38,8 @@ pub use packaged::{
     PackagedProviders, ProviderState,
 };
 pub use pkg::{
-    DeploymentRuntime, ImageRequest, PackageManager, PackagePullPolicy, PackageSource, SourceAnswer,
-    SourceError,
+    DeploymentRuntime, ESTABLISHERS, ImageRequest, PackageManager, PackagePullPolicy, PackageSource,
+    SourceAnswer, SourceError,
 };
 pub use protection::admission::{Asker, PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;

@@ -1,4 +1,4 @@
-//! Reads what functions require from the API server, each time anew, and follows nothing.
+//! Reads required resources from the API server, every time, without watching them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{ResourceSelector, SchemaSelector};
 use serde_json::Value;
 
-/// What there is on an API server.
+/// The objects on an API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LiveResources<'a>(pub(crate) &'a ApiClient);
 
@@ -23,7 +23,7 @@ impl LiveResources<'_> {
         };
         let namespace = selector.namespace.as_deref().unwrap_or_default();
         let objects = match &selector.r#match {
-            // No API server has an object of a namespaced kind that is in no namespace.
+            // No API server has an object of a namespaced kind without a namespace.
             Some(Match::MatchName(_)) if resource.is_namespaced && namespace.is_empty() => Vec::new(),
             Some(Match::MatchName(name)) => {
                 let path = ObjectPath { resource: &resource, namespace, name };
@@ -55,7 +55,7 @@ impl LiveResources<'_> {
         objects
             .sort_by_cached_key(|object| (meta::namespace(object).to_owned(), meta::name(object).to_owned()));
         for object in &mut objects {
-            // Items of a list do not say what they are.
+            // Items of a list have no `apiVersion` and `kind`.
             object.entry("apiVersion").or_insert_with(|| resource.api_version.as_str().into());
             object.entry("kind").or_insert_with(|| resource.kind.as_str().into());
         }
@@ -73,7 +73,7 @@ impl LiveResources<'_> {
         let Some(resource) = self.resource("v1", "Secret").await? else { return Ok(Answer::Secret(None)) };
         let path = ObjectPath { resource: &resource, namespace, name };
         let secret = self.0.get_object(path).await.map_err(|error| chain(&error))?;
-        // No API server holds a Secret that cannot be read.
+        // No API server stores an invalid Secret.
         Ok(Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
     }
 
@@ -97,7 +97,7 @@ impl LiveResources<'_> {
         }
     }
 
-    /// Whether objects of a kind live in namespaces.
+    /// Whether a kind is namespaced.
     pub(crate) async fn scope(&self, api_version: &str, kind: &str) -> Result<bool, String> {
         match self.resource(api_version, kind).await? {
             Some(resource) => Ok(resource.is_namespaced),

@@ -1,10 +1,10 @@
 //! Functions that programs on this machine serve.
 //!
-//! Whoever runs the controllers starts the programs, and lists them here: `ferroplane up` does, for Functions in files that its
+//! The process that runs the controllers starts the programs, and lists them here: `ferroplane up` does, for Functions in files that its
 //! user names. The controllers only call them.
 //!
 //! # Invariants
-//! * Nothing that is written through the API starts a program, or says where one is: whoever may write a Function must not be able to
+//! * Nothing that is written through the API starts a program, or sets its address: a user who may write a Function must not be able to
 //!   run code on this machine.
 
 use std::collections::BTreeMap;
@@ -25,31 +25,32 @@ pub struct LocalFunctions {
 /// A function that a program on this machine serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalFunction {
-    /// What the annotation of the Function has to say. One that says something else is somebody else's.
+    /// The command in the annotation of the Function. A Function with another command is not this one.
     pub command: String,
     pub state: LocalProgram,
 }
 
 impl LocalFunctions {
-    /// List a function, or say how its program is doing now.
+    /// Add a function, or update the state of its program.
     pub fn set(&self, name: &str, function: LocalFunction) {
         let mut functions = self.lock();
         if functions.get(name) == Some(&function) {
             return;
         }
         functions.insert(name.to_owned(), function);
+        // Released first: receivers of the change read the functions at once.
         drop(functions);
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// List a function no longer.
+    /// Remove a function.
     pub fn remove(&self, name: &str) {
         if self.lock().remove(name).is_some() {
             self.changes.send_modify(|changes| *changes += 1);
         }
     }
 
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) fn version(&self) -> u64 {
         *self.changes.borrow()
     }
@@ -58,7 +59,7 @@ impl LocalFunctions {
         self.changes.subscribe()
     }
 
-    /// How the program of a Function is doing. None if none was started for it.
+    /// The state of the program of a Function. None if none was started for it.
     pub(crate) fn state_of(&self, function: &Object) -> Option<LocalProgram> {
         let functions = self.lock();
         let local = functions.get(meta::name(function))?;

@@ -1,10 +1,11 @@
-//! Numbers about the controllers, as Prometheus reads them, under the names that Crossplane and controller-runtime have
-//! for them.
+//! Metrics of the controllers in Prometheus' format, with the names of Crossplane and controller-runtime.
 //!
 //! # Guarantees
-//! * Labels are made of functions, controllers and states that there are, so that nobody can make up new series without end.
+//! * Values of labels are existing functions, controllers, schedules, watches and states, so that users cannot create series without end.
 
 mod breaker;
+mod calls;
+mod packages;
 mod requests;
 mod rollouts;
 mod states;
@@ -13,15 +14,19 @@ mod work;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ferroplane_api::{ActionSetStatus, FunctionRolloutStatus, PhaseState, RolloutState};
+use ferroplane_api::{ActionSetStatus, FunctionRolloutStatus, Object, PackageKind, PhaseState, RolloutState};
 use ferroplane_client::{InformerEvent, Observer, RequestLabels, Resource};
 use ferroplane_engine::Ran;
-use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
+use ferroplane_engine::operation::operation_parent;
+use ferroplane_metrics::{Exposition, NumberFamily, labels};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::Happening;
 
 use breaker::Breakings;
 pub(crate) use breaker::{Breaking, Passage};
+pub(crate) use calls::Called;
+use calls::FunctionCalls;
+use packages::Packages;
 use requests::{Requests, Watches};
 use rollouts::Rollouts;
 use states::States;
@@ -29,24 +34,20 @@ pub(crate) use states::Tally;
 use work::Works;
 pub(crate) use work::{Ending, Work};
 
-/// What has been counted since the start.
+/// The metrics since the start.
 #[derive(Debug)]
 pub struct Metrics {
-    requests: NumberFamily,
-    responses: NumberFamily,
-    seconds: HistogramFamily,
-    cache_hits: NumberFamily,
-    cache_misses: NumberFamily,
-    cache_writes: NumberFamily,
-    cache_bytes: NumberFamily,
+    calls: FunctionCalls,
     versions: NumberFamily,
     actions: NumberFamily,
+    operations: NumberFamily,
     controllers_started: NumberFamily,
     controllers_stopped: NumberFamily,
     works: Works,
     breakings: Breakings,
     states: States,
     rollouts: Rollouts,
+    packages: Packages,
     api: Requests,
     watches: Watches,
     recorder: OnceLock<Recorder>,
@@ -55,31 +56,7 @@ pub struct Metrics {
 impl Default for Metrics {
     fn default() -> Self {
         Self {
-            requests: NumberFamily::counter("function_run_function_request_total", "Calls of functions"),
-            responses: NumberFamily::counter(
-                "function_run_function_response_total",
-                "Calls of functions that returned or failed, by gRPC code and worst result",
-            ),
-            seconds: HistogramFamily::new(
-                "function_run_function_seconds",
-                "Time that calls of functions took, in seconds",
-            ),
-            cache_hits: NumberFamily::counter(
-                "function_run_function_response_cache_hits_total",
-                "Function responses that came from the cache",
-            ),
-            cache_misses: NumberFamily::counter(
-                "function_run_function_response_cache_misses_total",
-                "Calls of functions for which the cache had no valid response",
-            ),
-            cache_writes: NumberFamily::counter(
-                "function_run_function_response_cache_writes_total",
-                "Function responses that were written to the cache",
-            ),
-            cache_bytes: NumberFamily::counter(
-                "function_run_function_response_cache_bytes_written_total",
-                "Size of the function responses that were written to the cache, in bytes",
-            ),
+            calls: FunctionCalls::default(),
             versions: NumberFamily::counter(
                 "engine_function_version_use_total",
                 "Steps and phases that ran, by function, version and state of the version",
@@ -87,6 +64,10 @@ impl Default for Metrics {
             actions: NumberFamily::counter(
                 "kanister_action_set_resolutions_total",
                 "Actions of ActionSets that ended, by result",
+            ),
+            operations: NumberFamily::counter(
+                "ferroplane_operations_ended_total",
+                "Operations that ended, by result and by what made them",
             ),
             controllers_started: NumberFamily::counter(
                 "engine_controllers_started_total",
@@ -100,6 +81,7 @@ impl Default for Metrics {
             breakings: Breakings::default(),
             states: States::default(),
             rollouts: Rollouts::default(),
+            packages: Packages::default(),
             api: Requests::default(),
             watches: Watches::default(),
             recorder: OnceLock::new(),
@@ -107,43 +89,26 @@ impl Default for Metrics {
     }
 }
 
-/// What a function is called by.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Called {
-    pub(crate) function: String,
-    /// Empty if its revisions are not told apart.
-    pub(crate) revision: String,
-    pub(crate) package: String,
-}
-
 impl Metrics {
-    /// From now on with what this one counts itself.
+    /// Include the metrics of an event recorder.
     pub(crate) fn include(&self, recorder: Recorder) {
         let _ = self.recorder.set(recorder);
     }
 
-    /// Writes all of it.
+    /// Write all metrics.
     pub fn write(&self, page: &mut Exposition) {
-        let numbers = [
-            &self.requests,
-            &self.responses,
-            &self.cache_hits,
-            &self.cache_misses,
-            &self.cache_writes,
-            &self.cache_bytes,
-            &self.versions,
-            &self.actions,
-            &self.controllers_started,
-            &self.controllers_stopped,
-        ];
-        for numbers in numbers {
+        self.calls.write(page);
+        for numbers in [&self.versions, &self.actions, &self.operations] {
             numbers.write(page);
         }
-        self.seconds.write(page);
+        for numbers in [&self.controllers_started, &self.controllers_stopped] {
+            numbers.write(page);
+        }
         self.works.write(page);
         self.breakings.write(page);
         self.states.write(page);
         self.rollouts.write(page);
+        self.packages.write(page);
         self.api.write(page);
         self.watches.write(page);
         if let Some(recorder) = self.recorder.get() {
@@ -156,7 +121,7 @@ impl Metrics {
         self.works.of(controller)
     }
 
-    /// How often too much happened to those of a controller.
+    /// The circuit breakers of a controller.
     pub(crate) fn breaking(&self, controller: &str) -> Arc<Breaking> {
         self.breakings.of(controller)
     }
@@ -171,17 +136,17 @@ impl Metrics {
         self.controllers_stopped.add(labels(&[("controller", controller)]), 1);
     }
 
-    /// Begin to count composite resources of a kind.
+    /// Start to count composite resources of a kind.
     pub(crate) fn tally(&self, resource: &Resource) -> Arc<Tally> {
         self.states.begin(resource.group(), &resource.kind)
     }
 
-    /// Nobody counts them any more.
+    /// Stop to count them.
     pub(crate) fn end_tally(&self, resource: &Resource, tally: &Arc<Tally>) {
         self.states.end(resource.group(), &resource.kind, tally);
     }
 
-    /// A rollout is like this now. If a revision was promoted or rolled back just now, with how it ended.
+    /// Set the state of a rollout. If a revision was just promoted or rolled back, with how it ended.
     pub(crate) fn rollout(&self, name: &str, status: &FunctionRolloutStatus, ended: Option<RolloutState>) {
         self.rollouts.set(name, status);
         if let Some(result) = ended {
@@ -189,52 +154,37 @@ impl Metrics {
         }
     }
 
-    /// A rollout is gone.
+    /// A rollout was deleted.
     pub(crate) fn forget_rollout(&self, name: &str) {
         self.rollouts.remove(name);
     }
 
-    /// Something happened to a call.
-    pub(crate) fn count(&self, called: &Called, happening: Happening<'_>) {
-        let Called { function, revision, package } = called;
-        let function_name = ("function_name", function.as_str());
-        let function_revision = ("function_revision", revision.as_str());
-        let cached = || labels(&[function_name, function_revision]);
-        match happening {
-            Happening::Called(peer) => {
-                let package = ("function_package", package.as_str());
-                let labels = labels(&[
-                    function_name,
-                    function_revision,
-                    package,
-                    ("grpc_target", peer.target),
-                    ("grpc_method", peer.method),
-                ]);
-                self.requests.add(labels, 1);
-            }
-            Happening::Ended { peer, code, severity, took } => {
-                let labels = labels(&[
-                    function_name,
-                    function_revision,
-                    ("function_package", package),
-                    ("grpc_target", peer.target),
-                    ("grpc_method", peer.method),
-                    ("grpc_code", code),
-                    ("result_severity", severity),
-                ]);
-                self.seconds.observe(labels.clone(), took);
-                self.responses.add(labels, 1);
-            }
-            Happening::Recalled => self.cache_hits.add(cached(), 1),
-            Happening::NotRecalled => self.cache_misses.add(cached(), 1),
-            Happening::Kept { bytes } => {
-                self.cache_writes.add(cached(), 1);
-                self.cache_bytes.add(cached(), i64::try_from(bytes).unwrap_or(i64::MAX));
-            }
-        }
+    /// Set the state of a package.
+    pub(crate) fn package(&self, kind: PackageKind, package: &Object) {
+        self.packages.set(kind, package);
     }
 
-    /// These steps ran.
+    /// A package was deleted.
+    pub(crate) fn forget_package(&self, kind: PackageKind, name: &str) {
+        self.packages.remove(kind, name);
+    }
+
+    /// No controller installs packages here any more.
+    pub(crate) fn forget_packages(&self) {
+        self.packages.clear();
+    }
+
+    /// Count a request to a registry, with its result.
+    pub(crate) fn registry_asked(&self, operation: &str, is_success: bool, took: Duration) {
+        self.packages.ask(operation, is_success, took);
+    }
+
+    /// Count an event of a call.
+    pub(crate) fn count(&self, called: &Called, happening: Happening<'_>) {
+        self.calls.count(called, happening);
+    }
+
+    /// Count the versions of these steps.
     pub(crate) fn count_versions(&self, ran: &[Ran]) {
         for ran in ran {
             let Some(callee) = &ran.callee else { continue };
@@ -250,6 +200,13 @@ impl Metrics {
 }
 
 impl Metrics {
+    /// An operation has succeeded, or failed for good.
+    pub(crate) fn count_operation(&self, operation: &Object, has_succeeded: bool) {
+        let result = if has_succeeded { "Succeeded" } else { "Failed" };
+        let labels = labels(&[("parent", &operation_parent(operation)), ("result", result)]);
+        self.operations.add(labels, 1);
+    }
+
     /// All actions of an ActionSet have ended.
     pub(crate) fn count_actions(&self, status: &ActionSetStatus) {
         for (index, action) in status.actions.iter().enumerate() {
@@ -320,6 +277,37 @@ mod tests {
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn packages_are_counted_by_kind_and_condition() {
+        let metrics = Metrics::default();
+        let package = |name: &str, healthy: &str| {
+            let conditions = serde_json::json!([
+                {"type": "Installed", "status": "True"}, {"type": "Healthy", "status": healthy},
+            ]);
+            let package =
+                serde_json::json!({"metadata": {"name": name}, "status": {"conditions": conditions}});
+            package.as_object().unwrap().clone()
+        };
+        for (name, healthy) in [("a", "False"), ("b", "True"), ("gone", "True"), ("a", "True")] {
+            metrics.package(PackageKind::Function, &package(name, healthy));
+        }
+        metrics.package(PackageKind::Provider, &package("a", "False"));
+        metrics.forget_package(PackageKind::Function, "gone");
+        metrics.registry_asked("fetch", false, Duration::from_millis(20));
+        let text = text(&metrics);
+        for line in [
+            r#"ferroplane_packages{kind="Function",condition="Healthy",status="True"} 2"#,
+            r#"ferroplane_packages{kind="Function",condition="Healthy",status="False"} 0"#,
+            r#"ferroplane_packages{kind="Provider",condition="Installed",status="True"} 1"#,
+            r#"ferroplane_packages{kind="Provider",condition="Healthy",status="False"} 1"#,
+            r#"ferroplane_package_registry_request_seconds_count{operation="fetch",result="error"} 1"#,
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+        metrics.forget_packages();
+        assert!(!self::text(&metrics).contains("ferroplane_packages{"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The group `ops.crossplane.io`: pipelines that run to completion once, and what makes them run.
+//! The group `ops.crossplane.io`: pipelines that run to completion once, and the kinds that create them.
 
 mod children;
 pub(crate) mod cron_operation;
@@ -15,7 +15,7 @@ use crate::context::Context;
 
 const API_VERSION: &str = "ops.crossplane.io/v1alpha1";
 
-/// Follow a kind of the group.
+/// Watch a kind of the group.
 fn follow(context: &Context, kind: &str, plural: &str) -> Arc<Informer> {
     let resource = Arc::new(Resource {
         api_version: API_VERSION.to_owned(),
@@ -26,7 +26,7 @@ fn follow(context: &Context, kind: &str, plural: &str) -> Arc<Informer> {
     Informer::start(context.cluster.clone(), InformerScope::new(resource))
 }
 
-/// The operations that there are, for whoever runs them and whoever makes them.
+/// The operations, for their controller and for those that create them.
 pub(crate) fn operations(context: &Context) -> Arc<Informer> {
     follow(context, "Operation", "operations")
 }

@@ -1,7 +1,7 @@
-//! Programs in packages that somebody runs: controllers list which are wanted, and whoever runs them says how each is doing.
+//! Programs in packages: controllers list the ones to run, and the process that runs them reports their state.
 //!
 //! `ferroplane up` runs functions and providers in containers, and WebAssembly in its own process; `ferroplane start` only the latter.
-//! Controllers know nothing of that: they call the functions that are listed here, and tell how providers are doing.
+//! Controllers do not depend on that: they call the functions that are listed here, and report the state of providers.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 use crate::pkg::ImageRequest;
 
-/// The functions in packages that are to be served, and how each is doing, by the names of their revisions.
+/// The functions in packages to run, and the state of each, by the names of their revisions.
 pub type PackagedFunctions = Packaged<PackagedImage>;
-/// The providers in packages that are to run, and how each is doing, by the names of their revisions.
+/// The providers in packages to run, and the state of each, by the names of their revisions.
 pub type PackagedProviders = Packaged<PackagedProvider>;
 
-/// A program that is to be run.
+/// A program to run.
 pub trait PackagedProgram: Debug + Clone + PartialEq + Send + Sync + 'static {
-    /// How it is doing.
+    /// Its state.
     type State: Debug + Clone + Default + Send + 'static;
 
-    /// Whether what runs need not be started again for this. Credentials alone do not matter to what was fetched.
+    /// Whether a running program need not be restarted for this change. Credentials alone do not affect what was fetched.
     fn runs_as(&self, other: &Self) -> bool;
 }
 
-/// Programs that are to be run, and how each is doing, by the names of their revisions.
+/// Programs to run, and the state of each, by the names of their revisions.
 #[derive(Debug)]
 pub struct Packaged<P: PackagedProgram> {
     wanted: watch::Sender<BTreeMap<String, P>>,
@@ -35,53 +35,53 @@ pub struct Packaged<P: PackagedProgram> {
     changes: watch::Sender<u64>,
 }
 
-/// The image of a function that is to be run.
+/// The image of a function to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagedImage {
-    /// Named by its digest.
+    /// With its digest.
     pub image: ImageRequest,
-    /// What its Function grants it, if its program is WebAssembly.
+    /// The grants of its Function, if its program is WebAssembly.
     pub grants: String,
-    /// How long its server may go on without being called, as its Function says it. Empty is for ever.
+    /// How long its server may run without calls, as its Function says. Empty: for ever.
     pub idle_timeout: String,
 }
 
-/// How a function in a package is doing.
+/// The state of a function in a package.
 #[derive(Debug, Clone, Default)]
 pub enum PackagedFunction {
     #[default]
     Starting,
-    /// It is called by this.
+    /// It is called through this runner.
     Serving(Arc<Runner>),
-    /// It does not run, for this reason. No times: it stands in conditions.
+    /// It does not run, for this reason. Without times: it becomes part of conditions.
     Down(String),
 }
 
-/// The image of a provider that is to be run, and as whom.
+/// The image of a provider to run, and its service account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackagedProvider {
-    /// Named by its digest.
+    /// With its digest.
     pub image: ImageRequest,
     /// The name of its Provider.
     pub package: String,
-    /// The identity of its revision.
+    /// The uid of its revision.
     pub uid: String,
     /// The namespace of its service account, which has the name of its revision.
     pub namespace: String,
-    /// The identity of that account: tokens of one that was there before are worth nothing.
+    /// The uid of that account: tokens of an earlier account of the name are invalid.
     pub account: String,
-    /// The network that its Provider grants it, as it says it.
+    /// The network that its Provider grants it.
     pub network: String,
 }
 
-/// How a provider in a package is doing.
+/// The state of a provider in a package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ProviderState {
     #[default]
     Starting,
     /// It runs, in this way.
     Running(String),
-    /// It does not run, for this reason. No times: it stands in conditions.
+    /// It does not run, for this reason. Without times: it becomes part of conditions.
     Down(String),
 }
 
@@ -89,6 +89,7 @@ impl PackagedProgram for PackagedImage {
     type State = PackagedFunction;
 
     fn runs_as(&self, other: &Self) -> bool {
+        // Not the pull secrets and the policy: a running program needs no image any more.
         self.image.image == other.image.image
             && self.grants == other.grants
             && self.idle_timeout == other.idle_timeout
@@ -111,25 +112,27 @@ impl<P: PackagedProgram> Default for Packaged<P> {
 }
 
 impl<P: PackagedProgram> Packaged<P> {
-    /// The programs that are to be run, by the names of their revisions.
+    /// The programs to run, by the names of their revisions.
     pub fn wanted(&self) -> watch::Receiver<BTreeMap<String, P>> {
         self.wanted.subscribe()
     }
 
-    /// Say how a program is doing now, or that it is gone.
+    /// Set the state of a program, or that it has ended.
     pub fn set(&self, revision: &str, state: Option<P::State>) {
         let mut states = self.lock();
         match state {
             Some(state) => states.insert(revision.to_owned(), state),
             None => states.remove(revision),
         };
+        // Before receivers are notified, which read states at once.
         drop(states);
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Have the program of a revision run. What runs already goes on.
+    /// Run the program of a revision. A running one continues.
     pub(crate) fn want(&self, revision: &str, program: P) {
         self.wanted.send_if_modified(|wanted| {
+            // Receivers start and stop programs: without a change they must not be notified.
             let is_new = !wanted.get(revision).is_some_and(|known| known.runs_as(&program));
             if is_new {
                 wanted.insert(revision.to_owned(), program);
@@ -138,18 +141,19 @@ impl<P: PackagedProgram> Packaged<P> {
         });
     }
 
-    /// Have the program of a revision run no longer.
+    /// Stop the program of a revision.
     pub(crate) fn release(&self, revision: &str) {
         self.wanted.send_if_modified(|wanted| wanted.remove(revision).is_some());
     }
 
-    /// How the program of a revision is doing that is to be run.
+    /// The state of the program of a revision that is to run.
     pub(crate) fn state(&self, revision: &str) -> Option<P::State> {
         let state = self.lock().get(revision).cloned();
+        // A state may outlive its entry: a container that is being stopped must not look as if it served.
         self.wanted.borrow().contains_key(revision).then(|| state.unwrap_or_default())
     }
 
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) fn version(&self) -> u64 {
         *self.changes.borrow()
     }

@@ -1,18 +1,19 @@
-//! The package manager: installs Functions, Providers and Configurations, with what they depend on.
+//! The package manager: installs Functions, Providers and Configurations, with their dependencies.
 //!
-//! | Controller | Looks after | Decides with |
+//! | Controller | Manages | Decides with |
 //! |---|---|---|
 //! | `package` | Packages: which revisions they have, which of them are active | `engine::packages::plan_package_revisions` |
 //! | `revision` | Revisions: fetches them, checks them, and writes the objects that they bring | `engine::packages::establish`, `package::validate` |
 //! | `deployments` | What runs programs of packages in pods, and their certificates | `engine::packages::runtime_objects` |
 //! | `provider_roles` | Roles of providers | `engine::packages::provider_roles` |
 //! | `provider_accounts` | Service accounts of providers that run on this machine | |
+//! | `provider_protection` | Usages that keep providers from being deleted | `engine::packages::protecting_usage` |
 //! | `managed_kinds` | Managed resource definitions and activation policies | `engine::packages::activates`, `defined_kind` |
 //! | `resolver` | The `Lock`: installs what packages depend on | `engine::packages::resolve_dependencies` |
 //!
 //! # Invariants
 //! * Nothing changed, nothing is written, and no registry is asked.
-//! * Every step can be done again: whoever is killed between two writes goes on with the next one.
+//! * Every step can be done again: a replica that is killed between two writes continues with the next one.
 //! * Secrets are read one by one, by name, and are never cached.
 
 mod caches;
@@ -22,8 +23,10 @@ mod establish;
 mod images;
 mod lock;
 mod managed_kinds;
+mod measured;
 mod package;
 mod provider_accounts;
+mod provider_protection;
 mod provider_roles;
 mod resolver;
 mod revision;
@@ -43,10 +46,12 @@ use crate::function_registry::FunctionRegistry;
 use crate::packaged::{PackagedFunctions, PackagedProviders};
 use caches::PackageCaches;
 use deployments::Deployments;
+use measured::MeasuredSource;
 use provider_accounts::ProviderAccounts;
 use verification::VerifiedImages;
 
 pub use deployments::DeploymentRuntime;
+pub use establish::ESTABLISHERS;
 pub use source::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
 
 /// How packages are installed.
@@ -56,17 +61,21 @@ pub struct PackageManager {
     pub source: Arc<dyn PackageSource>,
     /// The namespace of pull secrets.
     pub namespace: String,
-    /// What may be done about packages that others depend on.
+    /// What may be done about dependencies.
     pub dependencies: ResolveOptions,
-    /// What the activation policy `default` activates, if there is none. Without any, it is not made.
+    /// How many objects of a package are read or written at a time. At least one.
+    pub establishers: usize,
+    /// What the activation policy `default` activates, if it does not exist. It is not created if this is empty.
     pub activations: Vec<String>,
-    /// Whether definitions of managed resources that providers bring become managed resource definitions.
+    /// Whether definitions of managed resources become managed resource definitions.
     pub converts_definitions: bool,
-    /// The functions in packages that somebody runs. Without it, nobody runs any.
+    /// Whether providers are protected from deletion while managed resources of their kinds exist.
+    pub protects_providers: bool,
+    /// The functions in packages that this process runs. None: it runs none.
     pub functions: Option<Arc<PackagedFunctions>>,
-    /// The providers in packages that somebody runs on this machine. Without it, nobody does.
+    /// The providers in packages that this process runs. None: it runs none.
     pub providers: Option<Arc<PackagedProviders>>,
-    /// How programs run in pods. Without it, none do.
+    /// How programs run in pods. None: no program does.
     pub deployments: Option<DeploymentRuntime>,
 }
 
@@ -81,7 +90,7 @@ pub(crate) async fn run(
     let packages = package::Packages::new(manager.clone());
     let revisions = revision::Revisions::new(manager.clone());
     let resolver = resolver::Resolver::new(manager.clone());
-    // Revisions before packages: a package that is looked at before its revisions are known would get one that exists.
+    // Revisions before packages: a package that is checked before its revisions are known would get one that exists.
     manager.caches.listen(&packages.queue, &revisions.queue, &resolver.queue);
     revisions.listen();
     follow_rollouts(&manager, &packages.queue);
@@ -89,6 +98,11 @@ pub(crate) async fn run(
     let roles = async {
         if writes_roles && (manager.runs_in_pods(PackageKind::Provider) || manager.accounts.is_some()) {
             provider_roles::run(manager.clone()).await;
+        }
+    };
+    let protection = async {
+        if manager.options.protects_providers {
+            provider_protection::run(manager.clone()).await;
         }
     };
     let managed_kinds = managed_kinds::run(manager.clone());
@@ -99,11 +113,12 @@ pub(crate) async fn run(
         revisions.follow_providers(),
         resolver.run(),
         roles,
+        protection,
         managed_kinds
     );
 }
 
-/// Look at a Function again when a rollout of it changes: it may no longer need a revision that is beyond the limit.
+/// Reconcile a Function again when a rollout of it changes: it may no longer need a revision beyond the limit.
 fn follow_rollouts(manager: &Manager, packages: &caches::PackageQueue) {
     let packages = packages.clone();
     manager.context.rollouts.listen(move |_, change| {
@@ -128,14 +143,19 @@ struct Manager {
     activation_policies: Arc<Informer>,
     verified: VerifiedImages,
     deployments: Option<Deployments>,
-    /// As whom providers run on this machine, if they do.
+    /// The service accounts of providers that run on this machine.
     accounts: Option<ProviderAccounts>,
-    /// Held while the `Lock` is read and written: revisions that join at the same time would only get in each other's way.
+    /// Held while the `Lock` is read and written: revisions that join at the same time would conflict.
     lock_turn: Mutex<()>,
 }
 
 impl Manager {
-    async fn start(context: Arc<Context>, registry: Arc<FunctionRegistry>, options: PackageManager) -> Self {
+    async fn start(
+        context: Arc<Context>,
+        registry: Arc<FunctionRegistry>,
+        mut options: PackageManager,
+    ) -> Self {
+        options.source = Arc::new(MeasuredSource::new(options.source, context.metrics.clone()));
         let caches = PackageCaches::start(&context);
         let follow = |kind: &str, plural: &str| {
             let resource = cluster_scoped(&format!("{}/v1beta1", keys::PKG), kind, plural);
@@ -180,17 +200,17 @@ impl Manager {
         manager
     }
 
-    /// Whether programs of this kind run in pods that we look after.
+    /// Whether programs of this kind run in pods that we manage.
     fn runs_in_pods(&self, kind: PackageKind) -> bool {
         self.deployments.as_ref().is_some_and(|deployments| deployments.runs(kind))
     }
 
-    /// Whether somebody else runs programs of this kind on the cluster.
+    /// Whether another controller runs programs of this kind on the cluster.
     fn leaves_running_to_others(&self, kind: PackageKind) -> bool {
         kind.has_runtime() && self.deployments.as_ref().is_some_and(|deployments| !deployments.runs(kind))
     }
 
-    /// Look at all packages and revisions again when it changes where images come from.
+    /// Reconcile all packages and revisions when an `ImageConfig` changes.
     fn follow_image_configs(&self, packages: &caches::PackageQueue, revisions: &caches::PackageQueue) {
         let names = self.caches.names();
         let (packages, revisions) = (packages.clone(), revisions.clone());
@@ -209,6 +229,7 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.caches.stop();
+        self.context.metrics.forget_packages();
         self.locks.stop();
         self.image_configs.stop();
         self.managed_definitions.stop();

@@ -1,4 +1,4 @@
-//! Controllers of the group `protection.crossplane.io`: what is in use is not deleted.
+//! Controllers of the group `protection.crossplane.io`: objects in use are not deleted.
 
 pub(crate) mod admission;
 pub(crate) mod usage;

@@ -2,16 +2,16 @@
 //!
 //! | File | What it does |
 //! |---|---|
-//! | `cohort` | Says which revisions the steps of a composite resource call, given all rollouts |
+//! | `cohort` | Decides which revisions the steps of a composite resource call, given all rollouts |
 //! | `calls` | Counts calls of the revisions that are compared |
-//! | `trials` | Remembers how candidates did where they were tried, until the controller has judged them |
-//! | `leases` | Says which `FunctionIntercept`s are renewed in time |
-//! | `interceptions` | Remembers what became of calls that were sent to developers' processes |
+//! | `trials` | Keeps the results of trials, until the controller has read them |
+//! | `leases` | Decides which `FunctionIntercept`s are renewed in time |
+//! | `interceptions` | Keeps the results of calls that were sent to developers' processes |
 //! | `intercept_controller` | Writes the status of `FunctionIntercept`s |
-//! | `controller` | Observes composite resources, asks `engine::rollout::decide`, and writes the status |
+//! | `controller` | Observes composite resources, calls `engine::rollout::decide`, and writes the status |
 //!
 //! A candidate is tried where it would be applied: the controller of composite resources runs both revisions, compares their plans, and
-//! carries out that of the old one if the rollout refuses the difference (`apiextensions/composite/trial.rs`).
+//! applies that of the old one if the rollout refuses the difference (`apiextensions/composite/trial.rs`).
 
 mod calls;
 mod cohort;

@@ -1,4 +1,4 @@
-//! What every controller is made of: its queue, its pauses, the clock, events, finalizers, what failed.
+//! The parts of every controller: queue, backoff, clock, events, finalizers, causes of failures.
 
 pub(crate) mod backoff;
 pub(crate) mod cause;

@@ -1,4 +1,4 @@
-//! What has to be there before controllers start: rights, our kinds, certificates, webhooks, and nobody else at work.
+//! Prepares a cluster before controllers start: rights, our kinds, certificates, webhooks, and a check for other control planes.
 
 pub(crate) mod credentials;
 pub(crate) mod install;

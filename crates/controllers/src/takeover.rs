@@ -1,4 +1,4 @@
-//! Ends the ownership of fields that objects have from before they were applied.
+//! Ends the ownership of fields from before objects were applied.
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
@@ -6,7 +6,7 @@ use ferroplane_client::{ApiClient, Error, ObjectPath, Subresource};
 use ferroplane_engine::managers_to_keep;
 use serde_json::json;
 
-/// End it, if there is any. Returns what the object is then.
+/// End it, if there is any. Returns the result.
 pub(crate) async fn take_over(
     cluster: &ApiClient,
     target: ObjectPath<'_>,

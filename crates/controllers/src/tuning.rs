@@ -1,20 +1,20 @@
-//! How much controllers do at a time, and how often: numbers that users may set.
+//! Settings for the concurrency and the intervals of controllers.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// How much controllers do at a time, and how often.
+/// Settings for the concurrency and the intervals of controllers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tuning {
-    /// How many composite resources of one kind, and how many claims of one kind, are reconciled at a time. None: as many as have
-    /// proven good for each.
+    /// How many composite resources of one kind, and how many claims of one kind, are reconciled at a time. None: the default of each
+    /// controller.
     pub max_concurrent_reconciles: Option<NonZeroUsize>,
     pub circuit_breaker: CircuitBreakerTuning,
     /// How often a connection Secret is read that may not be watched.
     pub poll_interval: Duration,
 }
 
-/// How many changes of what a composite resource composes are too many. The defaults are those of Crossplane 2.4.
+/// How many changes of composed resources are too many. The defaults are those of Crossplane 2.4.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CircuitBreakerTuning {
     /// How many changes there may be in a row.
@@ -26,7 +26,7 @@ pub struct CircuitBreakerTuning {
 }
 
 impl Tuning {
-    /// How many are reconciled at a time, if nobody says otherwise.
+    /// How many are reconciled at a time, with the default of the controller.
     pub(crate) fn concurrency(&self, usual: usize) -> usize {
         self.max_concurrent_reconciles.map_or(usual, NonZeroUsize::get)
     }

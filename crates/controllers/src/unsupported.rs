@@ -1,8 +1,8 @@
-//! Kinds that nothing acts on, and Functions: each object says in its conditions, and in an event, what becomes of it.
+//! Reports on objects of kinds without a controller, and on Functions: each gets conditions and an event about what happens to it.
 //!
 //! # Invariants
-//! * What somebody else has written to a status stays: a condition with a reason that is not ours belongs to a package manager
-//!   that was here before, or that will be here again.
+//! * Conditions of other writers stay: one with a reason that is not ours belongs to a package manager that was here before, or that will
+//!   be here again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ const COMPONENT: &str = "support/ferroplane";
 const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// The kinds that are acted on where packages are installed.
+/// The kinds that have a controller where packages are installed.
 const INSTALLED: [&str; 8] = [
     "Provider",
     "ProviderRevision",
@@ -37,10 +37,10 @@ const INSTALLED: [&str; 8] = [
     "ManagedResourceActivationPolicy",
 ];
 
-/// The kinds that are acted on where operations are run.
+/// The kinds that have a controller where operations are run.
 const RUN: [&str; 3] = ["Operation", "CronOperation", "WatchOperation"];
 
-/// What other controllers act on.
+/// Which other controllers run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Acting {
     pub(crate) installs_packages: bool,
@@ -57,10 +57,10 @@ impl Acting {
     }
 }
 
-/// Which object: the place of its kind in the list, none for a Function, and its name.
+/// The key of an object: the index of its kind in the list, none for a Function, and its name.
 type ObjectKey = (Option<usize>, String);
 
-/// Tell all of them what becomes of them, until dropped.
+/// Report on all of them, until dropped.
 pub(crate) async fn run(
     context: Arc<Context>,
     registry: Arc<FunctionRegistry>,
@@ -88,18 +88,18 @@ struct Controller {
     recorder: Recorder,
     registry: Arc<FunctionRegistry>,
     kinds: Vec<(&'static UnsupportedKind, Arc<Informer>)>,
-    /// Whether somebody else says what becomes of packages.
+    /// Whether another controller reports on packages.
     installs_packages: bool,
 }
 
-/// What becomes of an object.
+/// The report on an object.
 struct Verdict {
     conditions: Vec<Condition>,
     reason: &'static str,
     message: String,
     cause: Option<Cause>,
-    /// Whether a program on this machine serves the Function, or should. Whatever a package manager said of it holds no longer, and
-    /// nothing is said in events: the program is restarted whenever its files change.
+    /// Whether a program on this machine serves the Function, or should. Conditions of package managers are removed then, and there are
+    /// no events: the program is restarted whenever its files change.
     is_program: bool,
 }
 
@@ -130,7 +130,7 @@ impl Controller {
         });
     }
 
-    /// Look at all Functions again whenever a program is started or ends. To write the condition also wakes the composite resources
+    /// Reconcile all Functions again whenever a program is started or ends. The write of the condition also wakes the composite resources
     /// that call the function, as every change of a Function does.
     async fn follow_programs(self: Arc<Self>, local: &LocalFunctions, queue: &Queue<ObjectKey>) {
         let mut changes = local.changes();
@@ -154,7 +154,7 @@ impl Controller {
             None if self.installs_packages && !self.registry.is_served_by_hand(&object) => return Next::Rest,
             None => self.function(&object),
         };
-        // What has no status can only be told once, in an event.
+        // Kinds without a status get an event only once.
         if verdict.conditions.is_empty() {
             self.say(&object, &verdict);
             return Next::Rest;
@@ -171,7 +171,7 @@ impl Controller {
         }
     }
 
-    /// Write a status. The error is what to do if that fails.
+    /// Write a status. The error is how to requeue if that fails.
     async fn write(&self, informer: &Informer, object: &Object) -> Result<Next, Next> {
         let path = ObjectPath { resource: informer.resource(), namespace: "", name: meta::name(object) };
         match self.context.cluster.replace(path, Subresource::Status, object).await {
@@ -206,7 +206,7 @@ impl Controller {
         }
     }
 
-    /// The object with what becomes of it in its status. None if it says so already.
+    /// The object with its report in the status. None if it has that already.
     fn told(&self, mut object: Object, verdict: &Verdict) -> Option<Object> {
         let before = conditions_of(&object);
         let (last_transition_time, observed_generation) =
@@ -235,15 +235,15 @@ fn conditions_of(object: &Object) -> Vec<Condition> {
     conditions_in(object.get("status").and_then(|status| status.get("conditions")).unwrap_or(&Value::Null))
 }
 
-/// Whether it is for us to say what becomes of an object that has these conditions.
+/// Whether we report on an object with these conditions.
 fn speaks(verdict: &Verdict, conditions: &[Condition]) -> bool {
     verdict.is_program || conditions.iter().all(is_own_condition)
 }
 
-/// Conditions, after these are all that we say.
+/// The conditions, with these as the only ones of ours.
 fn concluded(before: &[Condition], wanted: Vec<Condition>) -> Vec<Condition> {
     let is_wanted = |kind: &str| wanted.iter().any(|condition| condition.kind == kind);
-    // What we said before would stay for ever: nobody else takes back a condition of ours.
+    // Otherwise an earlier condition of ours would stay for ever: no other controller removes it.
     let kept = before.iter().filter(|it| !is_own_condition(it) || is_wanted(&it.kind));
     let mut conditions: Vec<_> = kept.cloned().collect();
     for condition in wanted {

@@ -1,15 +1,14 @@
-//! What the steps of a composite resource and the actions of Blueprints may read and do. The only place where that is decided: for the
-//! plane, `render` and `replay`.
+//! Decides what the steps of a composite resource and the actions of Blueprints may read and do. The plane, `render` and `replay` all
+//! decide it here.
 //!
 //! # Guarantees
-//! * A step that runs for a composite resource in a namespace is given nothing but objects of that namespace and of cluster scoped
-//!   kinds, unless a grant names what it reads. A Secret has to be named as a kind: no `*` covers it.
-//! * A composite resource that is in no namespace reads what it likes, as in Crossplane: whoever may create one is trusted with that.
-//!   What images and webhooks may do takes a grant for it, too, one for all namespaces.
-//! * An action of a Blueprint reaches objects of the namespace of its ActionSet. Everything else takes a grant, cluster-scoped objects
-//!   included, and so do roles and bindings wherever they are.
-//! * Without grants, a decision costs a comparison of two names.
-#![allow(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
+//! * A step that runs for a composite resource in a namespace can read objects of that namespace and of cluster-scoped kinds. Everything
+//!   else takes a grant that names it. A grant for Secrets has to name the kind: `*` does not cover it.
+//! * A composite resource without a namespace can read everything, as in Crossplane: a user who may create one is trusted with that. What
+//!   its images and webhooks may do takes a grant for all namespaces.
+//! * An action of a Blueprint can use objects in the namespace of its ActionSet. Everything else takes a grant, cluster-scoped objects
+//!   included. Roles and bindings take a grant in every namespace.
+//! * Without grants, a decision costs one comparison of two names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,20 +25,20 @@ use crate::ImageReference;
 use crate::external::{ExternalFunction, Permits};
 use crate::wording::not_granted;
 
-/// The version and the kind of objects that grants come in.
+/// The API version and kind of grants.
 pub const GRANT_API_VERSION: &str = "ferroplane.io/v1alpha1";
 pub const GRANT_KIND: &str = "AccessGrant";
 
-/// The kind that stands for actions of Blueprints in a grant.
+/// The kind by which a grant names actions of Blueprints.
 const ACTION_SET: &str = "ActionSet";
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Grants, by the names of the objects that they come in.
+/// Grants, by the names of the objects that define them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grants(BTreeMap<String, AccessGrantSpec>);
 
-/// An object is no grant.
+/// An object cannot be read as a grant.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read AccessGrant `{name}`")]
 pub struct InvalidGrant {
@@ -48,7 +47,7 @@ pub struct InvalidGrant {
 }
 
 impl Grants {
-    /// Let an object count. One that cannot be read grants nothing.
+    /// Add the grant that an object defines, or replace it. An object that cannot be read grants nothing.
     pub fn add(&mut self, object: &Object) -> Result<(), InvalidGrant> {
         let name = meta::name(object).to_owned();
         let spec = object.get("spec").cloned().unwrap_or_default();
@@ -58,6 +57,8 @@ impl Grants {
                 Ok(())
             }
             Err(source) => {
+                // What it granted before does not hold either: an edit with a mistake must not keep rights that were
+                // to be taken away.
                 self.0.remove(&name);
                 Err(InvalidGrant { name, source })
             }
@@ -72,7 +73,7 @@ impl Grants {
         self.0.is_empty()
     }
 
-    /// Those that have something to say about a composite resource.
+    /// The grants that apply to a composite resource.
     #[must_use]
     pub fn about(&self, composite: &Object) -> Self {
         let namespace = meta::namespace(composite);
@@ -82,7 +83,8 @@ impl Grants {
         let (group, kind) = (meta::group(meta::api_version(composite)), meta::kind(composite));
         let concerns =
             |to: &GrantSubjects| is_listed(&to.namespaces, namespace) && is_of_kind(to, group, kind);
-        // One that is in no namespace reads what it likes: what it may read is not looked up, nor does it change with it.
+        // A composite resource without a namespace reads without grants, so that a change of them must not
+        // reconcile it.
         let is_asked = |grant: &AccessGrantSpec| {
             let more = [grant.run.is_empty(), grant.call.is_empty(), grant.intercept.is_empty()];
             !namespace.is_empty() || more.contains(&false)
@@ -91,12 +93,12 @@ impl Grants {
         Self(grants.map(|(name, grant)| (name.clone(), grant.clone())).collect())
     }
 
-    /// All of them, as they are kept in recordings and identified by.
+    /// All grants as JSON, for recordings and fingerprints.
     pub fn to_json(&self) -> Value {
         self.0.iter().map(|(name, grant)| (name.clone(), json!(grant))).collect::<Object>().into()
     }
 
-    /// What [`Grants::to_json`] has written.
+    /// The inverse of [`Grants::to_json`].
     pub fn from_json(value: Value) -> Result<Self, serde_json::Error> {
         serde_json::from_value(value).map(Self)
     }
@@ -105,11 +107,13 @@ impl Grants {
         self.to(reader).any(|grant| grant.read.iter().any(|read| covers(read, object)))
     }
 
-    /// Those that are for a step.
+    /// The grants for a step.
     fn to<'g>(&'g self, reader: &Reader<'g>) -> impl Iterator<Item = &'g AccessGrantSpec> {
         let reader = *reader;
         self.0.values().filter(move |grant| {
             let to = &grant.to;
+            // An empty list of functions means all functions, but namespaces have to be listed: a grant for every
+            // namespace has to say `*`.
             let is_step = to.functions.is_empty() || to.functions.iter().any(|it| it == reader.function);
             is_step
                 && is_listed(&to.namespaces, reader.namespace)
@@ -127,32 +131,34 @@ fn is_of_kind(to: &GrantSubjects, group: &str, kind: &str) -> bool {
 }
 
 fn covers(read: &ReadGrant, object: &Target<'_>) -> bool {
-    // Whoever writes `*` thinks of configuration, not of every password in the cluster.
+    // A user who writes `*` thinks of configuration, not of every password in the cluster.
     let is_kind = if object.is_secret() {
         read.kinds.iter().any(|kind| kind == object.kind)
     } else {
         is_listed(&read.kinds, object.kind)
     };
     let is_place = match object.namespace {
+        // The kind is cluster-scoped, or all namespaces are requested: only a grant for `*` covers both.
         "" => read.namespaces.iter().any(|namespace| namespace == ANY),
         namespace => is_listed(&read.namespaces, namespace),
     };
-    // What is selected by labels may have any name.
+    // A selector of labels can match any name, so that a grant for single names does not cover it.
     let is_name =
         read.names.is_empty() || object.name.is_some_and(|name| read.names.iter().any(|it| it == name));
     is_kind && is_place && is_name && is_listed(&read.api_groups, object.group)
 }
 
-/// Whether a grant is for an image. One without a tag and a digest is for all of them.
+/// Whether a grant covers an image. A grant without a tag and a digest covers all tags and digests.
 fn is_for_image(run: &RunGrant, image: &str) -> bool {
     run.images.iter().any(|granted| {
         let (wanted, named) = (ImageReference::parse(image), ImageReference::parse(granted));
+        // A grant with a tag or a digest covers exactly that: the image that the tag names today is not known here.
         let is_whole = named.tag.is_none() && named.digest.is_none();
         granted == ANY || granted == image || is_whole && named.repository == wanted.repository
     })
 }
 
-/// On whose behalf something is read.
+/// The step on whose behalf objects are read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     namespace: &'a str,
@@ -161,12 +167,12 @@ pub(crate) struct Reader<'a> {
     function: &'a str,
 }
 
-/// What is read: one object, or all that fit if it has no name.
+/// The objects to read: one, or all that match if there is no name.
 #[derive(Debug, Clone, Copy)]
 struct Target<'a> {
     group: &'a str,
     kind: &'a str,
-    /// Empty for none, or all.
+    /// Empty for cluster-scoped kinds and for all namespaces.
     namespace: &'a str,
     name: Option<&'a str>,
 }
@@ -182,22 +188,23 @@ impl Target<'_> {
 pub struct ActionAccess<'a> {
     /// The namespace of the ActionSet.
     pub from: &'a str,
-    /// The function of the phase. Empty for what the action itself reads.
+    /// The function of the phase. Empty for reads of the action itself.
     pub function: &'a str,
     pub is_write: bool,
     pub group: &'a str,
     pub kind: &'a str,
-    /// Where the objects are. Empty for cluster-scoped kinds, and for all namespaces.
+    /// The namespace of the objects. Empty for cluster-scoped kinds, and for all namespaces.
     pub namespace: &'a str,
-    /// Nothing for all that fit.
+    /// None for all objects that match.
     pub name: Option<&'a str>,
 }
 
 impl Grants {
-    /// Whether an action may do something: to objects of its own namespace, or with a grant. Roles and bindings of roles take a grant
-    /// in any case, as the plane has more rights than whoever writes an ActionSet.
+    /// Whether an action may do this: to objects in its own namespace, or with a grant. Roles and bindings always take a grant, as the
+    /// plane has more rights than the user who writes an ActionSet.
     pub fn check_action(&self, access: &ActionAccess<'_>) -> Result<(), Box<DeniedAction>> {
         let &ActionAccess { from, function, is_write, group, kind, namespace, name } = access;
+        // A user who could write roles in a namespace through the plane would gain all rights of the plane there.
         let is_power = is_write && group == RBAC;
         if namespace == from && !from.is_empty() && !is_power {
             return Ok(());
@@ -213,8 +220,10 @@ impl Grants {
         }
         let mut grant = reader.deny(&object).grant;
         if is_write {
+            // The smallest grant for a write is a write: it covers reading, too.
             std::mem::swap(&mut grant.read, &mut grant.write);
         }
+        // Reads of the action itself have no function, so that a grant for one function would not cover them.
         if function.is_empty() {
             grant.to.functions.clear();
         }
@@ -223,7 +232,7 @@ impl Grants {
 }
 
 impl Grants {
-    /// Whether an image that the function of a phase runs has the network of the control plane.
+    /// Whether an image that the function of a phase runs may use the network of the control plane.
     pub fn gives_network(&self, from: &str, function: &str, image: &str) -> bool {
         let reader = Reader { namespace: from, group: keys::KANISTER, kind: ACTION_SET, function };
         let covers =
@@ -232,7 +241,7 @@ impl Grants {
     }
 }
 
-/// What an action may not do, with the smallest grant that would allow it.
+/// What an action is denied, with the smallest grant that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedAction {
     is_write: bool,
@@ -254,7 +263,7 @@ impl fmt::Display for DeniedAction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Access {
     Allowed,
-    /// Only if its kind is cluster scoped, which whoever reads it knows.
+    /// Only if the kind is cluster-scoped, which the caller finds out when it reads the objects.
     IfClusterScoped,
     Denied(Box<DeniedRead>),
 }
@@ -286,7 +295,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What an image or a webhook may do for the step. Refused if it asks for more.
+    /// What an image or a webhook may do for the step. An error if the step asks for more.
     pub(crate) fn permits(
         &self,
         grants: &Grants,
@@ -303,6 +312,7 @@ impl<'a> Reader<'a> {
         }
         if let Some(host) = function.host() {
             let covers = |call: &CallGrant| call.hosts.iter().any(|it| it.eq_ignore_ascii_case(host));
+            // Not refused here: whether a host is local is known only after its name was resolved.
             permits.local_addresses = grants.to(self).any(|grant| grant.call.iter().any(covers));
         }
         Ok(permits)
@@ -315,7 +325,7 @@ impl<'a> Reader<'a> {
         DeniedRun { privilege, image: image.to_owned(), grant }
     }
 
-    /// This step, in a grant.
+    /// This step, as the subject of a grant.
     fn subjects(&self, namespace: &str) -> GrantSubjects {
         GrantSubjects {
             namespaces: vec![namespace.to_owned()],
@@ -324,15 +334,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Objects may not be read because their kind turned out to live in namespaces.
+    /// The denial for objects whose kind turned out to be namespaced.
     pub(crate) fn denied(&self, selector: &ResourceSelector) -> DeniedRead {
         self.deny(&Target::of(selector))
     }
 
     fn read(&self, grants: &Grants, object: &Target<'_>) -> Access {
+        // Compare names before grants are searched: nearly all reads stay in the step's own namespace.
         if self.namespace.is_empty() || object.namespace == self.namespace || grants.allow(self, object) {
             return Access::Allowed;
         }
+        // Secrets are namespaced, so that a read without a namespace means the Secrets of all namespaces.
         if object.namespace.is_empty() && !object.is_secret() {
             return Access::IfClusterScoped;
         }
@@ -374,7 +386,7 @@ impl<'a> Reader<'a> {
         Err(Box::new(DeniedIntercept { function: self.function.to_owned(), host: host.to_owned(), grant }))
     }
 
-    /// A grant for this step that grants nothing yet.
+    /// A grant for this step, without any rights yet.
     fn nothing(&self, namespace: &str) -> AccessGrantSpec {
         AccessGrantSpec {
             to: self.subjects(namespace),
@@ -402,7 +414,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// What a step may not read, as the smallest grant that would allow it.
+/// A read that a step is denied, with the smallest grant that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedRead {
     grant: AccessGrantSpec,
@@ -434,7 +446,7 @@ fn write_objects(f: &mut fmt::Formatter<'_>, objects: &[ReadGrant]) -> fmt::Resu
     }
 }
 
-/// What a step may not do, with the smallest grant that would allow it.
+/// A privilege that a step is denied, with the smallest grant that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedRun {
     privilege: Privilege,
@@ -452,7 +464,7 @@ impl fmt::Display for DeniedRun {
     }
 }
 
-/// Calls that may not be sent to a developer's process, with the smallest grant that would allow it.
+/// Calls that must not be sent to a developer's process, with the smallest grant that would allow it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeniedIntercept {
     function: String,
@@ -467,7 +479,7 @@ impl fmt::Display for DeniedIntercept {
     }
 }
 
-/// An object that brings a grant.
+/// Whether an object defines a grant.
 pub fn is_grant(object: &Object) -> bool {
     meta::group(meta::api_version(object)) == keys::FERROPLANE && meta::kind(object) == GRANT_KIND
 }
@@ -480,7 +492,7 @@ mod tests {
         ActionAccess { from: "shop", function: "KubeOps", is_write, group, kind, namespace, name: Some("x") }
     }
 
-    fn grants(spec: Value) -> Grants {
+    fn grants(spec: &Value) -> Grants {
         let mut grants = Grants::default();
         let object = json!({"metadata": {"name": "g"}, "spec": spec});
         grants.add(object.as_object().unwrap()).unwrap();
@@ -506,7 +518,7 @@ mod tests {
 
     #[test]
     fn image_of_a_phase_has_the_network_only_with_a_grant_for_it() {
-        let granted = grants(json!({"to": {"namespaces": ["shop"], "functions": ["KubeTask"]},
+        let granted = grants(&json!({"to": {"namespaces": ["shop"], "functions": ["KubeTask"]},
             "run": [{"privileges": ["Network"], "images": ["registry.example.org/tools"]}]}));
         let image = "registry.example.org/tools:v1";
         assert!(granted.gives_network("shop", "KubeTask", image));
@@ -524,9 +536,9 @@ mod tests {
             let (_, grant) = crate::wording::split_grant(&denied.to_string())
                 .map(|(text, it)| (text.to_owned(), it))
                 .unwrap();
-            let granted = grants(json!(grant));
+            let granted = grants(&json!(grant));
             assert!(granted.check_action(&wanted).is_ok());
-            // To read is less than to write.
+            // A grant for writing covers reading, and not the other way around.
             assert!(granted.check_action(&access(false, "Secret", "other", "")).is_ok());
             assert_eq!(granted.check_action(&access(true, "Secret", "other", "")).is_ok(), is_write);
             assert!(granted.check_action(&ActionAccess { function: "Wait", ..wanted }).is_err());

@@ -1,15 +1,17 @@
 //! Decides what actions of Blueprints do: phases that call functions one after the other, with effects after each.
 //!
-//! An ActionSet names actions of Blueprints and the objects that they are about. [`prepare`] joins the two before anything runs; a
-//! [`Run`] is one action that goes on from where its status says. Functions of phases are polled ([`PhaseFunction`]): what they want
-//! done is data that the plane performs.
+//! An ActionSet names actions of Blueprints and the objects that they act on. [`prepare`] joins the two before anything runs. A [`Run`]
+//! is one action, which continues from its status. Functions of phases are polled ([`PhaseFunction`]): they return their effects as data,
+//! and the plane performs them.
 
 mod compile;
 mod custom;
 mod function;
 mod parameters;
+mod phase_call;
 mod run;
 mod scope;
+mod secret_texts;
 mod secrets;
 mod status;
 #[cfg(test)]
@@ -25,6 +27,7 @@ pub use function::{
     NamedBy, Need, OUTPUT_MARKER, PHASE_ANNOTATION, Patch, Phase, PhaseContract, PhaseFunction, PodSupport,
     Refused, Request, ResourceName,
 };
+pub use phase_call::{PhaseCall, PhaseInput, PhaseNotes, PhaseQuestion};
 pub use run::{Asker, OUTPUT_LIMIT, Run, RunIdentity, Turn, running_phase};
 pub use scope::{RenderError, Scope, ScopeHost};
 pub use secrets::Secrets;

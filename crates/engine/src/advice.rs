@@ -1,5 +1,4 @@
-//! What users should know about the versions of functions that steps call: made once, shown on every surface in its own
-//! way.
+//! Warnings about the versions of functions that steps call. They are made once here, and each command and condition formats them.
 
 use std::fmt;
 
@@ -11,22 +10,22 @@ use crate::pipeline::question;
 use crate::resources::to_pipeline;
 use crate::versions::{Advice, Advisory, Catalogue, Unresolved, resolve};
 
-/// Says whether all versions that are called will still be there tomorrow.
+/// The condition that says whether all called versions will still exist in later releases.
 const VERSIONS_CURRENT: &str = "FunctionVersionsCurrent";
-/// How many warnings a condition spells out before it only counts.
+/// How many warnings a condition lists before it only counts.
 const LISTED: usize = 3;
 
-/// Something to know about the version that a step calls.
+/// A warning about the version that a step calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionWarning {
     pub step: String,
     pub function: String,
-    /// What runs, or would if it could.
+    /// The version that runs, or would run if it could.
     pub version: String,
-    /// In one word, for events and conditions.
+    /// One word, for events and conditions.
     pub reason: &'static str,
     pub message: String,
-    /// The release that does not have the version any more.
+    /// The release that no longer has the version.
     pub removed_in: Option<String>,
     /// What to call instead.
     pub replacement: Option<String>,
@@ -49,7 +48,7 @@ impl VersionWarning {
         }
     }
 
-    /// A function that is not there may come; a version that was removed will not come back.
+    /// A missing function may still be installed, so that it is no warning; a version that was removed never comes back.
     fn of_unresolved(step: &str, unresolved: &Unresolved) -> Option<Self> {
         let Unresolved::EndOfSupport { function, version, removed_in, replaced_by } = unresolved else {
             return None;
@@ -65,7 +64,7 @@ impl VersionWarning {
         })
     }
 
-    /// As it stands in a status.
+    /// The warning as it is written to a status.
     pub fn to_json(&self) -> Value {
         let mut json = json!({
             "step": self.step, "function": self.function, "version": self.version, "reason": self.reason,
@@ -86,9 +85,9 @@ impl fmt::Display for VersionWarning {
     }
 }
 
-/// What to know about the versions that the pipeline of a composition calls. What cannot be read calls nothing.
+/// Warnings about the versions that the pipeline of a composition calls. An invalid pipeline has none.
 pub fn version_warnings(spec: &Value, catalogue: &Catalogue) -> Vec<VersionWarning> {
-    // That a spec cannot be read is told by `validate_pipeline`; this is about versions alone.
+    // `validate_pipeline` reports that a spec is invalid; this is about versions alone.
     let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec.clone()) else { return Vec::new() };
     let mut warnings = Vec::new();
     for step in to_pipeline(&spec).iter() {
@@ -103,7 +102,7 @@ pub fn version_warnings(spec: &Value, catalogue: &Catalogue) -> Vec<VersionWarni
     warnings
 }
 
-/// What to know about the versions that ran.
+/// Warnings about the versions that ran.
 pub(crate) fn warnings_of(ran: &[Ran]) -> Vec<VersionWarning> {
     let advisories = ran.iter().flat_map(|ran| {
         let advisories = ran.callee.iter().flat_map(|callee| &callee.advisories);
@@ -112,11 +111,11 @@ pub(crate) fn warnings_of(ran: &[Ran]) -> Vec<VersionWarning> {
     advisories.collect()
 }
 
-/// What the condition says. Where there never was anything to say, nothing is said.
+/// The condition for these warnings. None if there are no warnings and never were any.
 pub fn versions_condition(warnings: &[VersionWarning], before: &[Condition]) -> Option<Condition> {
     let Some(first) = warnings.first() else {
-        // A condition that was `False` once must become `True`, not vanish: whoever waits for it would wait
-        // for ever.
+        // A condition that was `False` once must become `True`, and not vanish: a client that waits for it would
+        // wait for ever.
         let was_said = before.iter().any(|condition| condition.kind == VERSIONS_CURRENT);
         return was_said.then(|| Condition::new(VERSIONS_CURRENT, Status::True, "Current"));
     };

@@ -1,5 +1,5 @@
-//! What a change would do to a control plane, as plain data: which composite resources it reaches, and what happens to each of their
-//! objects, field by field. Compares and groups; reads nothing.
+//! The effect of a change on a control plane, as data: which composite resources it affects, and what happens to each of their objects,
+//! field by field. Compares and groups; reads nothing.
 //!
 //! # Invariants
 //! * The same objects always give the same changes, in the same order: deletions and replacements first.
@@ -18,7 +18,7 @@ pub use schema::harmful_schema_change;
 
 use ferroplane_api::{Object, meta};
 
-/// An object, by what it is called.
+/// The name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
@@ -50,12 +50,12 @@ impl std::fmt::Display for ObjectName {
     }
 }
 
-/// What happens to an object. In the order in which changes are shown: what cannot be undone comes first.
+/// What happens to an object, in the order in which changes are shown: changes that cannot be undone come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     Delete,
-    /// It is deleted, and another object takes its place under the name that the composition knows it by.
+    /// It is deleted, and a new object of another name or kind becomes the same composed resource.
     Replace,
     Create,
     Update,
@@ -67,32 +67,32 @@ pub enum Action {
 pub struct Change {
     pub action: Action,
     pub object: ObjectName,
-    /// The name that the composition knows it by, if it is composed.
+    /// The resource name in the composition, if the object is composed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource: String,
-    /// What is deleted in its favour.
+    /// The object that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<ObjectName>,
-    /// Of what is created, all of its fields.
+    /// All fields, if the object is created.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<FieldChange>,
-    /// Why the API server would refuse it, if it would.
+    /// Why the API server would refuse the change, if it would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
 }
 
 impl Change {
-    /// What happens to an object that is one thing before and another after. None if nothing does.
+    /// The change from one version of an object to another. None if nothing changes.
     pub fn between(before: Option<&Object>, after: Option<&Object>) -> Option<Self> {
         let object = ObjectName::of(after.or(before)?);
         let action = match (before, after) {
             (None, _) => Action::Create,
             (_, None) => Action::Delete,
-            // Something else bears the name now.
+            // Another object has the name now.
             (Some(before), Some(after)) if meta::uid(before) != meta::uid(after) => Action::Replace,
             _ => Action::Update,
         };
-        // What is deleted is gone as a whole: its fields say nothing more.
+        // A deleted object loses all of its fields: to list them adds nothing.
         let fields = if action == Action::Delete { Vec::new() } else { compare(before, after) };
         if action == Action::Update && fields.is_empty() {
             return None;
@@ -107,7 +107,7 @@ fn resource_of(object: &Object) -> &str {
     meta::annotation(object, ferroplane_api::keys::RESOURCE_NAME)
 }
 
-/// Pair deletions with creations of the same composed resource, and sort: what cannot be undone comes first.
+/// Pair deletions with creations of the same composed resource, and sort: changes that cannot be undone come first.
 pub fn arrange(changes: Vec<Change>) -> Vec<Change> {
     let (deleted, mut others): (Vec<_>, Vec<_>) =
         changes.into_iter().partition(|change| change.action == Action::Delete);
@@ -131,57 +131,57 @@ pub fn arrange(changes: Vec<Change>) -> Vec<Change> {
     others
 }
 
-/// What becomes of a composite resource.
+/// The effect on a composite resource.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "verdict")]
 pub enum Verdict {
-    /// Everything stays as it is.
+    /// Nothing changes.
     Unchanged,
-    /// What changes is known exactly.
+    /// The changes are known exactly.
     Changed,
-    /// It would be reconciled, and fail. What it composes stays as it is.
+    /// Its reconcile would fail. Its composed resources stay as they are.
     Fails { reason: String },
-    /// Nobody can say what would happen.
+    /// The effect cannot be predicted.
     Refused { reason: String },
     /// Nothing happens to it, because it is paused or being deleted.
     Skipped { reason: String },
 }
 
-/// What a change does to one composite resource and what it composes. Composite resources that it composes have a plan of their own.
+/// The effect of a change on one composite resource and its composed resources. Nested composite resources have a plan of their own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompositePlan {
     pub composite: ObjectName,
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The revision of a Composition that it would follow.
+    /// The CompositionRevision that it would use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// Changes of objects that whoever asked may not read.
+    /// How many objects change that the user who requested the plan may not read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hidden: usize,
 }
 
-/// What a change would do.
+/// The effect of a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangePlan {
-    /// What happens to the objects in the files themselves.
+    /// The changes of the objects in the files themselves.
     #[serde(default)]
     pub proposed: Vec<Change>,
-    /// The composite resources that the change reaches.
+    /// The composite resources that the change affects.
     #[serde(default)]
     pub composites: Vec<CompositePlan>,
-    /// How many more it reaches that whoever asked may not read.
+    /// How many more it affects that the user who requested the plan may not read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hidden: usize,
     /// How many composite resources there are in all.
     pub considered: usize,
-    /// What identifies everything that the plan was made from.
+    /// Identifies all objects that the plan was made from.
     pub basis: String,
-    /// The versions of what it was made from, as far as whoever asked may read it.
+    /// The versions of those objects, as far as the user who requested the plan may read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub versions: Vec<ObjectVersion>,
 }
@@ -192,12 +192,12 @@ pub struct ChangePlan {
 pub struct ObjectVersion {
     #[serde(flatten)]
     pub object: ObjectName,
-    /// Empty if there is no such object.
+    /// Empty if the object does not exist.
     pub resource_version: String,
 }
 
 impl ChangePlan {
-    /// Whether anything would change, or somebody cannot say.
+    /// Whether anything would change, or the effect cannot be predicted.
     pub fn has_differences(&self) -> bool {
         let is_touched = |composite: &CompositePlan| {
             !matches!(composite.verdict, Verdict::Unchanged | Verdict::Skipped { .. })
@@ -205,13 +205,13 @@ impl ChangePlan {
         !self.proposed.is_empty() || self.hidden > 0 || self.composites.iter().any(is_touched)
     }
 
-    /// Whether it is not known of some composite resource what would happen to it.
+    /// Whether the effect on some composite resource cannot be predicted.
     pub fn is_refused(&self) -> bool {
         self.composites.iter().any(|composite| matches!(composite.verdict, Verdict::Refused { .. }))
     }
 }
 
-/// What moved between two plans for the same change: objects whose versions differ.
+/// The objects whose versions differ between two plans for the same change.
 pub fn moved(before: &ChangePlan, after: &ChangePlan) -> Vec<ObjectName> {
     let only_in = |one: &ChangePlan, other: &ChangePlan| {
         let versions = one.versions.iter().filter(|version| !other.versions.contains(version));
@@ -229,7 +229,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Replace strings that are not known before an object exists, wherever they stand.
+/// Replace placeholders for strings that are unknown before an object exists.
 pub fn substitute(value: &mut Value, replacements: &std::collections::BTreeMap<String, String>) {
     match value {
         Value::String(text) => {

@@ -1,7 +1,7 @@
-//! What a claim and its composite resource tell each other.
+//! Synchronises a claim and its composite resource.
 //!
-//! What a user says goes from the claim to the composite resource, what was chosen and what came of it goes back. Each
-//! field has one direction, so that neither object keeps changing the other.
+//! The spec goes from the claim to the composite resource; selections and the status go back. Each field has one direction, so that
+//! neither object keeps changing the other.
 
 use ferroplane_api::{Condition, Object, Scope, Status, TypeRef, keys, meta, set_condition};
 use serde_json::{Map, Value, json};
@@ -10,33 +10,33 @@ use sha2::{Digest as _, Sha256};
 use crate::definition::machinery;
 use crate::settle::{conditions_in, conditions_to_json};
 
-/// Fields of claims that composite resources have too, and that are the user's to set.
+/// Fields that both claims and composite resources have, and that users set on the claim.
 const PROPAGATED: [&str; 4] =
     ["compositionRef", "compositionSelector", "compositionUpdatePolicy", "compositionRevisionSelector"];
 const REVISION: &str = "compositionRevisionRef";
-/// What is put at the end of a name: as many, and as harmless, as those that Kubernetes puts there.
+/// The length of the suffix of a generated name: that of Kubernetes.
 const SUFFIX: usize = 5;
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// As long as the value of a label may be.
+/// The longest value of a label.
 const MAX_NAME: usize = 63;
 
-/// The composite resource that a claim is bound to, or is to be.
+/// The composite resource of a claim, which may not exist yet.
 #[derive(Debug, Clone, Copy)]
 pub struct Counterpart<'a> {
     pub kind: &'a TypeRef,
     pub name: &'a str,
-    /// As it is, if it is there.
+    /// The object, if it exists.
     pub present: Option<&'a Object>,
-    /// The definition says which composition it has, whatever the claim says.
+    /// Whether the definition enforces a composition, whatever the claim names.
     pub is_enforced: bool,
 }
 
-/// What both should say.
+/// The state that both objects should have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binding {
-    /// What to change in the claim, as a merge patch; nothing if it says all it should.
+    /// The merge patch for the claim. None if nothing is to change.
     pub claim: Option<Value>,
-    /// What to apply as the composite resource.
+    /// The composite resource to apply.
     pub composite: Object,
 }
 
@@ -49,7 +49,7 @@ pub fn bind(claim: &Object, other: Counterpart<'_>) -> Binding {
 pub fn bound_elsewhere(claim: &Object, composite: &Object) -> Option<String> {
     let other = composite.get("spec")?.get("claimRef")?.as_object()?;
     let text = |field: &str| other.get(field).and_then(Value::as_str).unwrap_or_default();
-    // The version is how we look at it, not what it is.
+    // The version of the reference does not identify the claim: one claim can be read in several versions.
     let is_this = text("namespace") == meta::namespace(claim)
         && text("name") == meta::name(claim)
         && text("kind") == meta::kind(claim)
@@ -57,12 +57,12 @@ pub fn bound_elsewhere(claim: &Object, composite: &Object) -> Option<String> {
     (!is_this).then(|| format!("{}/{}", text("namespace"), text("name")))
 }
 
-/// The name of the composite resource of a claim that does not say which it is: at first, or after so many were found to
-/// be taken. The same claim always gets the same names.
+/// The name of the composite resource of a claim that names none. `attempt` counts the names that were taken. The same claim always gets
+/// the same names.
 pub fn claimed_name(claim: &Object, attempt: u32) -> String {
     let seed = format!("{} {attempt}", meta::uid(claim));
-    // Derived rather than random, so that a claim whose reconcile was interrupted asks for the same name
-    // again and cannot leave an XR behind.
+    // Derived rather than random, so that a claim whose reconcile was interrupted uses the same name again and
+    // cannot leave an XR behind.
     let hash = Sha256::digest(seed);
     let suffix = hash.iter().take(SUFFIX).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
     let mut name = format!("{}-", meta::name(claim));
@@ -72,11 +72,11 @@ pub fn claimed_name(claim: &Object, attempt: u32) -> String {
     name
 }
 
-/// The status of a claim: what its composite resource says, but conditions of its own.
+/// The status of a claim: that of its composite resource, with conditions of its own.
 pub fn claim_status(claim: &Object, composite: Option<&Object>) -> Object {
     let of = |object: Option<&Object>| object.and_then(|object| object.get("status")?.as_object().cloned());
     let present = of(Some(claim)).unwrap_or_default();
-    // A composite resource that says nothing yet takes nothing back.
+    // A composite resource without a status removes nothing from the claim's.
     let mut status = of(composite).unwrap_or_else(|| present.clone());
     // The plane's own fields differ between the two objects, so that they are never copied.
     let machinery = machinery::composite_status(true);
@@ -87,7 +87,7 @@ pub fn claim_status(claim: &Object, composite: Option<&Object>) -> Object {
     status
 }
 
-/// Put conditions into a status: ours, and those that functions meant for the claim.
+/// Set conditions in a status: ours, and those that functions set for the claim.
 pub fn set_claim_conditions(
     status: &mut Object,
     composite: Option<&Object>,
@@ -106,14 +106,14 @@ pub fn set_claim_conditions(
     status.insert("conditions".to_owned(), Value::Array(conditions_to_json(&conditions)));
 }
 
-/// Whether an object says of itself that it is ready.
+/// Whether the condition `Ready` of an object is true.
 pub fn is_ready(object: &Object) -> bool {
     let conditions = object.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
     conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == Status::True)
 }
 
-/// The conditions that functions meant for the claim.
+/// The conditions that functions set for the claim.
 fn handed_on(composite: &Object) -> Vec<Condition> {
     let status = composite.get("status");
     let kinds = status.and_then(|status| status.get("claimConditionTypes")?.as_array());
@@ -124,7 +124,7 @@ fn handed_on(composite: &Object) -> Vec<Condition> {
     conditions.into_iter().filter(|condition| !condition.is_system() && is_meant(&condition.kind)).collect()
 }
 
-/// What a claim lacks: who its composite resource is, and what was chosen for that.
+/// The changes to the claim: the reference to its composite resource, and what was selected for that.
 fn changes(claim: &Object, other: Counterpart<'_>) -> Option<Value> {
     let mut spec = Map::new();
     let mut put = |field: &str, value: Value| {
@@ -153,7 +153,7 @@ fn changes(claim: &Object, other: Counterpart<'_>) -> Option<Value> {
     (!changes.is_empty()).then_some(Value::Object(changes))
 }
 
-/// What was chosen for a composite resource, and is not the claim's to choose.
+/// Fields that are selected for the composite resource, and that the claim cannot choose.
 fn chosen(claim: &Object, composite: &Object, is_enforced: bool) -> Vec<(&'static str, Value)> {
     let is_automatic =
         field(composite, "compositionUpdatePolicy").and_then(Value::as_str) == Some("Automatic");
@@ -168,7 +168,7 @@ fn chosen(claim: &Object, composite: &Object, is_enforced: bool) -> Vec<(&'stati
     chosen.filter_map(|(name, _)| Some((name, field(composite, name)?.clone()))).collect()
 }
 
-/// What the claim wants its composite resource to be.
+/// The composite resource that the claim specifies.
 fn composite(claim: &Object, other: Counterpart<'_>) -> Object {
     let TypeRef { api_version, kind } = other.kind;
     let mut composite = Map::from_iter([
@@ -184,7 +184,7 @@ fn composite(claim: &Object, other: Counterpart<'_>) -> Object {
     for (key, value) in entries(claim, "annotations") {
         meta::set_annotation(&mut composite, key, value);
     }
-    // What is out there is not renamed.
+    // An existing composite resource is not renamed.
     let external_name = other.present.map(|present| meta::annotation(present, keys::EXTERNAL_NAME));
     if let Some(name) = external_name.filter(|name| !name.is_empty()) {
         meta::set_annotation(&mut composite, keys::EXTERNAL_NAME, name);
@@ -199,7 +199,7 @@ fn composite(claim: &Object, other: Counterpart<'_>) -> Object {
     composite
 }
 
-/// What the user says, without what is only the claim's, and without what only the plane may say.
+/// The spec of the claim, without fields that only claims have, and without those that only the plane sets.
 fn wishes(claim: &Object, other: Counterpart<'_>) -> Object {
     // The composite resource's policy decides once it exists: a default of the definition may have filled it
     // in.

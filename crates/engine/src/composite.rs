@@ -1,10 +1,10 @@
-//! The story of a composite resource around its pipeline: what is decided before it runs, and after.
+//! Decides everything about a composite resource before and after its pipeline.
 //!
 //! ```text
 //! begin ─▶ Paused | Deleting | Run ─▶ composite_for_functions ─▶ observe ─▶ the conversation ─▶ conclude
 //! ```
 //!
-//! Controllers, `render` and `replay` all decide here, from facts that they name. Where they differ, they differ in a fact, never in a
+//! Controllers, `render` and `replay` all decide here, from facts that they pass. Where they differ, they differ in a fact, never in a
 //! rule or a text.
 
 mod begin;

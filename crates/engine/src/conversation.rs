@@ -1,4 +1,4 @@
-//! The questions the engine asks, and where each answer leads.
+//! The turns of a run: what the engine asks for, and how it continues with each answer.
 //!
 //! Every turn owns the run: it can be answered once, and only with an answer of its kind.
 
@@ -22,19 +22,19 @@ use crate::run::Run;
 // Crossplane's `MaxRequirementsIterations` is 5, and the first call comes on top.
 pub const MAX_CALLS: u32 = 6;
 
-/// Whose turn it is.
+/// The next step of the conversation.
 #[derive(Debug)]
 pub enum Turn {
     /// Call a function, then [`Call::answer`].
     Call(Box<Call>),
     /// Read from the API, then [`Fetch::provide`].
     Fetch(Fetch),
-    /// Nothing more to ask.
+    /// The run has ended.
     Done(Box<Outcome>),
 }
 
 impl Turn {
-    /// Whether the answer that led here was taken as the step's last word.
+    /// Whether the step's last answer was accepted as final.
     pub fn has_accepted(&self) -> bool {
         match self {
             Self::Call(call) => call.is_first(),
@@ -43,7 +43,7 @@ impl Turn {
         }
     }
 
-    /// The step that it is about. None once all of them have been called.
+    /// The step of this turn. None after the last step.
     pub fn step(&self) -> Option<&Step> {
         match self {
             Self::Call(call) => Some(call.run.step()),
@@ -76,18 +76,18 @@ impl Call {
         &self.run.step().name
     }
 
-    /// What to call: the revision that was decided on, or the function if nothing was decided.
+    /// The revision to call, or the function if no revision was resolved.
     pub fn callee(&self) -> &str {
         let step = self.run.step();
         step.callee.as_ref().map_or(&step.function, |callee| &callee.revision)
     }
 
-    /// The revision whose code runs: what is built in and stands for a package's, or what is called.
+    /// The revision whose code runs: the built-in one that replaces a package's, or the called one.
     pub fn code(&self) -> &str {
         self.run.step().callee.as_ref().map_or_else(|| self.callee(), |callee| callee.code())
     }
 
-    /// What to say to it.
+    /// The request to send.
     pub fn request(&self) -> &RunFunctionRequest {
         &self.request
     }
@@ -97,18 +97,22 @@ impl Call {
         &self.given.permits
     }
 
-    /// Whether the step has not been called before in this run.
+    /// Whether this is the step's first call in this run.
     pub fn is_first(&self) -> bool {
-        self.given.calls == 0 && self.given.discarded == 0
+        self.given.calls == 0 && !self.given.has_started_over
     }
 
-    /// Whether the step was called before in this run, and what came of it was thrown away: this is its first call that counts.
+    /// Whether earlier calls of the step in this run were discarded: this is the first call that counts.
     pub fn has_started_over(&self) -> bool {
-        self.given.calls == 0 && self.given.discarded > 0
+        self.given.calls == 0 && self.given.has_started_over
     }
 
-    /// What it said the last time it was asked the same, when that was all it had to say.
+    /// Use a cached response to the same request, which was final then.
     pub fn accept(self: Box<Self>, response: RunFunctionResponse) -> Turn {
+        // The tag covers what was found, not what was asked: two questions can have the same answer, and only one of them is today's.
+        if self.is_outdated(&response) {
+            return self.start_over(0);
+        }
         if let Err(source) = check(&response) {
             let step = self.step().to_owned();
             return self.run.fail(Failure::BadResponse { step, source });
@@ -117,15 +121,16 @@ impl Call {
         accept(self.run, response, 0)
     }
 
-    /// What it said.
+    /// Continue with the response of the function.
     pub fn answer(mut self: Box<Self>, response: RunFunctionResponse) -> Turn {
+        // Before anything else: a fatal result, and a response that cannot be used, may be due to nothing but the answer to an
+        // older question.
+        if self.is_outdated(&response) {
+            return self.start_over(1);
+        }
         if let Err(source) = check(&response) {
             let step = self.step().to_owned();
             return self.run.fail(Failure::BadResponse { step, source });
-        }
-        // Before anything else, a fatal result included: it may be due to nothing but the answer to an older question.
-        if self.is_first() && self.given.is_outdated(&response) {
-            return self.start_over();
         }
         self.given.calls += 1;
         match self.given.resolve(&self.run, &response) {
@@ -142,27 +147,45 @@ impl Call {
         }
     }
 
-    /// Ask the same again, without what the step asked for in the last run. That happens once at most in a run: what is asked
-    /// for from now on is answered in this one.
-    fn start_over(mut self: Box<Self>) -> Turn {
-        self.given.start_over();
+    /// Whether the step was given the answer to an outdated requirement.
+    fn is_outdated(&self, response: &RunFunctionResponse) -> bool {
+        self.is_first() && self.given.is_outdated(response)
+    }
+
+    /// Call the step again without the requirements of the last run, after so many discarded calls. This happens at most once in a run:
+    /// requirements from now on are resolved in this run.
+    fn start_over(mut self: Box<Self>, discarded: u32) -> Turn {
+        self.given.start_over(discarded);
         self.request = self.run.request(&self.given);
         Turn::Call(self)
     }
 
-    /// It could not be called, did not answer, or returned an error.
+    /// The function could not be called, did not respond, or returned an error.
     pub fn fail(self: Box<Self>, cause: Cause, source: impl Into<Box<dyn Error + Send + Sync>>) -> Turn {
-        // What a function that returned an error would ask today is not known, and it may have failed because of nothing but the
-        // answer to an older question. One that was not reached has seen no answer.
-        if cause == Cause::FunctionCallFailed && self.is_first() && self.given.has_remembered() {
-            return self.start_over();
+        // The requirements of a function that failed are unknown.
+        if may_be_misled(cause) && self.is_first() && self.given.has_remembered() {
+            return self.start_over(1);
         }
         let step = self.step().to_owned();
         self.run.fail(Failure::Call { step, cause, source: source.into() })
     }
 }
 
-/// Something has to be read.
+/// Whether a call may have failed only because of the answer to an outdated requirement. A function that was not reached has seen none.
+/// One that did not respond in time may have, but a second call would take as long again: the next run calls it without.
+fn may_be_misled(cause: Cause) -> bool {
+    matches!(
+        cause,
+        Cause::FunctionCallFailed
+            | Cause::FunctionExited
+            | Cause::FunctionConnectionLost
+            | Cause::FunctionRequestTooLarge
+            | Cause::FunctionResponseTooLarge
+            | Cause::FunctionResponseInvalid
+    )
+}
+
+/// Objects have to be read.
 #[derive(Debug)]
 pub struct Fetch {
     run: Box<Run>,
@@ -175,20 +198,20 @@ pub struct Fetch {
 pub enum Want {
     /// Objects, sorted by namespace and name.
     Resources(ResourceSelector),
-    /// The same, of a kind that has to be cluster scoped. If it is not, [`Answer::Scope`] is the answer, and nothing is read.
+    /// Objects of a kind that has to be cluster-scoped. If it is not, the answer is [`Answer::Scope`], and nothing is read.
     ClusterResources(ResourceSelector),
     /// The OpenAPI schema of a kind.
     Schema(SchemaSelector),
     /// The data of a Secret.
     Secret { namespace: String, name: String },
-    /// Whether objects of a kind live in namespaces.
+    /// Whether a kind is namespaced.
     Scope { api_version: String, kind: String },
 }
 
 /// What was read.
 #[derive(Debug, Clone)]
 pub enum Answer {
-    /// None is an answer too.
+    /// May be empty.
     Resources(Vec<Struct>),
     /// None if there is no such kind.
     Schema(Option<Struct>),
@@ -208,7 +231,7 @@ enum Then {
     Plan,
 }
 
-/// A call that was answered with a wish.
+/// A call whose response has unmet requirements.
 #[derive(Debug)]
 struct Pending {
     request: RunFunctionRequest,
@@ -222,7 +245,7 @@ impl Fetch {
         &self.wants
     }
 
-    /// What was read: one answer for each want. A missing one counts as failed.
+    /// Continue with the answers, one for each want. A missing one counts as failed.
     pub fn provide(self, mut answers: Vec<Answer>) -> Turn {
         // Too many are cut off, too: answers are matched to wants by position.
         answers.resize_with(self.wants.len(), || Answer::Failed("there was no answer".to_owned()));
@@ -237,7 +260,7 @@ impl Fetch {
     }
 }
 
-/// Before the first call of a step: fetch what it is known to need.
+/// Before the first call of a step: fetch what it is known to require.
 fn prepare(run: Box<Run>) -> Turn {
     let wants = match Given::wants_up_front(&run) {
         Ok(wants) => wants,
@@ -257,7 +280,7 @@ fn call(run: Box<Run>, answers: Vec<Answer>) -> Turn {
     }
 }
 
-/// The step asked for something: call it again, unless it had it all along.
+/// The step has requirements: call it again, unless it was given all of them already.
 fn iterate(
     run: Box<Run>,
     mut request: RunFunctionRequest,
@@ -270,8 +293,8 @@ fn iterate(
         Ok(next) => next,
         Err(failure) => return run.fail(failure),
     };
-    // After the first call only: a function that asks for what it was given up front has seen it. Later ones
-    // compare with what they asked for before.
+    // After the first call only: a function that requires what it was given up front has seen it. Later calls are
+    // compared with the call before.
     if given.calls == 1 && next.is_in(&request) {
         return accept(run, response, given.called());
     }
@@ -286,7 +309,7 @@ fn iterate(
     Turn::Call(Box::new(Call { run, request, given }))
 }
 
-/// The step has all it needs: take its answer and go on.
+/// The requirements of the step are met: accept its response and continue.
 fn accept(mut run: Box<Run>, response: RunFunctionResponse, calls: u32) -> Turn {
     if let Err(failure) = run.absorb(response, calls) {
         return run.fail(failure);

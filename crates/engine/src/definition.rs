@@ -1,12 +1,10 @@
-//! What a `CompositeResourceDefinition` becomes: the definition of its composite resources, and that of their claims.
+//! Derives CustomResourceDefinitions from a `CompositeResourceDefinition`: that of its composite resources, and that of their claims.
 //!
-//! The author's schema says what is special about a kind; the machinery that every kind has is put in here. What
-//! stands in the way of the machinery gives way to it.
+//! The author's schema has the fields of the kind; the fields that every kind has are added here, and win where both define one.
 //!
 //! # Invariants
-//! * The scope decides about the layout, never the version of the definition: one that is stored as v1 can be read as
-//!   v2.
-//! * Only JSON is moved around: whether the schema makes sense is for an API server to say.
+//! * The scope decides the layout, never the version of the definition: one that is stored as v1 can be read as v2.
+//! * Only JSON is moved: the API server validates the schema.
 
 mod kinds;
 pub(crate) mod machinery;
@@ -16,7 +14,8 @@ use ferroplane_api::{Object, Scope, keys, meta};
 use serde_json::{Map, Value, json};
 
 pub use kinds::{
-    Defined, NotOurs, adopt, defined_claim, defined_composite, is_reserved_group, referenceable_version,
+    Defined, NotOurs, adopt, defined_claim, defined_composite, defined_group, is_reserved_group,
+    referenceable_version,
 };
 pub(crate) use kinds::{keep_certificates, refuse_another_owner};
 use machinery::{
@@ -24,17 +23,17 @@ use machinery::{
 };
 pub use roles::{adopt_role, cluster_roles, definition_of_role, standing_roles};
 
-/// The categories of composite resources and of claims, which every kind that is made here has.
+/// The categories of all derived kinds: that of composite resources, and that of claims.
 const CATEGORIES: [&str; 2] = ["composite", "claim"];
 
-/// Names of composite resources and claims are values of labels, and have to fit there.
+/// Names of composite resources and claims become values of labels, and must not be longer.
 const MAX_NAME_LENGTH: u64 = 63;
 
-/// Why no definition can be made.
+/// Why no definition can be derived.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Underivable {
-    /// The field of the `CompositeResourceDefinition` that is to blame.
+    /// The invalid field of the `CompositeResourceDefinition`.
     pub field: String,
     pub problem: String,
 }
@@ -69,7 +68,7 @@ pub fn claim_definition(xrd: &Object) -> Result<Option<Object>, Underivable> {
     definition(xrd, &name, names, "Namespaced", &machinery).map(Some)
 }
 
-/// Where the composite resources of a definition live. What says nothing says what its version means by that.
+/// The scope of the composite resources. The default depends on the version of the definition.
 pub fn scope(xrd: &Object) -> Scope {
     match text(xrd, "scope") {
         Some("Namespaced") => Scope::Namespaced,
@@ -80,7 +79,7 @@ pub fn scope(xrd: &Object) -> Scope {
     }
 }
 
-/// What is the same for all kinds.
+/// The parts that all kinds have.
 struct Machinery {
     spec: Object,
     status: Object,
@@ -122,7 +121,7 @@ fn metadata(xrd: &Object, name: &str) -> Object {
     let given = spec(xrd).and_then(|spec| spec.get("metadata")?.as_object());
     let entries = |of: Option<&Object>, field: &str| of.and_then(|of| of.get(field)?.as_object().cloned());
     let mut labels = entries(xrd.get("metadata").and_then(Value::as_object), "labels").unwrap_or_default();
-    // What the XRD says for its CRD beats what it says of itself.
+    // Metadata that the XRD sets for its CRD replaces its own.
     labels.extend(entries(given, "labels").unwrap_or_default());
     let annotations = entries(given, "annotations").unwrap_or_default();
     let mut metadata = Map::from_iter([("name".to_owned(), name.into())]);
@@ -158,7 +157,7 @@ fn refuse_ambiguous_names(xrd: &Object) -> Result<(), Underivable> {
         let is_optional = ["singular", "listKind"].contains(&field);
         if claim == composite && !(is_optional && claim.is_empty()) {
             let field = format!("spec.claimNames.{field}");
-            let problem = format!("`{claim}` is what the composite resources are called already");
+            let problem = format!("`{claim}` is already a name of the composite resources");
             return Err(Underivable { field, problem });
         }
     }
@@ -191,7 +190,7 @@ fn version(index: usize, version: &Value, machinery: &Machinery) -> Result<Value
     Ok(Value::Object(derived))
 }
 
-/// The author's schema around the machinery. What is listed is kept, and nothing else.
+/// The author's schema with the common fields. Only the listed keywords are copied.
 fn schema(author: &Value, machinery: &Machinery) -> Value {
     let of = |field: &str| author.get("properties")?.get(field)?.as_object();
     let spec_keys = [
@@ -232,7 +231,7 @@ fn part(author: Option<&Object>, kept: &[&str], machinery: &Object) -> Value {
     copy(author, &mut part, kept);
     let mut properties =
         author.and_then(|author| author.get("properties")?.as_object().cloned()).unwrap_or_default();
-    // The machinery goes last and wins: a schema that redeclares `resourceRefs` must not break composing.
+    // The common fields come last and win: a schema that redeclares `resourceRefs` must not break composing.
     properties.extend(machinery.clone());
     part.insert("properties".to_owned(), Value::Object(properties));
     Value::Object(part)

@@ -1,11 +1,11 @@
-//! Functions that are not served: images that are run for every call, and webhooks.
+//! Functions that are not servers: images that run once per call, and webhooks.
 //!
-//! The `functions` array of a Composition becomes steps that call the built-in functions `function-container`,
-//! `function-chroot` and `function-webhook`. What to run is the input of such a step, so that anybody can write one, and recordings,
-//! the response cache and the hash of a revision cover it.
+//! The `functions` array of a Composition becomes steps that call the built-in functions `function-container`, `function-chroot` and
+//! `function-webhook`. The image or URL is in the input of such a step, so that any Composition can have one, and recordings, the
+//! response cache and the hash of a revision cover it.
 //!
 //! # Guarantees
-//! * What a step may do beyond computing is decided here, from grants: the input of a step says what it asks for, never what it gets.
+//! * Grants decide here what a step may do beyond computing: the input of a step is a request, never a permission.
 
 mod compile;
 mod quantity;
@@ -24,36 +24,36 @@ pub use compile::READINESS_STEP;
 pub(crate) use compile::{alpha_steps, check_functions};
 pub use quantity::scaled as scaled_quantity;
 
-/// How long a call may take if nothing is said. It is what the alpha release of composition functions allowed.
+/// The default timeout of a call: that of the alpha release of composition functions.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a call may take, whatever is said.
+/// The longest timeout of a call.
 const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// What to do about functions that are off.
+/// The remedy if these functions are disabled.
 pub const EXTERNAL_IS_OFF: &str =
     "it is an alpha feature, which is off here: `ferroplane start --enable-alpha-functions` turns it on";
 
-/// The built-in functions that run something else, and the inputs that they take.
+/// The built-in functions that run an image or call a webhook, and their inputs.
 const FUNCTIONS: [(FunctionType, &str, &str); 3] = [
     (FunctionType::Container, "function-container", "container.fn.ferroplane.io/v1alpha1"),
     (FunctionType::Chroot, "function-chroot", "chroot.fn.ferroplane.io/v1alpha1"),
     (FunctionType::Webhook, "function-webhook", "webhook.fn.ferroplane.io/v1alpha1"),
 ];
 
-/// What one of these functions is told to do.
+/// What one of these functions does.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalFunction {
     pub callee: ExternalCallee,
     pub protocol: FunctionProtocol,
     pub timeout: Duration,
-    /// What the function is given besides state.
+    /// What the function gets besides state.
     pub config: Option<Object>,
-    /// Whether a resource that exists and that no earlier step wants is passed to it. Only the first function of a Composition sees
-    /// those: what it does not return is deleted.
+    /// Whether it sees observed resources that no earlier step desires. Only the first function of a Composition does: resources that it
+    /// does not return are deleted.
     pub sees_unwanted: bool,
 }
 
-/// What is called.
+/// The image or webhook to call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExternalCallee {
     Image(ExternalImage),
@@ -64,14 +64,14 @@ pub enum ExternalCallee {
     },
 }
 
-/// An image that is run.
+/// An image to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalImage {
     pub reference: String,
     pub isolation: Isolation,
-    /// None: as the tag suggests.
+    /// None: the default for the tag.
     pub pull_policy: Option<ImagePullPolicy>,
-    /// The credentials of the step that are for the registry, and not for the function.
+    /// The names of the step's credentials that are for the registry, and not for the function.
     pub pull_credentials: Vec<String>,
     pub wants_network: bool,
     /// In bytes.
@@ -80,7 +80,7 @@ pub struct ExternalImage {
     pub cpu: Option<u64>,
 }
 
-/// What stands between an image and the machine.
+/// The isolation between an image and the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
     Container,
@@ -96,7 +96,7 @@ pub struct Permits {
     pub local_addresses: bool,
 }
 
-/// Why the input of a step is not what its function takes.
+/// Why the input of a step is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct InvalidExternal {
@@ -104,12 +104,12 @@ pub struct InvalidExternal {
     pub problem: String,
 }
 
-/// Whether a function runs something else, and how.
+/// How a function runs something else, if it does.
 pub fn external_type(function: &str) -> Option<FunctionType> {
     FUNCTIONS.iter().find(|(_, name, _)| *name == function).map(|(kind, ..)| *kind)
 }
 
-/// The built-in function that runs what is of a type.
+/// The built-in function for a type.
 pub fn external_name(kind: FunctionType) -> &'static str {
     row(kind).1
 }
@@ -120,7 +120,7 @@ fn row(kind: FunctionType) -> &'static (FunctionType, &'static str, &'static str
 }
 
 impl ExternalFunction {
-    /// What the input of a step of such a function says.
+    /// Parse the input of a step.
     pub fn read(kind: FunctionType, input: &Object) -> Result<Self, InvalidExternal> {
         check_kind(kind, input)?;
         let mut rest = input.clone();
@@ -138,12 +138,12 @@ impl ExternalFunction {
             FunctionType::Chroot => chroot(parse(rest, CHROOT_FIELDS)?)?,
             FunctionType::Webhook => webhook(parse(rest, WEBHOOK_FIELDS)?)?,
         };
-        // A step that somebody writes is an ordinary one, whose function speaks the ordinary protocol.
+        // A step that a user writes is an ordinary one, whose function speaks the ordinary protocol.
         let protocol = protocol.unwrap_or(FunctionProtocol::RunFunction);
         Ok(Self { callee, protocol, timeout: read_timeout(timeout)?, config, sees_unwanted })
     }
 
-    /// What it takes a grant for, if it asks for something.
+    /// The privilege that it requests, if any: it takes a grant.
     pub(crate) fn privilege(&self) -> Option<(Privilege, &str)> {
         let ExternalCallee::Image(image) = &self.callee else { return None };
         match image.isolation {
@@ -153,7 +153,7 @@ impl ExternalFunction {
         }
     }
 
-    /// The host that is called, if one is.
+    /// The host to call, if it is a webhook.
     pub(crate) fn host(&self) -> Option<&str> {
         match &self.callee {
             ExternalCallee::Webhook { url, .. } => host_of(url),
@@ -180,7 +180,7 @@ fn check_kind(kind: FunctionType, input: &Object) -> Result<(), InvalidExternal>
     Ok(())
 }
 
-/// Fields that nobody knows are refused: one that is misspelt would be a limit that does not hold.
+/// Parse fields and refuse unknown ones: a misspelt limit would not be enforced.
 fn parse<T: DeserializeOwned>(rest: Object, known: &[&str]) -> Result<T, InvalidExternal> {
     if let Some(field) = rest.keys().find(|field| !known.contains(&field.as_str())) {
         return Err(invalid(field, format!("unknown field, expected one of {}", known.join(", "))));
@@ -210,7 +210,7 @@ fn chroot(function: ChrootFunction) -> Result<Parts, InvalidExternal> {
         isolation: Isolation::Chroot,
         pull_policy: function.image_pull_policy,
         pull_credentials: function.image_pull_secrets.into_iter().map(|secret| secret.name).collect(),
-        // It has the network of the machine, whatever anybody says.
+        // It has the network of the machine, whatever the input says.
         wants_network: true,
         memory: None,
         cpu: None,
@@ -254,7 +254,7 @@ fn read_timeout(timeout: Option<String>) -> Result<Duration, InvalidExternal> {
     timeout.ok_or_else(|| invalid("timeout", problem()))
 }
 
-/// The host in a URL, without its port. None if there are things in it that different readers read differently.
+/// The host in a URL, without its port. None if the URL has parts that parsers interpret differently.
 fn host_of(url: &str) -> Option<&str> {
     let authority = url.strip_prefix("https://")?.split(['/', '?', '#']).next()?;
     let is_odd = |character: char| !character.is_ascii_graphic() || matches!(character, '@' | '\\' | '%');

@@ -1,4 +1,4 @@
-//! Why a pipeline run came to nothing.
+//! The failures of a pipeline run.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use ferroplane_wire::{BadResponse, StructError};
 
 use crate::access::{DeniedRead, DeniedRun};
 
-/// Why a pipeline run came to nothing. Every text is stable: it will be repeated in a condition.
+/// Why a pipeline run failed. Every text is stable, because it is repeated in a condition.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("pipeline step `{step}` returned a fatal result: {message}")]
@@ -20,7 +20,7 @@ pub enum Failure {
     #[error("cannot use the answer of pipeline step `{step}`")]
     BadResponse { step: String, source: BadResponse },
 
-    #[error("pipeline step `{step}` never settles: it asked for something else after each of {calls} calls")]
+    #[error("pipeline step `{step}` never settles: it changed its requirements after each of {calls} calls")]
     NeverSettles { step: String, calls: u32 },
 
     #[error("cannot fetch `{requirement}`, which pipeline step `{step}` requires: {reason}")]
@@ -37,7 +37,7 @@ pub enum Failure {
     #[error("cannot let pipeline step `{step}` read {read}")]
     Denied {
         step: String,
-        /// What the composition or the step calls it.
+        /// The name of the requirement in the composition or the response.
         requirement: String,
         read: Box<DeniedRead>,
     },
@@ -111,7 +111,7 @@ pub enum Inapplicable {
     NotAnObject,
     #[error("it has no {0}")]
     Missing(&'static str),
-    #[error("objects of kind {0} live in a namespace, and it has no metadata.namespace")]
+    #[error("kind {0} is namespaced, and metadata.namespace is not set")]
     NoNamespace(String),
     #[error(
         "its name `{0}` is invalid: use lower-case letters, digits, `-` and `.`, starting and ending with a letter or digit"
@@ -122,7 +122,7 @@ pub enum Inapplicable {
 }
 
 impl Failure {
-    /// The step that is to blame, if one is.
+    /// The step that failed, if one did.
     pub fn step(&self) -> Option<&str> {
         match self {
             Self::Fatal { step, .. }
@@ -147,7 +147,7 @@ impl Failure {
         }
     }
 
-    /// What the composition or the step calls the resource that it is about, if it is about one.
+    /// The name of the desired resource that the failure concerns, if there is one.
     pub fn resource(&self) -> Option<&str> {
         match self {
             Self::Observed { resource, .. }
@@ -166,12 +166,12 @@ impl Failure {
         }
     }
 
-    /// What failed, for programs.
+    /// The cause, for programs.
     pub fn cause(&self) -> Cause {
         match self {
             Self::Fatal { .. } => Cause::FunctionFatalResult,
             Self::Call { cause, .. } => *cause,
-            // Some step wanted that status, and nothing says which.
+            // Some step desired that status, but it is unknown which one.
             Self::BadResponse { .. } | Self::Status => Cause::FunctionResponseInvalid,
             Self::NeverSettles { .. } => Cause::FunctionRequirementsUnstable,
             Self::Requirement { .. } => Cause::RequirementUnavailable,
@@ -200,7 +200,7 @@ impl Failure {
         point.of_resource(self.resource().unwrap_or_default())
     }
 
-    /// Whether a function said so itself.
+    /// Whether a function returned a fatal result.
     pub fn is_fatal_result(&self) -> bool {
         matches!(self, Self::Fatal { .. })
     }
@@ -212,7 +212,7 @@ pub fn chain(error: &dyn Error) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let words = error.to_string();
-        // An error that hands its cause on as it is has told it already.
+        // A transparent error has the same text as its source, which would be repeated.
         if !text.ends_with(&words) {
             // Writing to a `String` cannot fail.
             let _ = write!(text, ": {words}");

@@ -1,12 +1,11 @@
-//! Notices that somebody keeps changing what a composite resource composes: two who write the same field, each its own
-//! value, never come to an end.
+//! Notices when another field manager keeps changing composed resources: two that write the same field with different values never stop.
 //!
-//! Somebody who changes a field once is corrected, and nothing is said. Who does so again and again within a while is named,
-//! once, with the field.
+//! A field that is changed once is corrected without an event. A manager that changes it repeatedly within a short time is named once,
+//! with the field.
 //!
 //! # Invariants
-//! * What is remembered is bounded, whatever happens to whatever is composed.
-//! * There is no clock: whoever asks says what time it is.
+//! * Memory is bounded, whatever happens to composed resources.
+//! * There is no clock: the caller passes the time.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,25 +17,25 @@ use crate::outcome::{Event, EventKind};
 
 const CONDITION: &str = "Uncontested";
 const REASON: &str = "FieldConflict";
-/// How often a field has to be lost before that is a fight, and within what time from one loss to the next.
+/// How often a field has to be changed before that is a fight, and within what time from one change to the next.
 const ROUNDS: u32 = 3;
 const WINDOW: Duration = Duration::from_mins(10);
-/// How many fields of one composite resource are kept in mind.
+/// How many fields of one composite resource are remembered.
 const MOST: usize = 32;
 /// How many fights a condition names before it only counts.
 const LISTED: usize = 3;
 
-/// A field that was taken from us.
+/// A field of ours that another manager changed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
-    /// The object, for people.
+    /// The object, for messages.
     pub object: String,
     pub field: String,
-    /// Who took it, if that is known.
+    /// The manager that changed it, if known.
     pub manager: Option<String>,
 }
 
-/// The fields that were taken from one composite resource of late.
+/// The fields of one composite resource that other managers changed recently.
 #[derive(Debug, Default)]
 pub struct Fights(BTreeMap<Loss, Rounds>);
 
@@ -57,12 +56,12 @@ impl fmt::Display for Loss {
 }
 
 impl Fights {
-    /// These were lost, and are taken back. Returns what to say about fights that nobody has been told of.
+    /// Record fields that were changed, and are about to be corrected. Returns messages about new fights.
     pub fn lose(&mut self, losses: impl IntoIterator<Item = Loss>, now: Duration) -> Vec<Event> {
         self.forget(now);
         let mut events = Vec::new();
         for loss in losses {
-            // The first ones stay: a fight that was noticed must not be pushed out by new noise.
+            // The first ones stay: new noise must not evict a fight that was noticed.
             if self.0.len() == MOST && !self.0.contains_key(&loss) {
                 continue;
             }
@@ -78,7 +77,7 @@ impl Fights {
         events
     }
 
-    /// What the condition says. Where there never was a fight, nothing is said.
+    /// The condition about fights. None if there is none and never was one.
     pub fn condition(&mut self, before: &[Condition], now: Duration) -> Option<Condition> {
         self.forget(now);
         let fights: Vec<_> = self.fights().map(ToString::to_string).collect();
@@ -93,13 +92,13 @@ impl Fights {
         Some(Condition::new(CONDITION, Status::False, REASON).with_message(message))
     }
 
-    /// When the last fight will be over, if there is one and nothing is lost any more.
+    /// When the last fight will be over if nothing changes any more. None without a fight.
     pub fn over_at(&self) -> Option<Duration> {
         let fights = self.0.values().filter(|rounds| rounds.count >= ROUNDS);
         fights.map(|rounds| rounds.last + WINDOW).max()
     }
 
-    /// Whether there is nothing to remember.
+    /// Whether nothing is remembered.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

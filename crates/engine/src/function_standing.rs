@@ -1,7 +1,7 @@
-//! What becomes of a Function: what is called when a step names it, or why nothing is.
+//! Decides which program runs when a step calls a Function, or why none does.
 //!
-//! Where packages are not installed, a Function is built in, served by somebody or by a program, or cannot be called. It says which
-//! in its own conditions, so that nobody has to call it to find out.
+//! Where packages are not installed, a Function is built in, served at an address or by a local program, or cannot be called. Its
+//! conditions report that, so that users need not call it to find out.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use ferroplane_api::{Cause, Condition, Status};
 
 use crate::versions::Replacement;
 
-/// The reasons that only we give. A condition with another reason is somebody else's: a package manager's.
+/// The reasons that only we set. A condition with another reason belongs to a package manager.
 const REASONS: [&str; 9] = [
     "BuiltIn",
     "Development",
@@ -22,20 +22,20 @@ const REASONS: [&str; 9] = [
     ferroplane_api::NOT_SUPPORTED,
 ];
 
-/// What is said of a command that is not run, in conditions and in errors.
+/// The text about a command that is not run, in conditions and in errors.
 pub const COMMAND_IS_NOT_RUN: &str = "the command in the annotation render.ferroplane.io/command is not run: only Functions in files that are given to \
      `ferroplane up FILES --allow-commands` start programs";
 
-/// What is called when a step names a Function.
+/// What runs when a step calls a Function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FunctionStanding<'a> {
-    /// Something that is built in.
+    /// A built-in function.
     BuiltIn(Replacement),
     /// A program on this machine. Without a state, none was started for the command.
     Program { command: &'a str, state: Option<LocalProgram> },
-    /// What its developer serves at this address.
+    /// A server of its developer at this address.
     Development { target: &'a str },
-    /// An active revision, which somebody serves if it has an endpoint.
+    /// An active revision. It is served if it has an endpoint.
     Revision { name: &'a str, has_endpoint: bool },
     /// There are revisions, and none of them is active.
     Inactive,
@@ -43,11 +43,11 @@ pub enum FunctionStanding<'a> {
     NotRun { package: &'a str, reason: String },
 }
 
-/// How the program of a function is doing.
+/// The state of the program of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalProgram {
     Starting,
-    /// It serves there. Another instance of it may answer otherwise.
+    /// It serves at this address. Another instance of it may respond differently.
     Running {
         address: SocketAddr,
         instance: String,
@@ -57,7 +57,7 @@ pub enum LocalProgram {
 }
 
 impl LocalProgram {
-    /// Why the function cannot be called, if it cannot. No times: it stands in conditions.
+    /// Why the function cannot be called, if it cannot. Without times: it becomes part of conditions.
     pub fn trouble(&self) -> Option<String> {
         match self {
             Self::Starting => Some("its program is being started".to_owned()),
@@ -68,7 +68,7 @@ impl LocalProgram {
 }
 
 impl FunctionStanding<'_> {
-    /// What failed, if nothing can be called.
+    /// The cause, if the function cannot be called.
     pub fn cause(&self) -> Option<Cause> {
         match self {
             Self::BuiltIn(_)
@@ -82,7 +82,7 @@ impl FunctionStanding<'_> {
         }
     }
 
-    /// What users should know about it.
+    /// The message for users.
     pub fn message(&self) -> String {
         match self {
             Self::BuiltIn(Replacement { function, version: Some(version) }) => {
@@ -105,7 +105,7 @@ impl FunctionStanding<'_> {
         }
     }
 
-    /// The conditions that a package manager would write. Nothing installs a program: it is only healthy, or not.
+    /// The conditions that a package manager would set. A program is not installed: it is only healthy or not.
     pub fn conditions(&self) -> Vec<Condition> {
         let (message, cause) = (self.message(), self.cause());
         let kinds: &[&str] =
@@ -143,20 +143,20 @@ impl FunctionStanding<'_> {
     }
 }
 
-/// What is said of a revision that runs built in, and of others that run the same code.
+/// The message for a revision that runs built in, and for others that run the same code.
 pub fn built_in_message(replacement: &Replacement, twins: &[String]) -> String {
     let message = FunctionStanding::BuiltIn(replacement.clone()).message();
     if twins.is_empty() {
         return message;
     }
     let mut twins: Vec<_> = twins.iter().map(|name| format!("`{name}`")).collect();
-    // The message stands in a condition, which must not change with the order in which they were found.
+    // Sorted: the message is part of a condition, which must not change with the order in which they were found.
     twins.sort();
     let runs = if twins.len() == 1 { "runs" } else { "run" };
     format!("{message}; {} {runs} the same code, so that nothing changes between them", twins.join(", "))
 }
 
-/// Whether a condition of a kind that nothing acts on, or of a Function, is one that we have written.
+/// Whether we have written this condition, on a Function or on a kind that no controller handles.
 pub fn is_own_condition(condition: &Condition) -> bool {
     REASONS.contains(&condition.reason.as_str())
 }

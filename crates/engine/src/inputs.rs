@@ -1,4 +1,4 @@
-//! What has to be known before a pipeline can run.
+//! The inputs of a pipeline run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use ferroplane_wire::v1::ResourceSelector;
 use crate::access::Grants;
 use crate::pipeline::Pipeline;
 
-/// Everything a pipeline run starts from.
+/// Everything that a pipeline run starts from.
 #[derive(Debug, Clone)]
 pub struct Inputs {
     pub subject: Subject,
     pub pipeline: Arc<Pipeline>,
-    /// What the steps asked for the last time: they get it up front.
+    /// The requirements of the last run: they are resolved before the first call.
     pub remembered: Vec<Requirement>,
-    /// What the first step finds in its context.
+    /// The initial context.
     pub context: Option<Struct>,
-    /// What the steps may read besides what every composite resource may: [`Grants::about`] it.
+    /// The grants that apply to the composite resource: [`Grants::about`].
     pub grants: Arc<Grants>,
 }
 
 /// What a pipeline runs for.
 #[derive(Debug, Clone)]
 pub enum Subject {
-    /// It becomes what the pipeline composes.
+    /// A composite resource: the pipeline composes its resources.
     Composite(CompositeSubject),
-    /// It is done once the pipeline has run and what that wants is applied. Functions observe nothing.
+    /// An operation. It is done once its plan is applied. Functions observe nothing.
     Operation {
         /// As it was read.
         object: Struct,
@@ -41,14 +41,14 @@ pub struct CompositeSubject {
     /// As it was read.
     pub object: Struct,
     pub layout: Layout,
-    /// What its connection secret holds.
+    /// The data of its connection secret.
     pub connection_details: BTreeMap<String, Bytes>,
-    /// The composed resources that exist, by the name the composition knows them by.
+    /// The composed resources that exist, by resource name.
     pub observed: BTreeMap<String, Observed>,
 }
 
 impl CompositeSubject {
-    /// One that composes nothing yet, and has no connection details.
+    /// A composite resource without composed resources and connection details.
     pub fn new(object: Struct, layout: Layout) -> Self {
         Self { object, layout, connection_details: BTreeMap::new(), observed: BTreeMap::new() }
     }
@@ -77,14 +77,15 @@ impl Subject {
         }
     }
 
-    /// The resources that functions observe, by the name the composition knows them by.
+    /// The resources that functions observe, by resource name.
     pub fn observed(&self) -> &BTreeMap<String, Observed> {
+        // An operation observes nothing; an empty map costs no allocation, and callers need no special case.
         static NOTHING: BTreeMap<String, Observed> = BTreeMap::new();
         self.composite().map_or(&NOTHING, |composite| &composite.observed)
     }
 }
 
-/// Where the machinery of a composite resource lies.
+/// Where the plane's own fields of a composite resource are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// Under `spec.crossplane`.
@@ -100,7 +101,7 @@ pub struct Observed {
     pub connection_details: BTreeMap<String, Bytes>,
 }
 
-/// Something a step needs to see.
+/// A requirement of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
     pub step: String,

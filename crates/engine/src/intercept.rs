@@ -1,8 +1,8 @@
-//! Decides which calls of functions a developer's process gets in place of the control plane's own revision. Performs no I/O.
+//! Decides which function calls go to a developer's process instead of the control plane's own revision. Performs no I/O.
 //!
 //! # Invariants
-//! * A composite resource that an intercept does not select is called for as if there were none.
-//! * What one calls for real has a name of its own, which says so wherever it is written down.
+//! * An intercept has no effect on composite resources that it does not select.
+//! * An intercepted call has a revision name of its own, which shows in recordings.
 
 use ferroplane_api::{
     Condition, FunctionInterceptSpec, InterceptMode, InterceptedComposites, Object, Status, meta,
@@ -16,10 +16,10 @@ use crate::versions::LifecycleState;
 
 /// The condition that says whether calls are sent to the process.
 pub const ACTIVE: &str = "Active";
-/// In the name of what is called for a function: it is a developer's process.
+/// Separates the function and the intercept in the revision name of an intercepted call.
 const MARK: &str = "@intercept/";
 
-/// The name of the intercept because of which something is called, if it is.
+/// The name of the intercept in a revision name, if the call is intercepted.
 pub fn name_in(revision: &str) -> Option<&str> {
     revision.split_once(MARK).map(|(_, name)| name)
 }
@@ -29,12 +29,12 @@ pub fn name_in(revision: &str) -> Option<&str> {
 pub struct Intercept {
     pub name: String,
     pub uid: String,
-    /// Without the number of its renewals: to be renewed changes nothing.
+    /// Without the number of its renewals: a renewal changes nothing.
     pub spec: FunctionInterceptSpec,
 }
 
 impl Intercept {
-    /// What an object says. Nothing if it cannot be read, or is being deleted.
+    /// Read an object. None if it is invalid or being deleted.
     pub fn read(object: &Object) -> Option<Self> {
         if meta::is_being_deleted(object) {
             return None;
@@ -52,13 +52,14 @@ impl Intercept {
         self.spec.mode == InterceptMode::ForReal
     }
 
-    /// What the process is called by.
+    /// The revision name for calls to the process.
     pub fn revision(&self) -> String {
         format!("{}{MARK}{}", self.function(), self.name)
     }
 
     /// The host of the process.
     pub fn host(&self) -> &str {
+        // From the right: an address of IPv6 has colons of its own, and is in brackets.
         let host = self.spec.to.rsplit_once(':').map_or(self.spec.to.as_str(), |(host, _)| host);
         host.trim_start_matches('[').trim_end_matches(']')
     }
@@ -68,7 +69,7 @@ impl Intercept {
         let InterceptedComposites { api_group, kind, namespace, name, match_labels } = &self.spec.composites;
         let is = |wanted: &Option<String>, is: &str| wanted.as_deref().is_none_or(|wanted| wanted == is);
         let group = meta::group(meta::api_version(composite));
-        // One that names nobody selects nobody, whatever an API server has let through.
+        // An intercept without a selector selects nothing, even if an API server has accepted it.
         let is_specific = name.is_some() || !match_labels.is_empty();
         is_specific
             && kind == meta::kind(composite)
@@ -81,12 +82,12 @@ impl Intercept {
             )
     }
 
-    /// Whether an administrator lets the process have calls for a composite resource.
+    /// Whether an administrator allows the process to get calls for a composite resource.
     pub fn permit(&self, composite: &Object, grants: &Grants) -> Result<(), Box<DeniedIntercept>> {
         Reader::new(composite, self.function()).intercept(grants, self.host(), self.spec.mode)
     }
 
-    /// A pipeline in which the process is called in place of the function. Nothing if it does not call the function.
+    /// A pipeline that calls the process instead of the function. None if it does not call the function.
     pub fn redirect(&self, pipeline: &Pipeline) -> Option<Pipeline> {
         let mut steps = pipeline.steps.clone();
         let called = steps.iter_mut().filter(|step| step.function == self.function());
@@ -105,7 +106,7 @@ impl Intercept {
     }
 }
 
-/// Which intercept gets calls for a composite resource, and what is called then: the first that selects it, calls its function and is
+/// The intercept for a composite resource, and its pipeline: the first one that selects it, whose function it calls, and that is
 /// permitted. If none is permitted, the first that is denied, and why.
 pub fn choose<'i>(
     intercepts: &'i [Intercept],
@@ -124,12 +125,12 @@ pub fn choose<'i>(
     denied
 }
 
-/// What is known about an intercept, besides what it says.
+/// Facts about an intercept, besides its spec.
 #[derive(Debug, Clone, Copy)]
 pub struct InterceptFacts<'a> {
     /// Whether it was renewed in time.
     pub is_renewed: bool,
-    /// Whether processes may be called in plain text, and without a grant.
+    /// Whether processes may be called in plain text and without a grant.
     pub allows_plain_text: bool,
     /// Why the process cannot be called, if it cannot.
     pub trouble: Option<&'a str>,
@@ -139,7 +140,7 @@ pub struct InterceptFacts<'a> {
     pub composites: usize,
 }
 
-/// Whether calls are sent to the process, and why not.
+/// The condition that says whether calls are sent to the process, or why not.
 pub fn standing(intercept: &Intercept, facts: InterceptFacts<'_>) -> Condition {
     let no =
         |reason: &str, message: &str| Condition::new(ACTIVE, Status::False, reason).with_message(message);
@@ -165,7 +166,7 @@ pub fn standing(intercept: &Intercept, facts: InterceptFacts<'_>) -> Condition {
     Condition::new(ACTIVE, Status::True, "Intercepting")
 }
 
-/// What changes between two plans for a composite resource, which is given as each would leave it.
+/// The changes between two plans for a composite resource, which is given with the result of each.
 pub fn plan_changes((before, old): (&Object, &Plan), (after, new): (&Object, &Plan)) -> Vec<Change> {
     let find = |plan: &'_ Plan, resource: &str| -> Option<Object> {
         plan.apply.iter().find(|wanted| wanted.resource == resource).map(|wanted| wanted.object.clone())

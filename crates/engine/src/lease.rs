@@ -1,39 +1,39 @@
-//! Decides who leads, from what a `Lease` says. Performs no I/O and knows no clock.
+//! Decides which replica leads, from a `Lease`. Performs no I/O and has no clock.
 //!
 //! # Invariants
-//! * Nobody takes a lease that was renewed within its duration, as seen by whoever wants it: clocks of different machines
-//!   are never compared.
+//! * A replica never takes a lease that was renewed within its duration, as that replica observed it: clocks of different machines are
+//!   never compared.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// A holder that does not say for how long it holds.
+/// The duration of a lease that has none.
 const USUAL: Duration = Duration::from_secs(15);
 
-/// What a `Lease` says.
+/// The spec of a `Lease`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
-    /// Nobody if it is empty.
+    /// Empty if no replica holds it.
     pub holder: String,
     pub duration: Duration,
     pub transitions: i64,
     pub acquired: String,
-    /// When it was renewed, by the holder's clock. Only whether it changes is of interest.
+    /// When it was renewed, by the holder's clock. It is only compared with itself.
     pub renewed: String,
 }
 
-/// What to do about a lease.
+/// What a replica may do with a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeaseClaim {
     /// It may be taken.
     Take,
-    /// It is somebody else's, for so long at least.
+    /// Another replica holds it, for at least so long.
     Wait(Duration),
 }
 
 impl Lease {
-    /// Reads the `spec` of a `Lease`. What makes no sense is as good as absent.
+    /// Reads the `spec` of a `Lease`. Invalid fields count as absent.
     pub fn read(spec: &Value) -> Self {
         let text = |key: &str| spec[key].as_str().unwrap_or_default().to_owned();
         let duration = spec["leaseDurationSeconds"].as_u64().filter(|seconds| *seconds > 0);
@@ -46,9 +46,9 @@ impl Lease {
         }
     }
 
-    /// What may be done about it by somebody who has seen no change of it for some time.
+    /// What a replica may do that has observed no change of the lease for this time.
     pub fn claim(&self, who: &str, unchanged_for: Duration) -> LeaseClaim {
-        // The own name counts, too: a replica that restarts within the lease takes over from itself at once.
+        // The own name may take it, too: a replica that restarts within the lease takes over from itself at once.
         if self.holder.is_empty() || self.holder == who {
             return LeaseClaim::Take;
         }
@@ -59,7 +59,7 @@ impl Lease {
     }
 }
 
-/// The `spec` of a lease that somebody holds now, and of what was there before.
+/// The `spec` of a lease that a replica holds now.
 pub fn held_lease(before: Option<&Lease>, who: &str, duration: Duration, now: &str) -> Value {
     let same = before.filter(|before| before.holder == who);
     let acquired = same.map_or(now, |before| &before.acquired);
@@ -74,7 +74,7 @@ pub fn held_lease(before: Option<&Lease>, who: &str, duration: Duration, now: &s
     })
 }
 
-/// The `spec` of a lease that was given back.
+/// The `spec` of a released lease.
 pub fn released_lease(before: &Lease, now: &str) -> Value {
     json!({
         // client-go writes one second here, too: the API server refuses zero.

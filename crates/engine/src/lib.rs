@@ -1,7 +1,8 @@
-//! Decides what a composite resource should become, what an operation does, and what an action does. Performs no I/O, has no clock and rolls no dice.
+//! Decides what a composite resource should become, what an operation does, and what an action does. Performs no I/O, has no clock and no
+//! randomness.
 //!
-//! A pipeline is a conversation: [`start`] asks a question, every answer yields the next one, until there is
-//! an [`Outcome`]. Whoever drives it answers by calling functions and reading objects: `ferroplane render`, from files.
+//! A pipeline is a conversation: [`start`] returns the first turn, every answer returns the next one, until there is an [`Outcome`]. The
+//! caller answers by calling functions and reading objects; `ferroplane render` reads them from files.
 //!
 //! ```text
 //! start(inputs) ─▶ Turn::Fetch(what a step needs) ─provide─▶ Turn::Call(step, request) ─answer─▶ … ─▶ Turn::Done
@@ -62,15 +63,15 @@ pub use claim::{
 pub use conversation::{Answer, Call, Fetch, MAX_CALLS, Turn, Want, start};
 pub use definition::{
     Defined, NotOurs, Underivable, adopt, adopt_role, claim_definition, cluster_roles, composite_definition,
-    defined_claim, defined_composite, definition_of_role, is_reserved_group, referenceable_version, scope,
-    standing_roles,
+    defined_claim, defined_composite, defined_group, definition_of_role, is_reserved_group,
+    referenceable_version, scope, standing_roles,
 };
 pub use external::{
     EXTERNAL_IS_OFF, ExternalCallee, ExternalFunction, ExternalImage, InvalidExternal, Isolation, Permits,
     READINESS_STEP, external_name, external_type, scaled_quantity,
 };
 pub use failure::{Failure, Inapplicable, chain};
-// Failures have causes: whoever calls functions for the engine names them, too.
+// Failures have causes, and the callers of functions report causes as well.
 pub use ferroplane_api::image::ImageReference;
 pub use ferroplane_api::{Cause, FunctionProtocol, FunctionType, ImagePullPolicy};
 pub use fights::{Fights, Loss};
@@ -98,7 +99,7 @@ pub use settle::{
     SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
 };
 pub use takeover::managers_to_keep;
-pub use transcript::{Astray, Note, Said, replay};
+pub use transcript::{Astray, EngineInput, TranscriptEntry, replay};
 pub use usage::{
     Used, choose, configured_usage, in_use_message, out_of_namespace, out_of_scope, usage_reach, usage_spec,
     used_by,

@@ -1,15 +1,15 @@
-//! Names that never change: of composed resources, and of the owners of their fields.
+//! Stable names: of composed resources, and of their field managers.
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_wire::to_hex;
 use sha2::{Digest as _, Sha256};
 
-/// As long as the value of a label may be, because names end up in labels.
+/// The longest value of a label, because names become values of labels.
 const MAX_NAME: usize = 63;
 const HASH_DIGITS: usize = 12;
 
-/// The name of a composed resource that has none: the same for the same composite resource and key, for ever.
-/// A name that could change would leave the resource behind that had the old one.
+/// The name of a composed resource without one. It is always the same for the same composite resource and key: a name that could change
+/// would orphan the resource with the old one.
 pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -> String {
     // The same hash as Crossplane's (internal/names), so that what it composed keeps its names.
     let mut hash = to_hex(&Sha256::new().chain_update(composite_uid).chain_update(resource).finalize());
@@ -21,7 +21,7 @@ pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -
     let room = MAX_NAME - HASH_DIGITS;
     if prefix.len() > room {
         let end = prefix.floor_char_boundary(room);
-        // `end` is never zero: the prefix is longer than the room.
+        // `end` is never zero: the prefix is longer than what is cut off.
         if prefix.as_bytes()[end - 1] == b'-' {
             prefix.truncate(end);
         } else {
@@ -32,11 +32,11 @@ pub fn composed_name(generate_name: &str, composite_uid: &str, resource: &str) -
     prefix + &hash
 }
 
-/// Who owns the fields of what this composite resource composes. Each has its own, so that two that compose
-/// the same object notice.
+/// The field manager for composed resources of this composite resource. Each has its own, so that two that compose the same object
+/// conflict.
 pub fn field_manager(composite: &Object) -> String {
     let (kind, group) = (meta::kind(composite), meta::group(meta::api_version(composite)));
-    // Name and kind, not the identity: a restored XR has another one, and must go on owning its fields.
+    // Name and kind, not the uid: a restored XR has another uid, and must continue to own its fields.
     let mut hash = Sha256::new().chain_update(meta::name(composite)).chain_update(kind);
     if !group.is_empty() {
         hash.update(".");

@@ -30,12 +30,12 @@ pub use limits::attempt_limit;
 pub(crate) use plan::plan;
 pub(crate) use readiness::is_ready;
 pub use removals::{due_removals, take_removals};
-pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watch};
+pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watch, operation_parent};
 pub use watch::{
     DELETED, FieldPath, InvalidFieldPath, LOOP_LIMIT, MARK_BOUND, Mark, Selection, Sighting, Trigger,
     TriggerNote, WATCHED_RESOURCE, WatchDecision, WatchSpec, WatchState, annotate_watched, deleted_object,
     deleted_object_of, longer_watch_operation_name, require_watched, watch_operation_name,
 };
 
-/// The reason of events that tell what steps say.
+/// The reason of events with results of steps.
 pub(crate) const RUN_STEP: &str = "RunPipelineStep";

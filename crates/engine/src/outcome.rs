@@ -1,4 +1,4 @@
-//! What a pipeline run came to.
+//! The outcome of a pipeline run.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use crate::inputs::Requirement;
 use crate::pipeline::Callee;
 use crate::plan::Plan;
 
-/// What a pipeline run came to. What functions said is kept even when the run failed.
+/// The result of a pipeline run. What functions returned is kept even if the run failed.
 #[derive(Debug)]
 pub struct Outcome {
     pub result: Result<Plan, Failure>,
-    /// What functions had to say, and what the engine noticed, in order.
+    /// Results of functions and findings of the engine, in order.
     pub events: Vec<Event>,
     /// Conditions that functions set, in order.
     pub conditions: Vec<FunctionCondition>,
-    /// The resources every step needed: to be watched, and handed to the step the next time.
+    /// The objects that steps required: to be watched, and passed to the step in the next run.
     pub requirements: Vec<Requirement>,
     /// The schemas that steps asked for.
     pub schemas: Vec<SchemaSelector>,
-    /// What the last step that ran left in the context.
+    /// The context after the last step that ran.
     pub context: Option<Struct>,
-    /// The shortest time for which any answer holds. Nothing: until something changes.
+    /// The shortest time for which a response is valid. None: until something changes.
     pub ttl: Option<Duration>,
     /// The steps that ran, in order.
     pub ran: Vec<Ran>,
-    /// What steps have to say as data, in order. Only operations keep it.
+    /// The outputs of steps, in order. Only operations keep them.
     pub outputs: Vec<StepOutput>,
 }
 
-/// What a step has to say as data.
+/// The output of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
     pub step: String,
@@ -45,27 +45,27 @@ pub struct StepOutput {
 pub struct Ran {
     pub step: String,
     pub function: String,
-    /// Which version it was, if there are several.
+    /// The version that was called, if the function has several.
     pub callee: Option<Callee>,
-    /// How often the function was called before it had all it asked for.
+    /// How often the function was called until its requirements were met.
     pub calls: u32,
 }
 
-/// Something to tell the user about a composite resource.
+/// An event about the object that the pipeline runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub kind: EventKind,
     pub reason: String,
     pub message: String,
-    /// Who said it, for those who cannot tell otherwise.
+    /// The step that reported it, where the message alone does not show that.
     pub detail: Option<String>,
     pub target: Target,
-    /// What failed, if the event tells of a failure.
+    /// The cause, if the event reports a failure.
     pub failure: Option<FailurePoint>,
 }
 
 impl Event {
-    /// Something to tell the composite resource alone.
+    /// An event for the composite resource alone.
     pub fn new(kind: EventKind, reason: &str, message: impl Into<String>) -> Self {
         Self {
             kind,
@@ -77,14 +77,15 @@ impl Event {
         }
     }
 
-    /// A failure to tell the composite resource of.
+    /// An event for the composite resource about a failure.
     pub fn failure(reason: &str, message: impl Into<String>, failure: FailurePoint) -> Self {
         Self { failure: Some(failure), ..Self::new(EventKind::Warning, reason, message) }
     }
 
-    /// The message with who said it.
+    /// The message with the step that reported it.
     pub fn detailed(&self) -> String {
         match &self.detail {
+            // Crossplane puts the step before the message; otherwise events of two steps would look the same.
             Some(detail) => format!("{detail}: {}", self.message),
             None => self.message.clone(),
         }
@@ -107,7 +108,7 @@ impl EventKind {
     }
 }
 
-/// Who is told.
+/// The objects that get an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     Composite,

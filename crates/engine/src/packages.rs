@@ -1,7 +1,7 @@
-//! Decides what becomes of packages: which revisions they have and which of those are active, what else they need, and
-//! who owns what they bring.
+//! Decides about packages: which revisions they have and which of those are active, their dependencies, and which package owns which
+//! object.
 //!
-//! Nothing is fetched here. Whoever asks has looked at registries and objects, and carries out what is decided.
+//! Nothing is fetched here. The controllers read registries and objects, and carry out the decisions.
 
 mod dependencies;
 mod establish;
@@ -11,6 +11,7 @@ mod input_kinds;
 mod lock;
 mod managed_kinds;
 mod names;
+mod provider_protection;
 mod provider_roles;
 mod resolve;
 mod revisions;
@@ -33,6 +34,9 @@ pub use managed_kinds::{
     managed_kind_condition, policy_condition,
 };
 pub use names::{dns_label, friendly_id, revision_id};
+pub use provider_protection::{
+    PROTECTION_MANAGER, is_protecting_usage, protecting_usage, protecting_usage_name, protects_the_same,
+};
 pub use provider_roles::{
     DefinedResource, defined_resources, provider_binding, provider_roles, revision_of_role,
     share_organization,

@@ -1,4 +1,4 @@
-//! The steps of a composition, made ready to run.
+//! The steps of a composition, prepared to run.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::versions::{
     Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve_preferring,
 };
 
-/// The steps of a composition, made ready once and shared by every run.
+/// The steps of a composition, prepared once and shared by every run.
 #[derive(Debug)]
 pub struct Pipeline {
     pub(crate) steps: Vec<Step>,
@@ -24,11 +24,11 @@ pub struct Pipeline {
 pub struct Step {
     pub name: String,
     pub function: String,
-    /// What is called, once that is decided.
+    /// The version to call, once it is resolved.
     pub callee: Option<Callee>,
     question: Question,
     pub(crate) input: Option<Struct>,
-    /// The object that is the input.
+    /// The object that is used as the input.
     pub(crate) input_ref: Option<ResourceSelector>,
     pub(crate) credentials: Vec<(String, api::SecretRef)>,
     pub(crate) resources: Vec<(String, ResourceSelector)>,
@@ -44,13 +44,13 @@ pub struct Callee {
     /// The name of the built-in revision whose code runs in place of a package's.
     pub built_in: Option<String>,
     pub state: LifecycleState,
-    /// What the user should know about it.
+    /// Warnings for the user.
     pub advisories: Vec<Advisory>,
 }
 
 impl Callee {
-    /// Whether its function was never given versions: a program, say, or what a developer serves. A package can be tagged `v0.0.0`, but
-    /// the names of its revisions end with a digest.
+    /// Whether its function has no versions, such as a program or a server of a developer. A package can be tagged `v0.0.0`, but the
+    /// names of its revisions end with a digest.
     pub fn is_unversioned(&self) -> bool {
         let unversioned = Version::UNVERSIONED;
         self.version.as_ref() == Some(&unversioned) && self.revision.contains(&format!("-{unversioned}"))
@@ -66,13 +66,13 @@ impl Callee {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("step `{step}`")]
 pub struct UnresolvedStep {
-    /// Which one it is, from zero.
+    /// The index of the step.
     pub index: usize,
     pub step: String,
     pub source: Unresolved,
 }
 
-/// Why steps are not a pipeline.
+/// Why steps are no valid pipeline.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PipelineError {
     #[error("the pipeline has no steps")]
@@ -99,14 +99,14 @@ pub enum PipelineError {
 }
 
 impl UnresolvedStep {
-    /// What failed, and in which step.
+    /// The cause and the step.
     pub fn point(&self) -> FailurePoint {
         FailurePoint::new(self.source.cause()).in_step(&self.step)
     }
 }
 
 impl PipelineError {
-    /// What failed, and in which step.
+    /// The cause and the step.
     pub fn point(&self) -> FailurePoint {
         let step = match self {
             Self::Empty | Self::PipelineAndFunctions | Self::PatchOfComposite { .. } => "",
@@ -122,14 +122,14 @@ impl PipelineError {
 }
 
 impl Pipeline {
-    /// Make the steps of a composition ready to run, however it is written down.
+    /// Prepare the steps of a composition, in any of its forms.
     pub fn of(spec: &api::CompositionSpec) -> Result<Self, PipelineError> {
         check_patches(spec)?;
         check_functions(spec)?;
         Self::new(&to_pipeline(spec))
     }
 
-    /// Make steps ready to run.
+    /// Prepare steps.
     pub fn new(steps: &[api::Step]) -> Result<Self, PipelineError> {
         if steps.is_empty() {
             return Err(PipelineError::Empty);
@@ -142,12 +142,12 @@ impl Pipeline {
         Ok(Self { steps: steps.iter().map(Step::new).collect::<Result<_, _>>()? })
     }
 
-    /// Decide for every step which version of its function is called, before any is called.
+    /// Resolve the version for every step, before any function is called.
     pub fn resolve(self, catalogue: &Catalogue) -> Result<Self, UnresolvedStep> {
         self.resolve_preferring(catalogue, |_| None)
     }
 
-    /// The same, where steps that do not say which revision of a function to call prefer these, by function.
+    /// The same, with preferred revisions by function, for steps that name no revision.
     pub fn resolve_preferring<'p>(
         mut self,
         catalogue: &Catalogue,
@@ -170,7 +170,7 @@ impl Pipeline {
         Ok(self)
     }
 
-    /// What the user should know about the versions that run, with the steps that run them.
+    /// Warnings about the versions that run, with their steps.
     pub fn advisories(&self) -> impl Iterator<Item = VersionWarning> {
         self.steps.iter().flat_map(|step| {
             let advisories = step.callee.iter().flat_map(|callee| &callee.advisories);
@@ -178,7 +178,7 @@ impl Pipeline {
         })
     }
 
-    /// Whether the steps of a pipeline that was made from the same composition call the same versions.
+    /// Whether another pipeline of the same composition calls the same versions.
     pub fn calls_the_same_as(&self, other: &Self) -> bool {
         let callees = |pipeline: &'_ Self| -> Vec<_> {
             pipeline.steps.iter().map(|step| (step.name.clone(), step.callee.clone())).collect()
@@ -193,14 +193,14 @@ impl Pipeline {
 }
 
 impl Step {
-    /// What it says about the function it calls.
+    /// The question about its function.
     pub(crate) fn question(&self) -> &Question {
         &self.question
     }
 
-    /// Whether its function runs something else, and how.
+    /// How its function runs something else, if it does.
     pub(crate) fn external_type(&self) -> Option<api::FunctionType> {
-        // By what is called, too: a Function can stand for a built-in one under a name of its own.
+        // By the resolved name, too: a Function can stand for a built-in one under another name.
         let revision = self.callee.as_ref().and_then(|callee| callee.code().rsplit_once("-v"));
         external_type(&self.function).or_else(|| external_type(revision?.0))
     }
@@ -237,7 +237,7 @@ impl Step {
     }
 }
 
-/// What a step of a composition or operation says about the function it calls.
+/// What a step says about the function that it calls.
 pub(crate) fn question(step: &api::Step) -> Question {
     Question {
         revision: step.function_revision_ref.as_ref().map(|reference| reference.name.clone()),

@@ -1,4 +1,4 @@
-//! From what functions want to what has to be done.
+//! Makes a plan of the desired state that functions return.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,42 +17,42 @@ use crate::outcome::{Event, EventKind};
 use crate::requirements::MISMATCH;
 use crate::run::Run;
 
-/// The reason of the event that says that a resource is not composed where a function wanted it.
+/// The reason of the event for a resource that is composed in another namespace than a function desired.
 pub const NAMESPACE_OVERRIDDEN: &str = "NamespaceOverridden";
 
-/// What has to be done, in this order: delete, record the references, apply, write the status. Of an operation only the references
-/// and what is applied count.
+/// The changes to make, in this order: delete, record the references, apply, write the status. An operation uses only the references and
+/// what is applied.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Plan {
-    /// Composed resources that are no longer wanted.
+    /// Composed resources that are no longer desired.
     pub delete: Vec<Deletion>,
-    /// What the subject refers to from now on. To be recorded before anything is applied.
+    /// The references from now on. They have to be recorded before anything is applied.
     pub references: Vec<Reference>,
-    /// What is wanted, complete with its name, by the name that the functions know it by. Composed resources have their owner.
+    /// The desired resources, complete with names, by resource name. Composed resources have their owner.
     pub apply: Vec<Wanted>,
-    /// The status that functions want for the composite resource.
+    /// The status that functions desire for the composite resource.
     pub status: Option<Object>,
-    /// Whether functions say that the composite resource is ready. Nothing: it is when all it composes is.
+    /// Whether functions say that the composite resource is ready. None: it is ready when all composed resources are.
     pub is_ready: Option<bool>,
-    /// Connection details of the composite resource. Only legacy ones publish them.
+    /// Connection details of the composite resource. Only legacy ones have them.
     pub connection_details: BTreeMap<String, Bytes>,
 }
 
-/// A composed resource that is wanted.
+/// A desired resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// The name the composition knows it by.
+    /// Its resource name.
     pub resource: String,
-    /// The step that had the last word on it.
+    /// The last step that changed it.
     pub step: String,
     pub object: Object,
     pub is_ready: bool,
 }
 
-/// A composed resource that is wanted no longer.
+/// A composed resource that is no longer desired.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Deletion {
-    /// The name the composition knew it by.
+    /// Its resource name.
     pub resource: String,
     /// As it was observed.
     pub object: Struct,
@@ -64,12 +64,12 @@ pub struct Reference {
     pub api_version: String,
     pub kind: String,
     pub name: String,
-    /// Only composite resources without namespace refer to others.
+    /// Only in references of cluster-scoped composite resources.
     pub namespace: Option<String>,
 }
 
 impl Reference {
-    /// A reference to an object, with its namespace if that is wanted and there is one.
+    /// A reference to an object, with its namespace if requested and if it has one.
     pub fn to(object: &Object, with_namespace: bool) -> Self {
         let namespace =
             Some(meta::namespace(object)).filter(|namespace| with_namespace && !namespace.is_empty());
@@ -82,7 +82,7 @@ impl Reference {
     }
 }
 
-/// Which kinds live in namespaces, as far as it was asked.
+/// Which kinds are namespaced, as far as that was read.
 pub(crate) struct Scopes<'a>(BTreeMap<(&'a str, &'a str), Result<bool, &'a str>>);
 
 impl<'a> Scopes<'a> {
@@ -99,13 +99,14 @@ impl<'a> Scopes<'a> {
         Self(scopes.collect())
     }
 
-    /// Whether objects of this kind are known to live in namespaces. A kind of which nothing is known is left to the API server.
+    /// Whether objects of this kind are known to be namespaced. The API server decides about unknown kinds.
     pub(crate) fn is_namespaced(&self, object: &Object) -> bool {
+        // This very plan may install the kind, with a Provider or a CRD.
         self.0.get(&(meta::api_version(object), meta::kind(object))) == Some(&Ok(true))
     }
 }
 
-/// The composite resource, as far as naming and owning composed resources needs to know it.
+/// The parts of the composite resource that names and owners of composed resources are made of.
 struct Composite<'a> {
     object: &'a Object,
     namespace: &'a str,
@@ -140,6 +141,7 @@ fn decide(
         let item = Item { name: &name, step, observed: run.inputs.subject.observed().get(&name) };
         apply.push(item.materialise(resource, &composite, scopes, events)?);
     }
+    // After names are made: two resources collide by the names that they get, not by those that they ask for.
     refuse_same_object(&apply)?;
     Ok(Plan {
         delete: unwanted(run, &apply)?,
@@ -151,6 +153,8 @@ fn decide(
             _ => None,
         },
         connection_details: match run.inputs.subject.composite().map(|composite| composite.layout) {
+            // Crossplane v2 removed connection details from modern composite resources: functions compose the Secret
+            // themselves.
             Some(Layout::Legacy) => desired.map(|desired| desired.connection_details.clone()),
             Some(Layout::Modern) | None => None,
         }
@@ -177,7 +181,8 @@ impl Item<'_> {
         let is_ready = match Ready::try_from(resource.ready) {
             Ok(Ready::True) => true,
             Ok(Ready::False) => false,
-            // Readiness that is not stated counts as not ready, as in Crossplane; but no function knows how operations tell it.
+            // Readiness that is not set counts as not ready, as in Crossplane; but no function knows when
+            // operations are ready.
             _ => self.observed.is_some_and(|it| it.object.json().is_ok_and(operation::is_ready)),
         };
         let mut object = self.read(resource)?;
@@ -196,9 +201,11 @@ impl Item<'_> {
         } else {
             self.move_to_namespace(&mut object, composite, scopes, events)?;
         }
-        // Before a name is made: it sets the prefix that the name begins with.
+        // Before a name is generated: this sets its prefix.
         self.own(&mut object, composite)?;
         if meta::name(&object).is_empty() {
+            // Derived and not random: after a crash between recording and creation, the same name is generated
+            // again.
             let name = composed_name(meta::generate_name(&object), meta::uid(composite.object), self.name);
             meta::set_field(&mut object, "name", &name);
         }
@@ -217,15 +224,15 @@ impl Item<'_> {
                 return Err(Failure::NoType { step, resource: resource_name, field });
             }
         }
-        // Templates leave `metadata` empty; anything else that is no object is a mistake.
+        // Templates leave `metadata` empty; anything else that is not an object is a mistake.
         if object.get("metadata").is_some_and(|metadata| !metadata.is_object() && !metadata.is_null()) {
             return Err(Failure::Metadata { step, resource: resource_name });
         }
         Ok(object)
     }
 
-    /// The observed resource under this name, if it is the same object. One of another kind is not: it will
-    /// be deleted, and this one created.
+    /// The observed resource of this name, if it is the same object. One of another kind is not: it will be deleted, and this one
+    /// created.
     fn same_object(&self, object: &Object) -> Result<Option<&Object>, Failure> {
         let Some(observed) = self.observed else { return Ok(None) };
         let observed = observed
@@ -235,7 +242,7 @@ impl Item<'_> {
         Ok((group_kind(observed) == group_kind(object)).then_some(observed))
     }
 
-    /// What lives in a namespace has to say in which: there is none that a cluster scoped composite resource could lend it.
+    /// A namespaced resource has to have a namespace: a cluster-scoped composite resource has none to inherit.
     fn check_namespace(&self, object: &Object, scopes: &Scopes<'_>) -> Result<(), Failure> {
         let kind = meta::kind(object);
         if !meta::namespace(object).is_empty() || !scopes.is_namespaced(object) {
@@ -263,7 +270,7 @@ impl Item<'_> {
                 let reason = (*reason).to_owned();
                 return Err(Failure::UnknownScope { step, resource, kind, reason });
             }
-            // None was asked about kinds that are observed in a namespace already.
+            // The scope of kinds that are observed in a namespace is known already.
             Some(Ok(true)) | None => {}
         }
         let namespace = meta::namespace(object);
@@ -282,8 +289,10 @@ impl Item<'_> {
         Ok(())
     }
 
-    /// Mark the object as composed: by whom, under which name, for which claim.
+    /// Add the labels, annotations and owner of a composed resource.
     fn own(&self, object: &mut Object, composite: &Composite<'_>) -> Result<(), Failure> {
+        // The label is set when a composite resource is first reconciled; without it, two composite resources could
+        // generate the same names.
         if composite.prefix.is_empty() {
             return Err(Failure::NoPrefix { label: keys::COMPOSITE });
         }
@@ -294,11 +303,14 @@ impl Item<'_> {
         meta::set_label(object, keys::COMPOSITE, composite.prefix);
         let claim =
             [keys::CLAIM_NAME, keys::CLAIM_NAMESPACE].map(|key| (key, meta::label(composite.object, key)));
+        // Both or none: no selector finds half of a claim.
         if claim.iter().all(|(_, value)| !value.is_empty()) {
             for (key, value) in claim {
                 meta::set_label(object, key, value);
             }
         }
+        // A function may copy an observed object with its owners. An object of another controller must not be taken
+        // over silently.
         if let Some(owner) = meta::controller(object)
             && owner.get("uid").and_then(Value::as_str) != Some(meta::uid(composite.object))
         {
@@ -330,7 +342,7 @@ pub(crate) fn group_kind(object: &Object) -> (&str, &str) {
     (meta::group(meta::api_version(object)), meta::kind(object))
 }
 
-/// Two names for one object would overwrite each other for ever.
+/// Two resource names for one object would overwrite each other for ever.
 fn refuse_same_object(apply: &[Wanted]) -> Result<(), Failure> {
     let mut seen = BTreeMap::new();
     for wanted in apply {
@@ -347,8 +359,8 @@ fn refuse_same_object(apply: &[Wanted]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Observed resources that no function wants any more, or wants as another kind. Only those that are proven
-/// to be ours: whoever can edit references must not be able to have anything deleted.
+/// Observed resources that no function desires any more, or desires as another kind. Only those that are proven to be ours: a user who
+/// can edit references must not be able to have other objects deleted.
 fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
     let wanted: BTreeSet<_> =
         apply.iter().map(|wanted| (wanted.resource.as_str(), group_kind(&wanted.object))).collect();
@@ -357,7 +369,7 @@ fn unwanted(run: &Run, apply: &[Wanted]) -> Result<Vec<Deletion>, Failure> {
         let object =
             observed.object.json().map_err(|source| Failure::Observed { resource: name.clone(), source })?;
         let controller = meta::controller_uid(object);
-        // An object read from a file may lack an identity, and two empty ones are not the same.
+        // An object read from a file may lack a uid, and two empty uids are not the same.
         let is_ours = controller == Some(meta::uid(run.subject())) && controller != Some("");
         if is_ours && !wanted.contains(&(name.as_str(), group_kind(object))) {
             deletions.push(Deletion { resource: name.clone(), object: observed.object.clone() });

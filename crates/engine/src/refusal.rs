@@ -1,12 +1,11 @@
-//! What an API server means when it refuses a request.
+//! Classifies the errors with which an API server refuses a request.
 //!
-//! Kubernetes says most of it in prose only: a quota that is used up and a right that is missing have the same code and
-//! the same reason. This file is the only one that goes by that prose. It follows Kubernetes 1.36; the texts have been the
-//! same for many releases.
+//! Kubernetes explains most of them in prose only: an exceeded quota and a missing right have the same code and the same reason. Only
+//! this file matches that prose. It follows Kubernetes 1.36; the texts have not changed for many releases.
 
 use ferroplane_api::Cause;
 
-/// What a refusal is about, by what stands in its message. The first that fits counts.
+/// The cause of a refusal, by a text in its message. The first match counts.
 // The order is from the specific to the general: "is invalid" would swallow an immutable field, and a webhook
 // may quote any of these texts.
 const TEXTS: &[(Cause, &[&str])] = &[
@@ -23,7 +22,7 @@ const TEXTS: &[(Cause, &[&str])] = &[
     (Cause::WebhookDenied, &["admission webhook \"", "denied the request", "denied request"]),
     // apimachinery/pkg/api/validation/objectmeta.go: an owner reference beside that of another controller.
     (Cause::ObjectControlled, &["Only one reference can have Controller set to true"]),
-    // apimachinery/pkg/util/managedfields: somebody else applied it.
+    // apimachinery/pkg/util/managedfields: another manager applied it.
     (Cause::FieldConflict, &["Apply failed with "]),
     // apimachinery/pkg/api/validation, pkg/apis/core/validation, and what most CRDs say in their transition rules.
     (Cause::FieldImmutable, &["is immutable", "may not be changed", "are forbidden: updates to"]),
@@ -57,7 +56,7 @@ const TEXTS: &[(Cause, &[&str])] = &[
     ),
 ];
 
-/// What an API server refused, by the reason and the message of its status.
+/// The cause of a refusal, from the reason and the message of its status.
 pub fn refusal_cause(reason: &str, message: &str) -> Cause {
     recognised_refusal(message).unwrap_or(match reason {
         "Invalid" => Cause::SchemaViolated,
@@ -67,7 +66,7 @@ pub fn refusal_cause(reason: &str, message: &str) -> Cause {
     })
 }
 
-/// The same, if only the message is known. None if it may be anything.
+/// The same, if only the message is known. None if the message is not recognised.
 pub fn recognised_refusal(message: &str) -> Option<Cause> {
     // registry/rest: what is created in a namespace that does not exist.
     // First, because a refusal about a missing namespace also says "could not find".

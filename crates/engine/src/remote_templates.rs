@@ -1,7 +1,7 @@
-//! Where templates are that a step reads from elsewhere: an artefact in a registry, or a repository of git. Fetches nothing.
+//! The location of templates that a step reads from elsewhere: an artefact in a registry, or a repository of git. Fetches nothing.
 //!
-//! Our own design, from the form that Crossplane's design of composition functions has (`source: Remote`); no release has it. What is
-//! fetched is decided by the text alone: it names content by a digest or a commit, never by something that can be moved.
+//! Our own design, from the form in Crossplane's design of composition functions (`source: Remote`); no release has it. The text alone
+//! decides what is fetched: it names content by a digest or a commit, never by something that can move.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use ferroplane_api::Object;
 use ferroplane_api::image::{Digest, Reference};
 use serde_json::Value;
 
-/// What the source of templates is called that come from elsewhere.
+/// The name of the source of templates from elsewhere.
 pub const REMOTE_SOURCE: &str = "Remote";
 
-/// What to do about templates from elsewhere where they are off.
+/// The remedy if templates from elsewhere are disabled.
 pub const REMOTE_TEMPLATES_ARE_OFF: &str =
     "templates are not fetched from there: `--allow-remote-templates` lists where they may come from";
 
-/// The templates in a directory of something that is fetched.
+/// The templates in a directory of fetched content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoteTemplates {
     pub repository: RemoteRepository,
-    /// The directory in it, without slashes around it. Empty for all of it.
+    /// The directory, without slashes around it. Empty for the whole content.
     pub directory: String,
 }
 
-/// What is fetched.
+/// The content to fetch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteRepository {
     /// An artefact in a registry. The reference has a digest.
@@ -37,7 +37,7 @@ pub enum RemoteRepository {
     },
 }
 
-/// Why a text does not say where templates are.
+/// Why a text is no valid location of templates.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRemote {
     #[error("remote: `{0}` begins with none of oci://, git:// and https://")]
@@ -59,8 +59,8 @@ pub enum InvalidRemote {
 }
 
 impl RemoteTemplates {
-    /// Read what an input says: `oci://HOST/PATH@DIGEST#DIRECTORY` or `git://HOST/PATH@COMMIT#DIRECTORY`. A repository of git is
-    /// fetched with HTTPS, also if it is written as `git://`.
+    /// Parse `oci://HOST/PATH@DIGEST#DIRECTORY` or `git://HOST/PATH@COMMIT#DIRECTORY`. A repository of git is fetched with HTTPS, also if
+    /// it is written as `git://`.
     pub fn parse(text: &str) -> Result<Self, InvalidRemote> {
         let (place, directory) = text.split_once('#').map_or((text, None), |(place, it)| (place, Some(it)));
         let directory = match directory {
@@ -79,7 +79,7 @@ impl RemoteTemplates {
         Ok(Self { repository, directory })
     }
 
-    /// What an input of function-go-templating names, if its templates come from elsewhere.
+    /// The location in an input of function-go-templating, if its templates come from elsewhere.
     pub fn named_by(input: &Object) -> Option<&str> {
         let is_remote = input.get("source").is_some_and(|source| source == REMOTE_SOURCE);
         input.get("remote").and_then(Value::as_str).filter(|_| is_remote)
@@ -95,7 +95,7 @@ impl RemoteTemplates {
         }
     }
 
-    /// Whether it is at a place that is listed: a host, or a host and the beginning of a path, up to a slash.
+    /// Whether it is within a listed location: a host, or a host and the beginning of a path, up to a slash.
     pub fn is_within(&self, listed: &str) -> bool {
         let (location, listed) = (self.location(), listed.trim_end_matches('/'));
         let (host, path) = location.split_once('/').unwrap_or((&location, ""));
@@ -127,12 +127,14 @@ fn artifact(reference: &str, text: &str) -> Result<RemoteRepository, InvalidRemo
 }
 
 fn git(place: &str, text: &str) -> Result<RemoteRepository, InvalidRemote> {
+    // From the right: a location with a user in it, `user@host`, is refused below, and must not be taken for a
+    // commit.
     let (location, commit) = place.rsplit_once('@').ok_or_else(|| InvalidRemote::NoCommit(shown(text)))?;
     let is_hash = |digit: u8| digit.is_ascii_digit() || (b'a'..=b'f').contains(&digit);
     if ![40, 64].contains(&commit.len()) || !commit.bytes().all(is_hash) {
         return Err(InvalidRemote::NoCommit(shown(text)));
     }
-    // What git and a URL take for something else than a name has no business here: users and passwords, options, queries, spaces.
+    // Only names are allowed: git and URLs interpret users and passwords, options, queries and spaces.
     let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"-._~/:[]".contains(&letter);
     let (host, path) = location.split_once('/').unwrap_or((location, ""));
     let is_host = !host.is_empty() && !host.starts_with(['-', '.', ':']);
@@ -143,7 +145,7 @@ fn git(place: &str, text: &str) -> Result<RemoteRepository, InvalidRemote> {
     Ok(RemoteRepository::Git { location: location.to_owned(), commit: commit.to_owned() })
 }
 
-/// A directory without slashes around it, none of whose parts leads elsewhere.
+/// A directory without slashes around it, and without parts that leave it.
 fn read_directory(text: &str) -> Option<String> {
     let directory = text.trim_matches('/');
     let is_plain = !directory.contains(['\\', '\0', '\n', '#']);
@@ -154,7 +156,7 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && part != "." && part != ".." && !part.starts_with('-')
 }
 
-/// A text for a message: inputs may be long.
+/// A text, shortened for a message.
 fn shown(text: &str) -> String {
     text.chars().take(200).filter(|letter| !letter.is_control()).collect()
 }

@@ -1,4 +1,4 @@
-//! What a step is given to see, and when it has seen enough.
+//! The required resources of a step, and when its requirements are met.
 
 use std::collections::BTreeMap;
 
@@ -17,37 +17,38 @@ use crate::external::{ExternalFunction, Permits};
 use crate::failure::Failure;
 use crate::run::Run;
 
-/// What the current step was given before its first call, and how far it has come.
+/// What the current step was given before its first call, and its progress since.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
     pub(crate) credentials: BTreeMap<String, Credentials>,
-    /// What the composition requires for it.
+    /// The objects that the composition requires for it.
     resources: BTreeMap<String, Resources>,
     pub(crate) schemas: BTreeMap<String, Schema>,
     pub(crate) input: Option<Struct>,
-    /// What it may do.
+    /// What it may do beyond computing.
     pub(crate) permits: Permits,
-    /// What it asked for in the last run, by the name it gave it, read anew. It is given up front in the hope that the step asks
-    /// for the same again.
+    /// The requirements of the last run, by name, with the objects as they are now. They are passed before the first call, because the
+    /// step will probably require them again.
     remembered: BTreeMap<String, (ResourceSelector, Resources)>,
-    /// What it asked for in the call before.
+    /// The requirements of the call before.
     pub(crate) previous: Option<Requirements>,
     pub(crate) calls: u32,
-    /// Calls whose answers were thrown away, because they were made from answers to older questions.
-    pub(crate) discarded: u32,
+    /// How many calls were discarded, because they were given answers to outdated requirements.
+    discarded: u32,
+    /// Whether the requirements of the last run were dropped.
+    pub(crate) has_started_over: bool,
 }
 
-/// What to do about an answer.
+/// How to continue after a response.
 pub(crate) enum Resolution {
     Settled,
     Fetch(Vec<Want>),
-    /// The step asks for what it may not read.
+    /// The step requires objects that it may not read.
     Denied(Failure),
 }
 
 impl Given {
-    /// What the step is known to need: its credentials, what the composition requires for it, and what it
-    /// asked for the last time.
+    /// What the step is known to require: its credentials, the requirements in the composition, and those of the last run.
     pub(crate) fn wants_up_front(run: &Run) -> Result<Vec<Want>, Failure> {
         let step = run.step();
         let input = step.input_ref.iter().map(|selector| want(run, "", selector));
@@ -60,8 +61,8 @@ impl Given {
         input.chain(secrets).chain(resources).chain(schemas).chain(remembered).collect()
     }
 
-    /// The same with the answers. The composition's own requirements must be readable; a remembered one that
-    /// is not, the step can ask for again.
+    /// The same with the answers. The requirements in the composition must be readable; one of the last run that is not, the step can
+    /// require again.
     pub(crate) fn up_front(run: &Run, answers: Vec<Answer>) -> Result<Self, Failure> {
         let step = run.step();
         let mut answers = answers.into_iter();
@@ -101,42 +102,43 @@ impl Given {
         Ok(given)
     }
 
-    /// The resources that the first request brings: what was remembered and, over it, what the composition requires.
+    /// The objects in the first request: those of the last run and, in preference, those that the composition requires.
     pub(crate) fn up_front_resources(&self) -> BTreeMap<String, Resources> {
         let remembered = self.remembered.iter().map(|(name, (_, found))| (name.clone(), found.clone()));
         remembered.chain(self.resources.clone()).collect()
     }
 
-    /// Whether the step was given the answer to a question that it does not ask any more. Then what it said means nothing: a
-    /// function takes whatever it finds under a name for the answer to what it would ask today, and may fail because of it.
+    /// Whether the step was given an answer to a requirement that it no longer has. Then its response is discarded: a function takes the
+    /// objects under a name for the answer to its current requirement, and may fail because of them.
     ///
-    /// What it asks beyond that is no sign: it was not given, so that it misled nobody.
+    /// New requirements do not count: the step was given nothing for them that could mislead it.
     pub(crate) fn is_outdated(&self, response: &RunFunctionResponse) -> bool {
         let asked = asked(response);
         self.remembered.iter().any(|(name, (selector, _))| asked.resources.get(name) != Some(selector))
     }
 
-    /// Whether the step was given answers to questions of the last run.
+    /// Whether the step was given answers to requirements of the last run.
     pub(crate) fn has_remembered(&self) -> bool {
         !self.remembered.is_empty()
     }
 
-    /// How often the step was called, whatever came of it.
+    /// How often the step was called, discarded calls included.
     pub(crate) fn called(&self) -> u32 {
         self.calls + self.discarded
     }
 
-    /// Forget what was remembered: the step is asked as if for the first time.
-    pub(crate) fn start_over(&mut self) {
+    /// Drop the requirements of the last run, after so many discarded calls: the step is called as if for the first time.
+    pub(crate) fn start_over(&mut self, discarded: u32) {
         self.remembered.clear();
-        self.discarded += 1;
+        self.discarded += discarded;
+        self.has_started_over = true;
     }
 
-    /// Whether the answer is final, or what has to be read before the step can be called again.
+    /// Whether the response is final, or what has to be read before the step is called again.
     pub(crate) fn resolve(&self, run: &Run, response: &RunFunctionResponse) -> Resolution {
         let is_fatal = response.results.iter().any(|result| result.severity == i32::from(Severity::Fatal));
         let asked = asked(response);
-        // Asking for the same again means that the function has all it needs: Crossplane calls this stable
+        // The same requirements again mean that the function has all it needs: Crossplane calls this stable
         // requirements.
         if is_fatal || Some(asked) == self.previous.as_ref() || (self.previous.is_none() && is_empty(asked)) {
             return Resolution::Settled;
@@ -150,7 +152,7 @@ impl Given {
         }
     }
 
-    /// What the step was given from the start, and over it what it asks for now.
+    /// What the step was given from the start, and in preference what it requires now.
     pub(crate) fn overlay(
         &self,
         run: &Run,
@@ -161,8 +163,8 @@ impl Given {
         let mut answers = answers.into_iter();
         let mut overlaid = Required {
             extra: BTreeMap::new(),
-            // From the start of the step, not from the call before: what a function no longer asks for
-            // disappears.
+            // From the start of the step, not from the call before: objects that a function no longer requires
+            // disappear.
             resources: self.resources.clone(),
             schemas: self.schemas.clone(),
         };
@@ -179,7 +181,7 @@ impl Given {
     }
 }
 
-/// What a step gets to see besides state, input and context.
+/// What a step is given besides state, input and context.
 pub(crate) struct Required {
     extra: BTreeMap<String, Resources>,
     resources: BTreeMap<String, Resources>,
@@ -187,7 +189,7 @@ pub(crate) struct Required {
 }
 
 impl Required {
-    /// Whether the request already said all this: asking again would get the same answer.
+    /// Whether the request had all this already: another call would return the same response.
     pub(crate) fn is_in(&self, request: &RunFunctionRequest) -> bool {
         request.extra_resources == self.extra
             && request.required_resources == self.resources
@@ -214,7 +216,7 @@ fn is_empty(asked: &Requirements) -> bool {
     asked.extra_resources.is_empty() && asked.resources.is_empty() && asked.schemas.is_empty()
 }
 
-/// The question for objects that the current step requires, if it may see them.
+/// The want for objects that the current step requires, if it may read them.
 fn want(run: &Run, name: &str, selector: &ResourceSelector) -> Result<Want, Failure> {
     match run.reader().select(&run.inputs.grants, selector) {
         Access::Allowed => Ok(Want::Resources(selector.clone())),
@@ -231,7 +233,7 @@ fn want_secret(run: &Run, name: &str, secret: &SecretRef) -> Result<Want, Failur
     }
 }
 
-/// What the step may do beyond computing. An input that its function refuses gives it nothing.
+/// What the step may do beyond computing. With an invalid input it may do nothing.
 fn permits(run: &Run, input: Option<&Struct>) -> Result<Permits, Failure> {
     let step = run.step();
     let Some(kind) = step.external_type() else { return Ok(Permits::default()) };
@@ -247,7 +249,7 @@ fn denied(run: &Run, requirement: &str, read: Box<DeniedRead>) -> Failure {
     Failure::Denied { step: run.step().name.clone(), requirement: requirement.to_owned(), read }
 }
 
-/// The answer to a question of [`want`]. Nothing that turns out to be in a namespace that was not asked for is passed on.
+/// The answer to a [`want`]. Objects in a namespace that the step may not read are not passed on.
 fn checked(run: &Run, name: &str, selector: &ResourceSelector, answer: Answer) -> Result<Answer, Failure> {
     if run.reader().select(&run.inputs.grants, selector) == Access::Allowed {
         return Ok(answer);
@@ -284,7 +286,7 @@ fn unavailable(run: &Run, requirement: &str, reason: String) -> Failure {
     Failure::Requirement { step: run.step().name.clone(), requirement: requirement.to_owned(), reason }
 }
 
-/// The object that is the input of a step. It must be there.
+/// The object that is the input of a step. It must exist.
 fn read_input(run: &Run, selector: &ResourceSelector, answer: Option<Answer>) -> Result<Struct, Failure> {
     let step = run.step();
     let fail = |reason: &str| {

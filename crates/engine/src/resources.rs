@@ -1,6 +1,6 @@
-//! Compositions that list resources instead of steps, or functions beside them: they become pipelines of built-in functions.
+//! Compiles Compositions that list resources, or functions beside them, to pipelines of built-in functions.
 //!
-//! What the old form leaves out is said here, so that the functions need to know only the new one.
+//! Defaults of the old form are made explicit here, so that the functions need to know only the new one.
 
 mod former;
 
@@ -15,10 +15,10 @@ pub use former::{IneffectiveField, ineffective_fields};
 
 const PATCH_AND_TRANSFORM: &str = "patch-and-transform";
 const ENVIRONMENT_CONFIGS: &str = "environment-configs";
-/// Where in the context functions keep the environment.
+/// The key of the environment in the context.
 const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 
-/// The steps of a composition, however it is written down.
+/// The steps of a composition, in any of its forms.
 pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
     match spec.mode() {
         Mode::Pipeline if spec.functions.is_empty() => Cow::Borrowed(&spec.pipeline),
@@ -30,12 +30,12 @@ pub fn to_pipeline(spec: &CompositionSpec) -> Cow<'_, [Step]> {
     }
 }
 
-/// Collects the environment, if the composition has one to be collected.
+/// The step that collects the environment, if the composition has one.
 fn environment_step(spec: &CompositionSpec) -> Option<Step> {
     let environment = spec.environment.as_ref()?;
     let configs = environment.get("environmentConfigs").and_then(Value::as_array);
     if configs.is_none_or(Vec::is_empty) {
-        // Without EnvironmentConfigs the function does nothing at all, but Crossplane 1 took the default data.
+        // Without EnvironmentConfigs the function does nothing at all, but Crossplane 1 used the default data.
         return environment.get("defaultData").and_then(Value::as_object).map(default_environment_step);
     }
     let collected: Object = ["environmentConfigs", "defaultData", "policy"]
@@ -51,7 +51,7 @@ fn environment_step(spec: &CompositionSpec) -> Option<Step> {
     Some(step(ENVIRONMENT_CONFIGS, input))
 }
 
-/// Makes an environment of nothing but default data.
+/// A step that makes an environment of default data only.
 fn default_environment_step(data: &Object) -> Step {
     let mut environment = data.clone();
     environment.entry("apiVersion").or_insert_with(|| "internal.crossplane.io/v1alpha1".into());
@@ -98,11 +98,11 @@ fn step(name: &str, input: Object) -> Step {
     }
 }
 
-/// A resource needs no name in the old form.
+/// Add a name, which the old form does not require.
 fn modern_resource(index: usize, resource: &Object) -> Object {
     let mut resource = modern_patches(resource.clone());
-    // The position is all there is. Inserting an anonymous resource renames those behind it, as it did in
-    // Crossplane 1.
+    // The position is all there is. Inserting an unnamed resource renames those behind it, as it did in Crossplane
+    // 1.
     resource.entry("name").or_insert_with(|| format!("resource-{index}").into());
     for detail in items(&mut resource, "connectionDetails") {
         modernise_connection_detail(detail);
@@ -122,7 +122,7 @@ fn modern_patches(mut owner: Object) -> Object {
     owner
 }
 
-/// In the old form, a transform need not say what kind of string, arithmetic or pattern it means.
+/// Add the type of a transform, which the old form infers.
 fn modernise_transform(transform: &mut Object) {
     for (kind, default) in [("string", "Format"), ("math", "Multiply")] {
         if let Some(settings) = transform.get_mut(kind).and_then(Value::as_object_mut) {
@@ -136,7 +136,7 @@ fn modernise_transform(transform: &mut Object) {
     }
 }
 
-/// The old form has two switches where the new one has a name for each combination.
+/// Replace the two switches of the old form by the name of their combination.
 fn modernise_policy(policy: &mut Object) {
     let Some(options) = policy.remove("mergeOptions") else { return };
     let is_set = |option: &str| options.get(option).and_then(Value::as_bool).unwrap_or_default();
@@ -151,7 +151,7 @@ fn modernise_policy(policy: &mut Object) {
     }
 }
 
-/// In the old form, the type follows from the fields, and the name from the key.
+/// Add the type and the name of a connection detail, which the old form infers from its fields and its key.
 fn modernise_connection_detail(detail: &mut Object) {
     let has = |field: &str| detail.get(field).is_some_and(|value| !value.is_null());
     // In the order in which Crossplane 1 guessed: a detail with several fields has the first type.

@@ -1,10 +1,9 @@
-//! Decides which revisions a `Composition` has: one for every content it ever had, the current one with the highest
-//! number.
+//! Decides which revisions a `Composition` has: one for every content that it ever had, the current one with the highest number.
 //!
 //! # Invariants
-//! * Hash, name and labels are those that Crossplane gives, so that what comes from there is not revised anew.
-//! * A revision that exists is never made again, and never renamed: when an old content comes back, its revision does.
-//! * Labels of the composition never stand in the way of those that tie a revision to it.
+//! * Hash, name and labels are those of Crossplane, so that Compositions that it managed get no new revisions.
+//! * An existing revision is never created again, and never renamed: when an old content comes back, its revision does.
+//! * Labels of the composition never replace those that connect a revision to it.
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_golang::yaml::to_yaml;
@@ -12,21 +11,21 @@ use ferroplane_wire::to_hex;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-/// As much of a hash as fits in a label.
+/// How many digits of a hash fit in a label.
 const LABEL_DIGITS: usize = 63;
-/// As much of a hash as names a revision.
+/// How many digits of a hash the name of a revision contains.
 const NAME_DIGITS: usize = 7;
 
-/// What has to be done so that a composition has the revisions it should have.
+/// The changes to the revisions of a composition.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Revisions {
-    /// Revisions as they should be, in place of what they are.
+    /// Revisions to update.
     pub update: Vec<Object>,
-    /// A revision that does not exist yet.
+    /// A revision to create.
     pub create: Option<Object>,
 }
 
-/// A revision that says it is of a composition or a package, but belongs to something else.
+/// A revision with the label of a composition or a package that something else controls.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("revision `{revision}` already belongs to {kind} `{name}`")]
 pub struct Foreign {
@@ -36,7 +35,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Whose revision it is, if it is not the parent's.
+    /// The error for a revision that the parent does not control. None if it does.
     pub(crate) fn of(revision: &Object, parent: &Object) -> Option<Self> {
         if meta::controller_uid(revision)? == meta::uid(parent) {
             return None;
@@ -48,7 +47,7 @@ impl Foreign {
     }
 }
 
-/// What has to be done, given all revisions that say they are of the composition.
+/// The changes, given all revisions with the label of the composition.
 pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revisions, Foreign> {
     if let Some(foreign) = revisions.iter().find_map(|revision| Foreign::of(revision, composition)) {
         return Err(foreign);
@@ -58,7 +57,7 @@ pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revi
     let latest = revisions.iter().map(number).max().unwrap_or_default();
     let update = revisions.iter().filter_map(|revision| {
         let is_current = meta::label(revision, keys::COMPOSITION_HASH) == label;
-        // Two can have the same number: one was made by somebody who had not heard of the other yet.
+        // Two can have the same number if a replica created one before it had seen the other.
         let is_overtaken =
             |other: &Object| meta::name(other) != meta::name(revision) && number(other) >= number(revision);
         let is_late = is_current && revisions.iter().any(is_overtaken);
@@ -69,7 +68,7 @@ pub fn plan_revisions(composition: &Object, revisions: &[Object]) -> Result<Revi
     Ok(Revisions { update: update.collect(), create })
 }
 
-/// What a composition says, in 64 digits.
+/// The hash of a composition, in 64 digits.
 pub fn composition_hash(composition: &Object) -> String {
     let metadata = |field: &str| match composition.get("metadata").and_then(|metadata| metadata.get(field)) {
         Some(entries) => to_yaml(entries),
@@ -86,9 +85,9 @@ fn number(revision: &Object) -> i64 {
     revision.get("spec").and_then(|spec| spec.get("revision")?.as_i64()).unwrap_or_default()
 }
 
-/// A revision as it should be, unless it is so already.
+/// A revision as it should be. None if nothing is to change.
 fn updated(revision: &Object, composition: &Object, number: Option<i64>) -> Option<Object> {
-    // References to owners do not survive a backup.
+    // Owner references do not survive a backup.
     let is_owned = meta::controller_uid(revision).is_some();
     if is_owned && number.is_none() {
         return None;
@@ -125,11 +124,10 @@ fn new_revision(composition: &Object, hash: &str, number: i64) -> Object {
     revision
 }
 
-/// The spec of a composition, which says how it is written down even if it left that out.
+/// The spec of a composition, with its mode made explicit.
 fn spec(composition: &Object) -> Object {
     let mut spec = composition.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
-    // The hash is of the object with defaults; an API server that does not default this field must not change
-    // it.
+    // The hash is of the object with defaults; an API server that does not default this field must not change it.
     if spec.get("mode").is_none_or(|mode| mode.is_null() || mode == "") {
         let lists_resources = spec.get("resources").is_some_and(|resources| !is_nothing(resources));
         let mode = if lists_resources { "Resources" } else { "Pipeline" };
@@ -138,12 +136,12 @@ fn spec(composition: &Object) -> Object {
     spec
 }
 
-/// The spec as Crossplane writes it: fields that are optional are left out where they say nothing.
+/// The spec as Crossplane serialises it: optional fields are left out if they are empty.
 fn hashed_spec(composition: &Object) -> Object {
     let mut spec = spec(composition);
     // Go's `omitempty` drops empty lists, and null pointers only; the two lists name the fields of each sort.
     leave_out(&mut spec, &["pipeline"], &["writeConnectionSecretsToNamespace"]);
-    // Crossplane does not know the field any more, so that it is in no hash of its own.
+    // Crossplane no longer has the field, so that its own hashes do not include it.
     spec.remove("publishConnectionDetailsWithStoreConfigRef");
     for step in objects(&mut spec, "pipeline") {
         leave_out(step, &["credentials"], &["input", "requirements"]);

@@ -1,6 +1,7 @@
-//! Decides how a new revision of a function or a composition reaches composite resources: who is moved, when, and when all go back.
+//! Decides how a new revision of a function or a composition reaches composite resources: which ones are moved, when, and when all are
+//! moved back.
 //!
-//! The status of a `FunctionRollout` is all that is remembered. [`decide()`] takes it, and what was observed, to the next status; an
+//! The status of a `FunctionRollout` is the only state. [`decide()`] computes the next status from it and the observations; an
 //! [`Overlay`] reads from it which revision a composite resource calls.
 //!
 //! ```text
@@ -8,20 +9,22 @@
 //!                                                             │  ▲
 //!                                            paused, or failed ▼  │ not paused
 //!                                                           Paused
-//!   Previewing, Progressing, Paused ─ failed, or undone ─▶ RollingBack ─ nobody calls it any more ─▶ RolledBack
+//!   Previewing, Progressing, Paused ─ failed, or undone ─▶ RollingBack ─ nothing calls it any more ─▶ RolledBack
 //! ```
 //!
 //! # Invariants
 //! * The same status and observations always give the same decision.
-//! * Until a revision is promoted, whoever was moved to it stays moved, unless all go back.
-//! * Of those that were moved, at most `maxUnavailable` are not known to be as ready as before.
+//! * Until a revision is promoted, a composite resource that was moved to it stays moved, unless all are moved back.
+//! * Of the moved ones, at most `maxUnavailable` are not known to be as ready as before.
 //! * Composite resources with the update policy `Manual` are counted, and never moved.
 //! * While one revision is rolled out, a newer one waits.
+//! * After a restart, a function that cannot be called counts as a failure only after it had time to start ([`Restart`]).
 
 mod acceptance;
 mod decide;
 mod differences;
 mod overlay;
+mod restart;
 mod share;
 mod subject;
 #[cfg(test)]
@@ -33,4 +36,5 @@ pub use decide::{
 };
 pub use differences::{Comparison, Differences, compare, compare_alone};
 pub use overlay::{Choice, Member, Overlay, Overlays, overlays};
+pub use restart::{Restart, is_uncallable};
 pub use subject::{Health, Subject, recorded_as};

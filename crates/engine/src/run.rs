@@ -1,4 +1,4 @@
-//! A pipeline run: what is known so far.
+//! A pipeline run in progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -24,11 +24,11 @@ use crate::requirements::Given;
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) inputs: Inputs,
-    /// Nothing if the subject is an operation: its functions are given what they require, and observe nothing.
+    /// None for an operation: its functions are given what they require, and observe nothing.
     observed: Option<State>,
-    /// What the step before said. A step that says nothing about it takes back all that others wanted.
+    /// The desired state after the step before. A step that returns none removes everything that earlier steps desired.
     desired: Option<State>,
-    /// The step that had the last word on each desired resource.
+    /// The last step that changed each desired resource.
     pub(crate) said_by: BTreeMap<String, String>,
     current: usize,
     context: Option<Struct>,
@@ -45,7 +45,7 @@ impl Run {
     pub(crate) fn new(mut inputs: Inputs) -> Result<Self, Box<Outcome>> {
         // The first step finds an empty context, not none.
         let context = Some(inputs.context.take().unwrap_or_default());
-        // Told before anything functions say, even if the first step fails.
+        // Reported before everything that functions return, even if the first step fails.
         let events = inputs.pipeline.steps.iter().flat_map(advisory_events).collect();
         let run = Self {
             observed: inputs.subject.composite().map(observed_state),
@@ -70,19 +70,19 @@ impl Run {
         Err(Box::new(run.into_outcome(Err(failure))))
     }
 
-    /// The object that the pipeline runs for. [`Run::new`] has made sure that it can be read.
+    /// The object that the pipeline runs for. [`Run::new`] has checked that it can be read.
     pub(crate) fn subject(&self) -> &Object {
         static NOTHING: LazyLock<Object> = LazyLock::new(Object::new);
         self.inputs.subject.object().json().unwrap_or(&NOTHING)
     }
 
-    /// What functions want so far.
+    /// The desired state so far.
     pub(crate) fn desired(&self) -> &State {
         static NOTHING: LazyLock<State> = LazyLock::new(State::default);
         self.desired.as_ref().unwrap_or(&NOTHING)
     }
 
-    /// What functions want in the end. Nobody else needs it any more.
+    /// The desired state in the end. Nothing else needs it any more.
     pub(crate) fn take_desired(&mut self) -> State {
         self.desired.take().unwrap_or_default()
     }
@@ -91,19 +91,19 @@ impl Run {
         &self.inputs.pipeline.steps[self.current]
     }
 
-    /// Go to the next step, if there is one.
+    /// Move to the next step, if there is one.
     pub(crate) fn next_step(&mut self) -> bool {
         self.current += 1;
         self.current < self.inputs.pipeline.steps.len()
     }
 
-    /// Who reads what the current step is given.
+    /// The step on whose behalf objects are read.
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader::new(self.subject(), &self.step().function)
     }
 
-    /// What the current step asked for the last time and is not given anyway. What it may not read any more is left out: if it
-    /// asks for it again, it is told so.
+    /// The requirements of the current step in the last run that the composition does not have. Those that it may no longer read are left
+    /// out: if the step has one again, it fails with the reason.
     pub(crate) fn remembered(&self) -> impl Iterator<Item = &Requirement> {
         let (step, reader) = (self.step(), self.reader());
         self.inputs.remembered.iter().filter(move |requirement| {
@@ -113,7 +113,7 @@ impl Run {
         })
     }
 
-    /// The first request to the current step, or the first one after it was told to start over.
+    /// The first request to the current step, also after it started over.
     pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
         let mut request = RunFunctionRequest {
             observed: self.observed.clone(),
@@ -130,7 +130,7 @@ impl Run {
         request
     }
 
-    /// Take over what the current step said. An error if it said that all is lost.
+    /// Take the response of the current step. An error if it has a fatal result.
     pub(crate) fn absorb(&mut self, response: RunFunctionResponse, calls: u32) -> Result<(), Failure> {
         let step = &self.inputs.pipeline.clone().steps[self.current];
         self.ran.push(Ran {
@@ -139,7 +139,7 @@ impl Run {
             callee: step.callee.clone(),
             calls,
         });
-        // Before the fatal result is looked for: what a failing step asked for has to be watched, or nothing
+        // Before the fatal result is checked: the requirements of a failing step have to be watched, or nothing
         // would wake the XR.
         self.remember(step, &response);
         self.ttl = [self.ttl, ttl_of(&response)].into_iter().flatten().min();
@@ -166,10 +166,10 @@ impl Run {
         Ok(())
     }
 
-    /// Everything the step needed, whether the composition said so or the function.
+    /// Record all requirements of the step, those in the composition and those of the function.
     fn remember(&mut self, step: &Step, response: &RunFunctionResponse) {
         if let Some(selector) = &step.input_ref {
-            // Of no step: it is followed, but handed to nobody as a requirement.
+            // Without a step: it is watched, but passed to no step as a requirement.
             let (of, name) = (String::new(), String::new());
             self.requirements.push(Requirement { step: of, name, selector: selector.clone() });
         }
@@ -179,8 +179,8 @@ impl Run {
         for (name, selector) in declared.chain(resources) {
             self.require(&step.name, name, selector);
         }
-        // Of no step: the deprecated field is not answered up front. A function that reads it looks for its answers there alone,
-        // and would not notice that it has them.
+        // Without a step: the deprecated field is not answered up front. A function that uses it reads only that
+        // field, and would not notice that it has the answers.
         for selector in asked.into_iter().flat_map(|asked| asked.extra_resources.values()) {
             self.require("", "", selector);
         }
@@ -197,7 +197,7 @@ impl Run {
         }
     }
 
-    /// Note which resources this step made or changed.
+    /// Record which resources this step added or changed.
     fn attribute(&mut self, step: &Step, desired: Option<&State>) {
         for (name, resource) in desired.into_iter().flat_map(State::resources) {
             if self.desired().resources().get(name) != Some(resource) {
@@ -206,8 +206,8 @@ impl Run {
         }
     }
 
-    /// A namespaced composite resource may only compose namespaced resources, and what is cluster scoped has to say where namespaced
-    /// resources go: ask about each kind of which that is not known.
+    /// The kinds whose scope has to be read: a namespaced composite resource may only compose namespaced resources, and a cluster-scoped
+    /// one has to set their namespace.
     pub(crate) fn scopes_to_learn(&self) -> Vec<Want> {
         let is_namespaced = !meta::namespace(self.subject()).is_empty();
         let mut kinds = BTreeSet::new();
@@ -219,13 +219,13 @@ impl Run {
             }
             let observed =
                 self.inputs.subject.observed().get(name).and_then(|observed| observed.object.json().ok());
-            // The group counts as well: anybody may define a namespaced kind that is called `ClusterRoleBinding`, and what is
-            // known of that one says nothing about Kubernetes' own.
+            // The group counts as well: a user may define a namespaced kind called `ClusterRoleBinding`, whose
+            // scope says nothing about that of Kubernetes.
             let observed = observed.filter(|observed| group_kind(observed) == group_kind(object));
             let is_known = if is_namespaced {
                 observed.is_some_and(|observed| !meta::namespace(observed).is_empty())
             } else {
-                // It stays where it is, or says where it goes.
+                // It stays in its namespace, or names one.
                 observed.is_some() || !meta::namespace(object).is_empty()
             };
             if !is_known {
@@ -268,7 +268,7 @@ impl Run {
     }
 }
 
-/// What the user should know about the versions that run.
+/// Warnings about the versions that run.
 fn advisory_events(step: &Step) -> impl Iterator<Item = Event> {
     let advisories = step.callee.iter().flat_map(|callee| &callee.advisories);
     advisories.map(|advisory| Event {
@@ -296,7 +296,7 @@ fn observed_state(subject: &CompositeSubject) -> State {
 
 fn ttl_of(response: &RunFunctionResponse) -> Option<Duration> {
     let ttl = response.meta.as_ref()?.ttl?;
-    // A negative time is as good as none.
+    // A negative time counts as none.
     let (seconds, nanos) = (u64::try_from(ttl.seconds).ok()?, u32::try_from(ttl.nanos).ok()?);
     let ttl = Duration::from_secs(seconds).checked_add(Duration::from_nanos(nanos.into()))?;
     (!ttl.is_zero()).then_some(ttl)
@@ -327,8 +327,8 @@ fn to_event(step: &Step, result: v1::Result) -> Event {
     let kind = match Severity::try_from(result.severity) {
         Ok(Severity::Normal) => EventKind::Normal,
         Ok(Severity::Warning) => EventKind::Warning,
-        // Not said, or said by a newer protocol than ours: better too loud than silent, and only to the
-        // composite resource.
+        // Not set, or set by a newer protocol than ours: better too loud than silent, and only to the composite
+        // resource.
         _ => {
             let message = format!(
                 "Pipeline step \"{}\" returned a result of unknown severity (assuming warning): {}",

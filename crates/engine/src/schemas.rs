@@ -1,20 +1,19 @@
-//! Finds the schema of a kind in an OpenAPI v3 document, and makes it stand on its own.
+//! Finds the schema of a kind in an OpenAPI v3 document, and inlines its references.
 
 use ferroplane_api::meta;
 use serde_json::{Map, Value, json};
 
-/// How deep a schema may be.
+/// The maximum depth of a schema.
 const MAX_DEPTH: usize = 64;
-/// How large a schema may become: in values, and bytes of text.
+/// The maximum size of a schema: in values, and bytes of text.
 const MAX_SIZE: usize = 16 << 20;
 
-/// A schema that cannot be made to stand on its own.
+/// A schema whose references cannot be inlined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the schema is too large or too deep once its references are followed")]
 pub struct SchemaTooLarge;
 
-/// The schema of a kind with every reference replaced by what it refers to. Where a schema contains itself, it
-/// says only that there is an object.
+/// The schema of a kind with every reference replaced by its target. Where a schema contains itself, it becomes a plain object.
 pub fn inlined_schema(
     document: &Value,
     api_version: &str,
@@ -37,7 +36,7 @@ pub fn inlined_schema(
 
 struct Inliner<'a> {
     schemas: &'a Map<String, Value>,
-    /// The names of the schemas that what is being inlined is part of.
+    /// The names of the schemas that are being inlined, from the outermost to the current one.
     within: Vec<&'a str>,
     /// How much larger the schema may become: references to references multiply.
     room: usize,
@@ -76,8 +75,7 @@ impl<'a> Inliner<'a> {
 
     fn follow(&mut self, reference: &'a str, depth: usize) -> Result<Value, SchemaTooLarge> {
         let name = reference.rsplit('/').next().unwrap_or_default();
-        // Only the chain that leads here is looked at: the same type may stand side by side as often as it
-        // likes.
+        // Only this chain is checked: the same type may occur any number of times side by side.
         if self.within.contains(&name) {
             return Ok(json!({"type": "object"}));
         }
@@ -99,7 +97,7 @@ fn flatten_all_of(mut object: Map<String, Value>) -> Map<String, Value> {
     for part in parts {
         if let Value::Object(part) = part {
             for (key, value) in part {
-                // What the field says of itself is kept, such as its own description.
+                // Keywords beside the reference are kept, such as a description.
                 object.entry(key).or_insert(value);
             }
         }

@@ -1,7 +1,7 @@
-//! Which composition a composite resource follows, and which revision of it.
+//! Selects the composition of a composite resource, and its revision.
 //!
-//! What has been chosen stays chosen: a composition is looked for only while none is named. Of several that would do, the
-//! first by name is taken, so that the same question always has the same answer.
+//! A selection is kept: a composition is selected only while none is named. Of several candidates the first by name is selected, so that
+//! the result is always the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,21 +21,21 @@ pub struct Preferences {
     pub selector: Option<Labels>,
     pub revision: Option<String>,
     pub revision_selector: Option<RevisionSelector>,
-    /// Stay with the revision until somebody changes it.
+    /// Keep the revision until a user changes it.
     pub is_manual: bool,
 }
 
 /// What a definition says about the compositions of its composite resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Defaults {
-    /// The only one that may be followed.
+    /// The only composition that is allowed.
     pub enforced: Option<String>,
-    /// For those that name none.
+    /// The composition for composite resources that name none.
     pub composition: Option<String>,
     pub revision_selector: Option<RevisionSelector>,
 }
 
-/// Which revisions may be followed, by their labels. Composite resources have labels only, definitions have expressions, too.
+/// Selects revisions by their labels. Composite resources can use labels only, definitions expressions, too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RevisionSelector {
     labels: Labels,
@@ -50,7 +50,7 @@ struct LabelExpression {
     values: Vec<String>,
 }
 
-/// A composition, as far as choosing it needs to know.
+/// The parts of a composition that selection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     pub name: String,
@@ -59,28 +59,28 @@ pub struct Candidate {
     pub composes: TypeRef,
 }
 
-/// A revision of a composition, as far as choosing it needs to know.
+/// The parts of a revision that selection needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevisionCandidate {
     pub name: String,
     pub number: i64,
-    /// The identity of the composition that controls it.
+    /// The uid of the composition that controls it.
     pub controller: String,
     pub labels: Labels,
 }
 
-/// Why a composition was chosen.
+/// Why a composition was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// It was named already.
     Named,
     Enforced,
     Default,
-    /// It is the first that may be used.
+    /// It is the first compatible one.
     Found,
 }
 
-/// Why nothing can be chosen.
+/// Why nothing can be selected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unselectable {
     #[error("no Composition{} composes {kind} ({api_version})", with_labels(.labels.as_ref()))]
@@ -99,7 +99,7 @@ pub enum Unselectable {
 }
 
 impl Unselectable {
-    /// What failed, for programs.
+    /// The cause, for programs.
     pub fn cause(&self) -> Cause {
         match self {
             Self::NoComposition { .. } => Cause::NoMatchingComposition,
@@ -127,7 +127,7 @@ impl From<Labels> for RevisionSelector {
     }
 }
 
-/// As `kubectl get --selector` has it.
+/// The syntax of `kubectl get --selector`.
 impl fmt::Display for RevisionSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.labels.iter().map(|(key, value)| format!("{key}={value}"));
@@ -148,7 +148,7 @@ impl fmt::Display for LabelExpression {
 }
 
 impl RevisionSelector {
-    /// A selector of a definition. None if it says nothing.
+    /// Read the selector of a definition. None if it is empty.
     fn read(selector: &Value) -> Option<Self> {
         let labels = match_labels(Some(selector));
         let expressions = selector.get("matchExpressions").and_then(Value::as_array);
@@ -179,14 +179,14 @@ impl LabelExpression {
             "NotIn" => !self.values.is_empty() && own.is_none_or(|own| !self.values.contains(own)),
             "Exists" => own.is_some(),
             "DoesNotExist" => own.is_none(),
-            // Kubernetes refuses it: what cannot be read selects nothing.
+            // Kubernetes refuses it: an invalid expression selects nothing.
             _ => false,
         }
     }
 }
 
 impl Preferences {
-    /// What a composite resource says.
+    /// Read a composite resource.
     pub fn read(composite: &Object, layout: Layout) -> Self {
         let machinery = Machinery::of(composite, layout);
         Self {
@@ -198,8 +198,8 @@ impl Preferences {
         }
     }
 
-    /// Take over what the definition says for those that have no selector. It is not written into them, so that it counts each time,
-    /// also once a revision is named; one that is pinned is followed whatever selectors say.
+    /// Take the definition's selector if the composite resource has none. It is not written to the composite resource, so that it applies
+    /// every time, also once a revision is named. A pinned revision is used whatever selectors say.
     pub fn take_default_revision_selector(&mut self, defaults: &Defaults) {
         if self.revision_selector.is_none() {
             self.revision_selector.clone_from(&defaults.revision_selector);
@@ -208,7 +208,7 @@ impl Preferences {
 }
 
 impl Defaults {
-    /// What a definition says.
+    /// Read a definition.
     pub fn read(definition: &Object) -> Self {
         let spec = definition.get("spec");
         let name = |field: &str| {
@@ -224,7 +224,7 @@ impl Defaults {
     }
 }
 
-/// The composition to follow.
+/// Select the composition.
 pub fn choose_composition<'c>(
     preferences: &Preferences,
     defaults: &Defaults,
@@ -238,7 +238,7 @@ pub fn choose_composition<'c>(
     if let Some(named) = &preferences.composition {
         return Ok((named.clone(), Why::Named));
     }
-    // A selector is a wish, and a default is for those who have none.
+    // A default is only for composite resources without a selector.
     if let (None, Some(default)) = (&preferences.selector, &defaults.composition) {
         return Ok((default.clone(), Why::Default));
     }
@@ -255,7 +255,7 @@ pub fn choose_composition<'c>(
     Ok((found.name.clone(), Why::Found))
 }
 
-/// The revision to follow: the one that is named, if it is to stay so, or the latest that may be used.
+/// Select the revision: the named one if it is to be kept, or the latest that matches.
 pub fn choose_revision<'r>(
     preferences: &Preferences,
     composition: &Candidate,
@@ -266,8 +266,7 @@ pub fn choose_revision<'r>(
     }
     let selector = preferences.revision_selector.as_ref();
     let fits = |revision: &&RevisionCandidate| {
-        // By identity, not by the label with the name: revisions of a deleted Composition of the same name
-        // are not meant.
+        // By uid, not by the label with the name: revisions of a deleted Composition of the same name do not count.
         let is_its = revision.controller == composition.uid;
         is_its && selector.is_none_or(|selector| selector.matches(&revision.labels))
     };

@@ -1,4 +1,4 @@
-//! What a composite resource says of itself after a run: its conditions, its events, when to look again.
+//! Computes the status of a composite resource after a run: its conditions, its events, and when to reconcile it again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::wording::CANNOT_COMPOSE;
 /// How many names a condition lists before it only counts.
 const NAMES_LISTED: usize = 3;
 
-/// What is known besides the outcome of the run.
+/// Facts besides the outcome of the run.
 #[derive(Debug, Clone, Default)]
 pub struct SettleFacts {
-    /// The conditions the composite resource has, and those that were decided before the run.
+    /// The current conditions, and those that were decided before the run.
     pub conditions: Vec<Condition>,
-    /// Composed resources that the API server refused, by the name the composition knows them by.
+    /// Composed resources that the API server refused, by resource name.
     pub unsynced: BTreeSet<String>,
     /// The generation of the composite resource.
     pub generation: i64,
@@ -29,19 +29,19 @@ pub struct SettleFacts {
     pub now: String,
 }
 
-/// What to write to the composite resource's status, and what to tell.
+/// The status to write, and the events to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settlement {
     /// The whole status, conditions included.
     pub status: Object,
     pub events: Vec<Event>,
-    /// Conditions that the claim should have too, in the order in which functions first set them.
+    /// The conditions to copy to the claim, in the order in which functions first set them.
     pub claim_conditions: Vec<String>,
-    /// When to look again if nothing happens before.
-    pub look_again_in: Option<Duration>,
+    /// When to reconcile again if nothing changes before.
+    pub requeue_after: Option<Duration>,
 }
 
-/// Settle what was decided and, as far as the facts say, done.
+/// Compute the status from the outcome of a run, and from the facts about applying it.
 pub fn settle(outcome: &Outcome, facts: SettleFacts) -> Settlement {
     let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), facts };
     let status = match &outcome.result {
@@ -57,13 +57,13 @@ pub fn settle(outcome: &Outcome, facts: SettleFacts) -> Settlement {
 /// Why nothing was composed, or not all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trouble {
-    /// In one word, for the event.
+    /// One word, for the event.
     pub reason: &'static str,
     /// For the event.
     pub message: String,
-    /// For the condition, if what the event says would never be the same twice.
+    /// For the condition, if the message of the event changes every time.
     pub stable_message: Option<String>,
-    /// For programs.
+    /// The cause, for programs.
     pub failure: FailurePoint,
 }
 
@@ -72,15 +72,15 @@ impl Trouble {
         Self { reason, message: message.into(), stable_message: None, failure: failure.into() }
     }
 
-    /// The trouble that a run has failed.
+    /// The trouble of a failed run.
     pub fn of(failure: &Failure) -> Self {
         let message = format!("{CANNOT_COMPOSE}: {}", chain(failure));
         Self::new(COMPOSE, message, failure.point())
     }
 }
 
-/// Settle what came to nothing before a pipeline was run, or after. Given what the pipeline came to, conditions of
-/// functions that were not set again are no longer known to hold.
+/// Compute the status after a failure before or after the pipeline. With an outcome, conditions of functions that were not set again
+/// become unknown.
 pub fn settle_trouble(trouble: &Trouble, outcome: Option<&Outcome>, facts: SettleFacts) -> Settlement {
     let mut settling = Settling { conditions: Vec::new(), events: Vec::new(), facts };
     settling.trouble(trouble, outcome);
@@ -98,14 +98,14 @@ struct Settling {
 impl Settling {
     fn success(&mut self, outcome: &Outcome, plan: &Plan) -> Object {
         let mut status = plan.status.clone().unwrap_or_default();
-        // Functions may write conditions into the status directly. They are merged rather than kept, so that
-        // none is there twice.
+        // Functions may write conditions into the status directly. They are merged, so that there is only one of
+        // each type.
         self.conditions = status.remove("conditions").as_ref().map(conditions_in).unwrap_or_default();
         for condition in std::mem::take(&mut self.facts.conditions) {
             set_condition(&mut self.conditions, condition);
         }
         self.events.extend(outcome.events.iter().cloned());
-        // After those of before and before ours: a function's word replaces its old one and never ours.
+        // After the earlier ones and before ours: a function's condition replaces its old one and never ours.
         self.function_conditions(outcome);
 
         let unsynced: Vec<_> = self.facts.unsynced.iter().map(String::as_str).collect();
@@ -127,7 +127,7 @@ impl Settling {
         status
     }
 
-    /// One event for each composed resource that is not as it should be.
+    /// Record one event for each composed resource that is not synced or not ready.
     fn complain(&mut self, plan: &Plan) {
         for wanted in &plan.apply {
             let is_unsynced = self.facts.unsynced.contains(&wanted.resource);
@@ -143,7 +143,7 @@ impl Settling {
     fn trouble(&mut self, trouble: &Trouble, outcome: Option<&Outcome>) {
         self.conditions = std::mem::take(&mut self.facts.conditions);
         let failure = trouble.failure.clone();
-        // The failure first, then what functions said on the way to it.
+        // The failure first, then the results of functions before it.
         self.events.push(Event::failure(trouble.reason, &trouble.message, failure.clone()));
         let message = trouble.stable_message.as_ref().unwrap_or(&trouble.message);
         let synced = Condition::new("Synced", Status::False, "ReconcileError").with_message(message);
@@ -151,6 +151,7 @@ impl Settling {
         let Some(outcome) = outcome else { return };
         self.events.extend(outcome.events.iter().cloned());
         let seen = self.function_conditions(outcome);
+        // Crossplane does the same: a condition that was not set again is neither true nor false any more.
         let unseen = self.conditions.iter().filter(|condition| !condition.is_system());
         let unseen: Vec<_> =
             unseen.map(|condition| condition.kind.clone()).filter(|kind| !seen.contains(kind)).collect();
@@ -164,6 +165,8 @@ impl Settling {
     fn function_conditions(&mut self, outcome: &Outcome) -> BTreeSet<String> {
         let mut seen = BTreeSet::new();
         for function in &outcome.conditions {
+            // Crossplane ignores what functions set as Ready and Synced: they would overwrite those of the plane
+            // every time.
             if !function.condition.is_system() {
                 seen.insert(function.condition.kind.clone());
                 let last_transition_time = self.facts.now.clone();
@@ -190,7 +193,7 @@ impl Settling {
             events: self.events,
             claim_conditions: outcome.map(claim_conditions).unwrap_or_default(),
             // After a failure the controller retries with its own backoff, which is shorter.
-            look_again_in: outcome.filter(|outcome| outcome.result.is_ok()).and_then(|outcome| outcome.ttl),
+            requeue_after: outcome.filter(|outcome| outcome.result.is_ok()).and_then(|outcome| outcome.ttl),
         }
     }
 }
@@ -215,22 +218,23 @@ fn synced(unsynced: &[&str]) -> Condition {
         .with_failure(Cause::ComposedResourcesUnsynced.into())
 }
 
-/// What functions say of the composite resource itself beats what follows from the composed ones.
+/// Readiness that functions set for the composite resource itself overrides that of the composed ones.
 fn ready(explicit: Option<bool>, unready: &[&str]) -> Condition {
     let creating = Condition::new("Ready", Status::False, "Creating");
     match explicit {
+        // Without a list of resources: the function has its own reason, and the list would name the wrong one.
         Some(false) => creating,
         None if !unready.is_empty() => creating.with_message(format!("Unready resources: {}", list(unready))),
         Some(true) | None => Condition::new("Ready", Status::True, "Available"),
     }
 }
 
-/// The first few names, sorted, and how many more there are: a text that does not change when a hundred do.
+/// The first few names, sorted, and how many more there are: the text stays stable when a hundred resources change.
 fn list(names: &[&str]) -> String {
     let mut names = names.to_vec();
     names.sort_unstable();
     match names.as_slice() {
-        // Crossplane's `StableNAndSomeMore` writes so; the text stands in conditions that people match.
+        // The form of Crossplane's `StableNAndSomeMore`: programs match conditions with it.
         [first, second, third] => format!("{first}, {second}, and {third}"),
         names if names.len() > NAMES_LISTED => {
             format!("{}, and {} more", names[..NAMES_LISTED].join(", "), names.len() - NAMES_LISTED)
@@ -239,17 +243,18 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-/// The conditions in a list of them. What is no condition is dropped, and `null` is as good as nothing.
+/// Read a list of conditions. Invalid ones are dropped, and `null` counts as empty.
 pub fn conditions_in(list: &Value) -> Vec<Condition> {
     let conditions = list.as_array().into_iter().flatten().filter_map(|item| {
         let mut object = item.as_object()?.clone();
+        // Go writes optional fields of conditions as null, and serde would refuse a null where a text is expected.
         object.retain(|_, value| !value.is_null());
         serde_json::from_value(Value::Object(object)).ok()
     });
     conditions.collect()
 }
 
-/// Conditions as they stand in a status. One that has no time says so: an empty text would not be a time.
+/// Conditions as they are written to a status. A missing time becomes null: an empty text is no valid time.
 pub fn conditions_to_json(conditions: &[Condition]) -> Vec<Value> {
     let conditions = conditions.iter().filter_map(|condition| {
         let mut json = serde_json::to_value(condition).ok()?;

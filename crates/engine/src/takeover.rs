@@ -1,33 +1,31 @@
-//! Decides whose ownership of fields has to end before an object is applied.
+//! Decides which field managers lose ownership before an object is applied.
 //!
-//! Before Crossplane applied, it updated. What it wrote then it owns still, under the name of its program, so that a field
-//! that is no longer wanted would stay for ever: who applies gives up only its own. What others own is theirs.
+//! Before Crossplane used server-side apply, it updated objects. It still owns those fields under the name of its program, and an apply
+//! removes only fields of its own manager, so that they would stay for ever. Fields of other managers stay theirs.
 
 use ferroplane_api::Object;
 use serde_json::{Value, json};
 
-/// Who owned what Crossplane wrote before it applied.
+/// The field manager of Crossplane's updates before it applied.
 const FORMER: &str = "crossplane";
-/// Who owns, after somebody applies for the first time, what nobody did.
+/// The field manager that an API server gives to fields without one, at the first apply.
 const NOBODY: &str = "before-first-apply";
 
-/// The managed fields an object should have before it is applied by a manager that is recognised. None if they may stay as
-/// they are.
+/// The managed fields that an object should have before one of our managers applies it. None if nothing is to change.
 pub fn managers_to_keep(live: &Object, is_ours: impl Fn(&str) -> bool) -> Option<Value> {
     let managers = live.get("metadata")?.get("managedFields")?.as_array()?;
     let text =
         |entry: &Value, key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let is_applied = managers.iter().any(|entry| is_ours(&text(entry, "manager")));
-    // Once it has been applied, what it was before it was is nobody's.
+    // After the first apply, the fields from before it have no user any more.
     let former = if is_applied { NOBODY } else { FORMER };
-    // What was applied is given up by applying without it; only updates leave fields that nobody would ever
-    // remove.
+    // An apply removes its own fields by leaving them out; only fields of updates would never be removed.
     let goes = |entry: &Value| text(entry, "manager") == former && text(entry, "operation") != "Apply";
     if !managers.iter().any(goes) {
         return None;
     }
     let kept: Vec<_> = managers.iter().filter(|entry| !goes(entry)).cloned().collect();
-    // An empty list would mean that nothing is said about it.
+    // An empty list would mean that managed fields are not set at all.
     Some(if kept.is_empty() { json!([{}]) } else { Value::Array(kept) })
 }
 

@@ -1,4 +1,4 @@
-//! What was said to the engine in a run: all that is needed to have the same run again, without anybody being asked.
+//! Everything that the engine was given in a run, so that the run can be replayed without calling anything.
 
 use ferroplane_api::Cause;
 use ferroplane_wire::v1::RunFunctionResponse;
@@ -7,56 +7,56 @@ use crate::conversation::{Answer, Turn, start};
 use crate::inputs::Inputs;
 use crate::outcome::Outcome;
 
-/// Something that was said to the engine.
+/// An input of the engine.
 #[derive(Debug, Clone)]
-pub enum Said {
-    /// What it wanted to see.
+pub enum EngineInput {
+    /// The objects that it wanted to read.
     Provided(Vec<Answer>),
     /// What a function answered.
     Answered(RunFunctionResponse),
-    /// What a function had answered before, and what held still.
+    /// A cached response that was still valid.
     Recalled(RunFunctionResponse),
-    /// Why a function did not answer: what failed, and the error with all its sources.
+    /// Why a function did not respond: the cause, and the error with all its sources.
     Failed { cause: Cause, reason: String },
 }
 
-/// Something that was said, and to what.
+/// An input of the engine, and the request that it belongs to.
 #[derive(Debug, Clone)]
-pub struct Note {
-    /// The tag of the request that was answered. Empty if it was no request, or not the first one of its step.
+pub struct TranscriptEntry {
+    /// The tag of the request. Empty if it was not a request, or not the first one of its step.
     pub tag: String,
-    pub said: Said,
+    pub input: EngineInput,
 }
 
-impl Note {
-    pub fn new(said: Said) -> Self {
-        Self { tag: String::new(), said }
+impl TranscriptEntry {
+    pub fn new(input: EngineInput) -> Self {
+        Self { tag: String::new(), input }
     }
 }
 
-/// Why a run could not be had again: the engine asks for something else than it did.
+/// Why a run could not be replayed: the engine asks for something else than in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the replay took another course at turn {turn}: {asks}, but {recorded}")]
+#[error("the replay differs from the recording at turn {turn}: {asks}, but {recorded}")]
 pub struct Astray {
-    /// From one.
+    /// Counted from one.
     pub turn: usize,
     pub asks: String,
     pub recorded: &'static str,
-    /// Whether the recording simply ends here: what was said agrees as far as it goes.
+    /// Whether only the end of the recording is missing: everything before agrees.
     pub is_cut_short: bool,
 }
 
-/// Have a run again. `look` is shown every turn, and what is about to be said to it.
+/// Replay a run. `look` is called with every turn and its recorded input.
 pub fn replay(
     inputs: Inputs,
-    notes: impl IntoIterator<Item = Note>,
-    mut look: impl FnMut(&Turn, &Note),
+    notes: impl IntoIterator<Item = TranscriptEntry>,
+    mut look: impl FnMut(&Turn, &TranscriptEntry),
 ) -> Result<Outcome, Astray> {
     let mut turn = start(inputs);
     let mut number = 1;
     for note in notes {
         look(&turn, &note);
-        turn = say(turn, note.said).map_err(|(asks, recorded)| Astray {
+        turn = advance(turn, note.input).map_err(|(asks, recorded)| Astray {
             turn: number,
             asks,
             recorded,
@@ -75,31 +75,31 @@ pub fn replay(
     }
 }
 
-fn say(turn: Turn, said: Said) -> Result<Turn, (String, &'static str)> {
-    match (turn, said) {
-        (Turn::Fetch(fetch), Said::Provided(answers)) if fetch.wants().len() == answers.len() => {
+fn advance(turn: Turn, input: EngineInput) -> Result<Turn, (String, &'static str)> {
+    match (turn, input) {
+        (Turn::Fetch(fetch), EngineInput::Provided(answers)) if fetch.wants().len() == answers.len() => {
             Ok(fetch.provide(answers))
         }
-        (Turn::Call(call), Said::Answered(response)) => Ok(call.answer(response)),
-        (Turn::Call(call), Said::Recalled(response)) => Ok(call.accept(response)),
-        (Turn::Call(call), Said::Failed { cause, reason }) => Ok(call.fail(cause, reason)),
-        (turn, said) => Err((asks(&turn), what(&said))),
+        (Turn::Call(call), EngineInput::Answered(response)) => Ok(call.answer(response)),
+        (Turn::Call(call), EngineInput::Recalled(response)) => Ok(call.accept(response)),
+        (Turn::Call(call), EngineInput::Failed { cause, reason }) => Ok(call.fail(cause, reason)),
+        (turn, input) => Err((asks(&turn), what(&input))),
     }
 }
 
 fn asks(turn: &Turn) -> String {
     match turn {
         Turn::Call(call) => format!("step `{}` is to be called", call.step()),
-        Turn::Fetch(fetch) => format!("{} things are to be read", fetch.wants().len()),
-        Turn::Done(_) => "there is nothing more to ask".to_owned(),
+        Turn::Fetch(fetch) => format!("{} objects are to be read", fetch.wants().len()),
+        Turn::Done(_) => "the pipeline has ended".to_owned(),
     }
 }
 
-fn what(said: &Said) -> &'static str {
-    match said {
-        Said::Provided(_) => "something else was read",
-        Said::Answered(_) | Said::Recalled(_) => "a function answered",
-        Said::Failed { .. } => "a function failed",
+fn what(input: &EngineInput) -> &'static str {
+    match input {
+        EngineInput::Provided(_) => "something else was read",
+        EngineInput::Answered(_) | EngineInput::Recalled(_) => "a function answered",
+        EngineInput::Failed { .. } => "a function failed",
     }
 }
 
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn same_words_lead_to_the_same_end() {
-        let notes = [Note::new(Said::Failed {
+        let notes = [TranscriptEntry::new(EngineInput::Failed {
             cause: Cause::FunctionTimeout,
             reason: "cannot: for a reason".to_owned(),
         })];
@@ -153,28 +153,28 @@ mod tests {
         let inputs = Inputs { remembered: vec![requirement], ..inputs() };
         let reason = "no".to_owned();
         let notes = [
-            Note::new(Said::Provided(vec![Answer::Resources(Vec::new())])),
-            Note::new(Said::Failed { cause: Cause::FunctionCallFailed, reason }),
-            Note::new(Said::Answered(RunFunctionResponse::default())),
+            TranscriptEntry::new(EngineInput::Provided(vec![Answer::Resources(Vec::new())])),
+            TranscriptEntry::new(EngineInput::Failed { cause: Cause::FunctionCallFailed, reason }),
+            TranscriptEntry::new(EngineInput::Answered(RunFunctionResponse::default())),
         ];
         assert_eq!(replay(inputs, notes, |_, _| ()).unwrap().ran[0].calls, 2);
     }
 
     #[test]
     fn other_words_lead_astray() {
-        let answered = || Note::new(Said::Answered(RunFunctionResponse::default()));
+        let answered = || TranscriptEntry::new(EngineInput::Answered(RunFunctionResponse::default()));
         let cases = [
             (
                 vec![],
-                "the replay took another course at turn 1: step `one` is to be called, but nothing more was recorded",
+                "the replay differs from the recording at turn 1: step `one` is to be called, but nothing more was recorded",
             ),
             (
-                vec![Note::new(Said::Provided(Vec::new()))],
-                "the replay took another course at turn 1: step `one` is to be called, but something else was read",
+                vec![TranscriptEntry::new(EngineInput::Provided(Vec::new()))],
+                "the replay differs from the recording at turn 1: step `one` is to be called, but something else was read",
             ),
             (
                 vec![answered(), answered()],
-                "the replay took another course at turn 2: there is nothing more to ask, but a function answered",
+                "the replay differs from the recording at turn 2: the pipeline has ended, but a function answered",
             ),
         ];
         for (notes, text) in cases {

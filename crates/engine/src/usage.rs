@@ -1,9 +1,9 @@
-//! Decides what usages come to: what they protect, what they say about it, and why a deletion is refused.
+//! Decides what usages protect, their conditions, and why a deletion is refused.
 
 use ferroplane_api::{Object, UsageSelector, UsageSpec, UsageTarget, keys, meta};
 use serde_json::{Value, json};
 
-/// What a usage is of. The version does not matter: it is the same object in all of them.
+/// The object that a usage protects. The version does not matter: it is the same object in all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Used {
     pub group: String,
@@ -12,12 +12,12 @@ pub struct Used {
     pub name: String,
 }
 
-/// What a usage says, if that can be read.
+/// The spec of a usage, if it is valid.
 pub fn usage_spec(usage: &Object) -> Option<UsageSpec> {
     serde_json::from_value(usage.get("spec")?.clone()).ok()
 }
 
-/// What a usage is of, once that is known. Nothing if it is out of reach.
+/// The object that a usage protects, once it is resolved. None if it is outside of the usage's namespace.
 pub fn used_by(usage: &Object) -> Option<Used> {
     let of = usage_spec(usage)?.of;
     let reference = of.reference()?;
@@ -30,8 +30,8 @@ pub fn used_by(usage: &Object) -> Option<Used> {
     })
 }
 
-/// The namespace in which a usage looks for what it names there. A usage of a namespace reaches no other, so that who may write
-/// usages in one cannot hold objects of others, or have them deleted. Usages of the cluster reach everything.
+/// The namespace of the objects that a usage refers to. A usage in a namespace refers to no other, so that a user who may write usages in
+/// one cannot protect objects of others, or have them deleted. Cluster-scoped usages can refer to all namespaces.
 pub fn usage_reach<'u>(usage: &'u Object, namespace: Option<&'u str>) -> Option<&'u str> {
     match (meta::namespace(usage), namespace) {
         ("", namespace) => Some(namespace.unwrap_or_default()),
@@ -40,7 +40,7 @@ pub fn usage_reach<'u>(usage: &'u Object, namespace: Option<&'u str>) -> Option<
     }
 }
 
-/// Why a usage protects nothing, for people: it names objects in another namespace.
+/// Why a usage protects nothing: it refers to objects in another namespace.
 pub fn out_of_namespace(usage: &Object, spec: &UsageSpec) -> Option<String> {
     let named = |target: &UsageTarget| {
         let reference = target.resource_ref.as_ref().and_then(|reference| reference.namespace.clone());
@@ -55,7 +55,7 @@ pub fn out_of_namespace(usage: &Object, spec: &UsageSpec) -> Option<String> {
     ))
 }
 
-/// Why a usage of a namespace protects nothing, for people: it is of a kind without namespaces.
+/// Why a usage in a namespace protects nothing: it refers to a cluster-scoped kind.
 pub fn out_of_scope(spec: &UsageSpec) -> String {
     let (kind, api_version) = (&spec.of.kind, &spec.of.api_version);
     format!(
@@ -63,7 +63,7 @@ pub fn out_of_scope(spec: &UsageSpec) -> String {
     )
 }
 
-/// The object that a selector means, among those that have its labels.
+/// The object that a selector selects, among those with its labels.
 pub fn choose<'o>(selector: &UsageSelector, objects: &'o [Object], usage: &Object) -> Option<&'o Object> {
     let wants_relatives = selector.match_controller_ref == Some(true);
     let is_related = |object: &&Object| {
@@ -74,8 +74,7 @@ pub fn choose<'o>(selector: &UsageSelector, objects: &'o [Object], usage: &Objec
     objects.iter().find(|object| !wants_relatives || is_related(object))
 }
 
-/// A usage as it should be: it leads to what it is of and by, stays until it is released, says what it is about, and goes
-/// with what uses something.
+/// The usage with everything that the controller sets: resolved references, finalizer, details, and the using object as its owner.
 pub fn configured_usage(
     usage: &Object,
     of: Option<&Object>,
@@ -86,7 +85,7 @@ pub fn configured_usage(
     for (field, chosen) in [("of", of), ("by", by)] {
         if let Some(chosen) = chosen {
             let mut reference = json!({"name": meta::name(chosen)});
-            // Whatever is where the usage is needs no saying.
+            // Objects in the usage's own namespace need no namespace in the message.
             if meta::namespace(chosen) != meta::namespace(usage) && field == "of" {
                 reference["namespace"] = meta::namespace(chosen).into();
             }
@@ -141,7 +140,7 @@ fn short(target: &UsageTarget) -> String {
     format!("{}/{name}", target.kind)
 }
 
-/// Why something cannot be deleted, for people. There is at least one usage.
+/// Why an object cannot be deleted. There is at least one usage.
 pub fn in_use_message(usages: &[Object]) -> String {
     let count = usages.len();
     let others = if count == 1 { "1 usage".to_owned() } else { format!("{count} usages") };
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(configured["spec"]["by"]["resourceRef"], json!({"name": "y"}));
         assert_eq!(configured["metadata"]["ownerReferences"][0]["uid"], "y");
         assert_eq!(configured["metadata"]["finalizers"], json!([keys::USAGE_FINALIZER]));
-        // It is out of reach of a usage of a namespace.
+        // A namespaced usage cannot refer to it.
         assert_eq!(used_by(&configured), None);
         assert_eq!(configured_usage(&configured, None, None, Some(&by)), configured);
     }

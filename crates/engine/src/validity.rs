@@ -1,8 +1,8 @@
-//! Decides whether a pipeline can be used at all: that of a composition, before any composite resource uses it, and that of an
-//! operation, before its first function is called.
+//! Decides whether a pipeline is valid: that of a composition, before any composite resource uses it, and that of an operation, before
+//! its first function is called.
 //!
-//! A function that does not exist is a fault until it does; so is one that says that it cannot compose. What counts is the
-//! revision that a step would call: another one of the same function that is bad, such as one that is tried out, stops nobody.
+//! A missing function is an error until it is installed; so is one without the required capability. Only the revision that a step would
+//! call counts: another one of the same function, such as a candidate, does not matter.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::pipeline::{Pipeline, PipelineError, UnresolvedStep};
 use crate::resources::to_pipeline;
 use crate::versions::{Catalogue, resolve};
 
-/// What a function must be able to do to be part of a composition.
+/// The capability of functions in compositions.
 const COMPOSITION: &str = "composition";
-/// What a function must be able to do to be part of an operation.
+/// The capability of functions in operations.
 const OPERATION: &str = "operation";
 
-/// What a function must be able to do to be called by a phase of a Blueprint.
+/// The capability of functions that phases of Blueprints call.
 const ACTION: &str = "action";
 
-/// What revisions of functions say that they can do, by their names. One that has not said anything yet is not listed.
+/// The capabilities of revisions of functions, by their names. A revision that has not reported any yet is not listed.
 pub type Capabilities = BTreeMap<String, Vec<String>>;
 
-/// Why a pipeline cannot be used.
+/// Why a pipeline is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPipeline {
     #[error("cannot read the composition")]
@@ -34,29 +34,34 @@ pub enum InvalidPipeline {
     UnreadableOperation(#[source] serde_json::Error),
     #[error("cannot make the pipeline ready")]
     NotReady(#[from] PipelineError),
-    /// A step calls what nobody has, so that no composite resource can use the pipeline.
+    /// A step calls a function that does not exist, so that no composite resource can use the pipeline.
     #[error(transparent)]
     Uncallable(#[from] UnresolvedStep),
     #[error("function `{function}` (active revision `{revision}`) does not have the capability `{missing}`")]
     MissingCapability { step: String, function: String, revision: String, missing: &'static str },
+    /// A phase waits, and sees what the one before it has done. A step does neither.
+    #[error(
+        "function `{function}` can be called by phases of Blueprints only: have a step return an ActionSet that runs it"
+    )]
+    OnlyForPhases { step: String, function: String },
 }
 
 impl InvalidPipeline {
-    /// What failed, and in which step.
+    /// The cause and the step.
     pub fn point(&self) -> FailurePoint {
         match self {
             Self::Unreadable(_) => Cause::PipelineInvalid.into(),
             Self::UnreadableOperation(_) => Cause::OperationInvalid.into(),
             Self::NotReady(error) => error.point(),
             Self::Uncallable(error) => error.point(),
-            Self::MissingCapability { step, .. } => {
+            Self::MissingCapability { step, .. } | Self::OnlyForPhases { step, .. } => {
                 FailurePoint::new(Cause::FunctionCapabilityMissing).in_step(step)
             }
         }
     }
 }
 
-/// The pipeline in the spec of a composition or of one of its revisions: the functions that it calls.
+/// The functions that the pipeline in the spec of a composition or of a revision calls.
 pub fn functions_of(spec: &Value) -> Vec<String> {
     let steps = serde_json::from_value::<CompositionSpec>(spec.clone());
     let names =
@@ -64,7 +69,7 @@ pub fn functions_of(spec: &Value) -> Vec<String> {
     names.unwrap_or_default()
 }
 
-/// Whether a pipeline can be used, given everything that can be called and what that says it can do.
+/// Whether a pipeline is valid, given the catalogue and the capabilities.
 pub fn validate_pipeline(
     spec: &Value,
     catalogue: &Catalogue,
@@ -74,7 +79,7 @@ pub fn validate_pipeline(
     check(&Pipeline::of(&spec)?, COMPOSITION, catalogue, capabilities)
 }
 
-/// The pipeline in the spec of an operation, if it can be used.
+/// The pipeline in the spec of an operation, if it is valid.
 pub fn validate_operation(
     spec: &Value,
     catalogue: &Catalogue,
@@ -87,7 +92,7 @@ pub fn validate_operation(
     Ok(pipeline)
 }
 
-/// Whether all that a pipeline calls is there, and can do what it is called for.
+/// Check that everything that a pipeline calls exists and has the capability.
 fn check(
     pipeline: &Pipeline,
     needed: &'static str,
@@ -101,34 +106,38 @@ fn check(
             Err(source) if is_missing(source.cause()) => {
                 return Err(UnresolvedStep { index, step: step.name.clone(), source }.into());
             }
-            // What has no active revision, or another version, may have later; until then composite resources say so.
+            // An active revision or another version may be installed later; until then composite resources report
+            // it.
             Err(_) => continue,
         };
         let revision = &resolution.record.revision.name;
-        if capabilities.get(revision).is_some_and(|capabilities| !can(capabilities, needed)) {
-            return Err(InvalidPipeline::MissingCapability {
-                step: step.name.clone(),
-                function: step.function.clone(),
-                revision: revision.clone(),
-                missing: needed,
-            });
+        let said = capabilities.get(revision).filter(|capabilities| !can(capabilities, needed));
+        if let Some(capabilities) = said {
+            let (step, function) = (step.name.clone(), step.function.clone());
+            if can_act(capabilities) {
+                return Err(InvalidPipeline::OnlyForPhases { step, function });
+            }
+            let revision = revision.clone();
+            return Err(InvalidPipeline::MissingCapability { step, function, revision, missing: needed });
         }
     }
     Ok(())
 }
 
-/// Whether nothing of the function can be called, in whatever version.
+/// Whether no version of the function can be called.
 fn is_missing(cause: Cause) -> bool {
     matches!(cause, Cause::FunctionNotFound | Cause::FunctionNotRunnable)
 }
 
-/// What a revision of a composition, or an operation, says about its pipeline.
+/// The condition about the pipeline of a revision or an operation.
 pub fn pipeline_condition<T>(verdict: &Result<T, InvalidPipeline>) -> Condition {
     match verdict {
         Ok(_) => Condition::new("ValidPipeline", Status::True, "ValidPipeline"),
         Err(invalid) => {
             let reason = match invalid {
-                InvalidPipeline::MissingCapability { .. } => "MissingCapabilities",
+                InvalidPipeline::MissingCapability { .. } | InvalidPipeline::OnlyForPhases { .. } => {
+                    "MissingCapabilities"
+                }
                 InvalidPipeline::Uncallable(_) => "MissingFunctions",
                 _ => "InvalidPipeline",
             };
@@ -139,12 +148,12 @@ pub fn pipeline_condition<T>(verdict: &Result<T, InvalidPipeline>) -> Condition 
     }
 }
 
-/// Whether phases of Blueprints may call a function that says it can do this.
+/// Whether phases of Blueprints may call a function with these capabilities.
 pub fn can_act(capabilities: &[String]) -> bool {
     can(capabilities, ACTION)
 }
 
-/// However people write it: only letters and digits count.
+/// Compare in any spelling: only letters and digits count.
 fn can(capabilities: &[String], wanted: &str) -> bool {
     let plain = |text: &str| -> String {
         let plain = text.chars().filter(char::is_ascii_alphanumeric);
@@ -246,6 +255,18 @@ mod tests {
         assert_eq!(invalid.point(), FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
         let garbled = validate_operation(&json!({"pipeline": [{}]}), &catalogue, &unable).unwrap_err();
         assert_eq!(garbled.point(), Cause::OperationInvalid.into());
+    }
+
+    #[test]
+    fn function_of_phases_is_refused_with_what_to_do_instead() {
+        let steps = json!([{"step": "a", "functionRef": {"name": "KubeOps"}}]);
+        let (catalogue, able) = function("KubeOps", &["action"]);
+        let invalid = validate_operation(&json!({"pipeline": steps}), &catalogue, &able).unwrap_err();
+        assert_eq!(invalid.point(), FailurePoint::new(Cause::FunctionCapabilityMissing).in_step("a"));
+        assert!(invalid.to_string().contains("return an ActionSet"), "{invalid}");
+        assert_eq!(verdict(&spec(&steps), &(catalogue, able)).0, "MissingCapabilities");
+        let (catalogue, both) = function("KubeOps", &["action", "operation"]);
+        assert!(validate_operation(&json!({"pipeline": steps}), &catalogue, &both).is_ok());
     }
 
     #[test]

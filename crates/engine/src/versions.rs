@@ -1,12 +1,12 @@
-//! What can be called, and which version of it a step gets.
+//! The functions that can be called, and the version that a step gets.
 //!
-//! A [`Catalogue`] has one [`Record`] per version of a function, whether it is built in or came in a package.
-//! [`resolve()`] joins what a step asks for with what there is. Versions come and go with releases of the plane:
-//! the state of a version is never stored, but follows from its [`Lifecycle`] and the release that asks.
+//! A [`Catalogue`] has one [`Record`] per version of a function, built in or from a package. [`resolve()`] finds the version that a step
+//! asks for. Versions change with releases of the plane: the state of a version is never stored, but follows from its [`Lifecycle`] and
+//! the release.
 //!
 //! # Invariants
-//! * A version that was removed is never replaced silently: asking for it is an error.
-//! * Nothing is looked up here: the same catalogue and the same question always give the same answer.
+//! * A removed version is never replaced silently: asking for it is an error.
+//! * There is no I/O: the same catalogue and the same question always give the same answer.
 
 mod catalogue;
 mod lifecycle;

@@ -1,7 +1,7 @@
-//! What stands before a failure in conditions and events: the operation that failed.
+//! The beginning of messages in conditions and events: the operation that failed.
 //!
-//! People need the whole sentence. Whoever has the code, the step and the resource of a failure ([`FailurePoint`]) and
-//! shows them beside the words would say everything twice: [`without_operation`] leaves out what they know.
+//! People need the whole sentence. Programs that show the code, the step and the resource of a failure ([`FailurePoint`]) beside the
+//! message would repeat them: [`without_operation`] removes them from the message.
 //!
 //! [`FailurePoint`]: ferroplane_api::FailurePoint
 
@@ -17,27 +17,27 @@ const ACTIVE_DEADLINE: &str = "active deadline of";
 
 /// Why something may not be read.
 pub const NO_GRANT: &str = "no AccessGrant allows that";
-/// Stands before the spec of the `AccessGrant` that would help, as JSON.
+/// Precedes the spec of the `AccessGrant` that would allow it, as JSON.
 const GRANT_THAT_HELPS: &str = "; one with this spec would: ";
 
-/// That something may not be read, with the grant that would help.
+/// The message about a missing grant, with the grant that would allow it.
 pub(crate) fn not_granted(grant: &AccessGrantSpec) -> String {
     format!("{NO_GRANT}{GRANT_THAT_HELPS}{}", serde_json::json!(grant))
 }
 
-/// What a message says before it names the grant that would help, and that grant.
+/// Split a message into the text before the grant that would allow it, and that grant.
 pub fn split_grant(message: &str) -> Option<(&str, AccessGrantSpec)> {
     let (text, grant) = message.split_once(GRANT_THAT_HELPS)?;
-    // Whatever a function may have put into the name of something: only what is a grant to its end counts.
+    // A function may put any text into the name of an object: only a grant at the end of the message counts.
     Some((text, serde_json::from_str(grant).ok()?))
 }
 
-/// An operation that was tried as often as it may be.
+/// An operation has reached its retry limit.
 pub(crate) fn failure_limit(limit: u64) -> String {
     format!("{FAILURE_LIMIT} {limit} reached")
 }
 
-/// An operation that was tried for as long as it may be.
+/// An operation has reached its deadline.
 pub(crate) fn active_deadline(seconds: u64) -> String {
     format!("{ACTIVE_DEADLINE} {seconds}s exceeded")
 }
@@ -52,7 +52,7 @@ pub fn cannot_apply(resource: &str, step: &str) -> String {
     format!("{CANNOT_APPLY} `{resource}` of step `{step}`")
 }
 
-/// The message without the operations that it begins with. One that says nothing else stays as it is.
+/// The message without the operations at its beginning. A message of nothing else stays as it is.
 pub fn without_operation(message: &str) -> &str {
     let operations = [CANNOT_COMPOSE, CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION];
     // Those say on what, too. The last three begin what an engine's `Failure` or an `UnresolvedStep` says.
@@ -99,7 +99,7 @@ mod tests {
             ),
             (
                 run(Failure::NeverSettles { step: step(), calls: 5 }),
-                "it asked for something else after each of 5 calls",
+                "it changed its requirements after each of 5 calls",
             ),
             (run(Failure::Status), "desired status of the composite resource is not an object"),
             (format!("{}: {}", cannot_use_revision("r"), chain(&unresolved)), "there is no function `f`"),

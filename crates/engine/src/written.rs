@@ -1,4 +1,4 @@
-//! A pipeline written down and read again: its steps as a composition has them, and what each of them calls.
+//! Serialises a pipeline for recordings: its steps as in a composition, and the resolved version of each.
 
 use ferroplane_api as api;
 use ferroplane_wire::v1::ResourceSelector;
@@ -8,23 +8,23 @@ use serde_json::{Map, Value, json};
 use crate::pipeline::{Callee, Pipeline, Step};
 use crate::versions::{Advice, Advisory, Version};
 
-/// Why what was written down is no pipeline.
+/// Why a recorded pipeline is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read a pipeline: {0}")]
 pub struct Unreadable(String);
 
 impl Pipeline {
-    /// The steps, as a composition has them.
+    /// The steps, as in a composition.
     pub fn written_steps(&self) -> Value {
         self.steps.iter().map(written_step).collect()
     }
 
-    /// What each step calls, in the same order; null where that was not decided.
+    /// The resolved version of each step, in the same order; null if none was resolved.
     pub fn written_callees(&self) -> Value {
         self.steps.iter().map(|step| step.callee.as_ref().map_or(Value::Null, written_callee)).collect()
     }
 
-    /// What was written down.
+    /// Read a recorded pipeline.
     pub fn read(steps: &Value, callees: &Value) -> Result<Self, Unreadable> {
         let unreadable = |error: &dyn std::error::Error| Unreadable(error.to_string());
         let steps: Vec<api::Step> =

@@ -126,7 +126,7 @@ impl Cluster {
                     if is_namespaced(&reference.api_version, &reference.kind) {
                         reference.namespace.as_deref().unwrap_or_default()
                     } else {
-                        // An API server does not look at the namespace in the path of a cluster scoped kind.
+                        // An API server does not check the namespace in the path of a cluster scoped kind.
                         ""
                     },
                     (text(object, "apiVersion"), text(object, "kind")),

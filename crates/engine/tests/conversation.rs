@@ -1,4 +1,4 @@
-//! Holds conversations with the engine and looks at what they come to.
+//! Holds conversations with the engine and reads what they come to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use ferroplane_engine::{
 };
 use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{ResourceSelector, RunFunctionRequest, RunFunctionResponse};
-use ferroplane_wire::{Struct, from_json, to_json};
+use ferroplane_wire::{MAX_ENTRIES, Struct, from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -115,9 +115,10 @@ impl Conversation {
                 Turn::Call(call) => {
                     let answer = &answers[self.requests.len().min(answers.len() - 1)];
                     self.requests.push((call.step().to_owned(), call.request().clone()));
-                    match answer["fails"].as_str() {
-                        Some(code) => call.fail(code.parse().expect("it is a code"), "no"),
-                        None => call.answer(response(answer)),
+                    match (answer["fails"].as_str(), answer.get("recalled")) {
+                        (Some(code), _) => call.fail(code.parse().expect("it is a code"), "no"),
+                        (None, Some(recalled)) => call.accept(response(recalled)),
+                        (None, None) => call.answer(response(answer)),
                     }
                 }
                 Turn::Fetch(fetch) => {
@@ -437,9 +438,91 @@ fn function_that_fails_is_asked_again_once_and_only_if_an_older_answer_can_be_to
         assert!(matches!(failure(outcome), Failure::Call { .. }));
         conversation.requests.len()
     };
-    assert_eq!(calls(after_asking_for_s(), Cause::FunctionCallFailed), 2);
-    assert_eq!(calls(Conversation::with(cluster_xr()), Cause::FunctionCallFailed), 1);
-    assert_eq!(calls(after_asking_for_s(), Cause::FunctionUnreachable), 1);
+    for cause in MISLED {
+        assert_eq!(calls(after_asking_for_s(), cause), 2, "{cause:?}");
+        assert_eq!(calls(Conversation::with(cluster_xr()), cause), 1, "{cause:?}");
+    }
+    // It has seen no answer, or would let us wait as long again.
+    for cause in [Cause::FunctionUnreachable, Cause::FunctionTlsFailed, Cause::FunctionTimeout] {
+        assert_eq!(calls(after_asking_for_s(), cause), 1, "{cause:?}");
+    }
+}
+
+/// How a call can fail because of what the function was given.
+const MISLED: [Cause; 6] = [
+    Cause::FunctionCallFailed,
+    Cause::FunctionExited,
+    Cause::FunctionConnectionLost,
+    Cause::FunctionRequestTooLarge,
+    Cause::FunctionResponseTooLarge,
+    Cause::FunctionResponseInvalid,
+];
+
+/// Everything that a function can say, with these requirements.
+fn says_everything(requirements: &Value) -> Value {
+    json!({
+        "requirements": requirements["requirements"],
+        "meta": {"ttl": "1s"},
+        "desired": {"composite": {"resource": {"status": {"color": "old"}}}},
+        "results": [{"severity": "SEVERITY_WARNING", "message": "old"}],
+        "conditions": [{"type": "Old", "status": "STATUS_CONDITION_TRUE", "reason": "Old"}],
+        "context": {"color": "old"},
+        "output": {"color": "old"},
+    })
+}
+
+/// Every way to answer a request that holds the answer to a question that the step does not ask any more.
+fn misled_answers() -> Vec<Value> {
+    let mut other_name = requires("s");
+    let settings = other_name["requirements"]["resources"]["settings"].take();
+    other_name["requirements"]["resources"] = json!({"other": settings});
+    let mut answers = Vec::new();
+    for asked in [requires("t"), json!({"requirements": {}}), other_name] {
+        let said = says_everything(&asked);
+        let mut too_much = said.clone();
+        too_much["results"] = vec![json!({"message": "old"}); MAX_ENTRIES + 1].into();
+        answers.extend([fatal(said.clone()), too_much, json!({"recalled": said.clone()}), said]);
+    }
+    answers.extend(MISLED.map(fails));
+    answers
+}
+
+/// Whether two runs have the same outcome, however often they called functions.
+fn is_same(one: &Outcome, other: &Outcome) -> bool {
+    let failure = |outcome: &Outcome| outcome.result.as_ref().err().map(|failure| chain(failure));
+    one.result.as_ref().ok() == other.result.as_ref().ok()
+        && failure(one) == failure(other)
+        && one.events == other.events
+        && one.conditions == other.conditions
+        && one.requirements == other.requirements
+        && one.schemas == other.schemas
+        && one.context == other.context
+        && one.ttl == other.ttl
+        && one.outputs == other.outputs
+}
+
+#[test]
+fn nothing_that_a_function_makes_of_an_older_answer_is_ever_used() {
+    let mut takes_t = requires("t");
+    takes_t["desired"] = json!({"composite": {"resource": {"status": {"color": "t"}}}});
+    let mut asks_nothing = takes_t.clone();
+    asks_nothing["requirements"] = json!({});
+    // What it says to today's question: it succeeds, fails, or does not ask any more.
+    for today in [takes_t, fatal(requires("t")), asks_nothing] {
+        let mut fresh = after_asking_for_s();
+        fresh.remembered.clear();
+        let expected = fresh.converse(std::slice::from_ref(&today));
+        for misled in misled_answers() {
+            let mut conversation = after_asking_for_s();
+            let outcome = conversation.converse(&[misled.clone(), today.clone()]);
+            assert!(is_same(&outcome, &expected), "{misled}, then {today}: {outcome:#?}");
+            // The calls that count saw what they see in a run that remembers nothing.
+            let counted: Vec<_> = conversation.requests.iter().skip(1).cloned().collect();
+            assert_eq!(counted, fresh.requests, "{misled}, then {today}");
+            let calls = counted.len() + usize::from(misled.get("recalled").is_none());
+            assert_eq!(outcome.ran[0].calls as usize, calls, "{misled}, then {today}");
+        }
+    }
 }
 
 #[test]
@@ -498,7 +581,7 @@ fn function_that_never_settles_is_given_up_on() {
     assert_eq!(conversation.requests.len(), MAX_CALLS as usize);
     assert_eq!(
         failure(outcome).to_string(),
-        "pipeline step `one` never settles: it asked for something else after each of 6 calls"
+        "pipeline step `one` never settles: it changed its requirements after each of 6 calls"
     );
 }
 
@@ -873,6 +956,23 @@ mod properties {
     }
 
     proptest! {
+        /// Whatever a function makes of the answer to an older question, the run is one that remembers nothing.
+        #[test]
+        fn older_answers_leave_no_trace(
+            misled in any_answer(),
+            answers in prop::collection::vec(any_answer(), 1..4),
+        ) {
+            let mut fresh = Conversation::with(namespaced_xr());
+            let expected = fresh.converse(&answers);
+            let mut conversation = Conversation::with(namespaced_xr());
+            // No answer asks for it.
+            conversation.remembered = conversation.converse(&[requires("s")]).requirements;
+            conversation.requests.clear();
+            let outcome = conversation.converse(&[vec![misled], answers].concat());
+            prop_assert!(is_same(&outcome, &expected), "{:#?}", outcome);
+            prop_assert_eq!(&conversation.requests[1..], &fresh.requests[..]);
+        }
+
         #[test]
         fn plans_keep_their_promises(
             answers in prop::collection::vec(any_answer(), 1..8),

@@ -1,4 +1,4 @@
-//! What was said about a failure, in a condition or in an event.
+//! A message about a failure, in a condition or in an event.
 //!
 //! What this plane says has a code. What a Crossplane says has none: [`crate::texts`] finds out what it means.
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::inquiry::{DEEPEST, is_fine, is_ready};
-use crate::look::{Role, at, children, condition, created_at, deleted_at, ready, role, synced};
+use crate::look::{Role, at, children, condition, created_at, deleted_at, is_inactive, ready, role, synced};
 use crate::rules::{RULES, Suspect, When};
 use crate::snapshot::{Snapshot, State};
 use crate::words::one_line;
@@ -35,7 +35,7 @@ pub struct Diagnosis {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Link {
     pub object: Id,
-    /// What it says of itself.
+    /// Its own messages.
     pub says: String,
 }
 
@@ -100,6 +100,10 @@ impl<'a> Doctor<'a> {
         match role(self.snapshot, id, above.object) {
             Role::Composition => children = newest(self.snapshot, children),
             Role::OperationMaker => children = latest_result(self.snapshot, children),
+            // What is wrong with a revision that was replaced does not matter any more.
+            Role::Package => {
+                children.retain(|child| !self.snapshot.object(child).is_some_and(is_inactive));
+            }
             _ => {}
         }
         children.sort_by_cached_key(|child| (urgency(self.snapshot, child), child.clone()));
@@ -136,7 +140,7 @@ fn newest(snapshot: &Snapshot, revisions: Vec<Id>) -> Vec<Id> {
     revisions.into_iter().max_by_key(number).into_iter().collect()
 }
 
-/// What is looked at first: what has something to say about itself, and what has more below it.
+/// What is checked first: what has something to say about itself, and what has more below it.
 fn urgency(snapshot: &Snapshot, id: &Id) -> u8 {
     let object = match snapshot.state(id) {
         Some(State::Here(object)) => object,

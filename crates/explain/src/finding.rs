@@ -24,7 +24,7 @@ pub struct Finding {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
     pub message: String,
-    /// In RFC 3339; empty if nobody knows.
+    /// In RFC 3339; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,
     /// What to do, the best first. What starts with `kubectl` or `ferroplane` can be copied.

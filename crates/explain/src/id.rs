@@ -5,7 +5,7 @@ use std::fmt;
 use ferroplane_api::{Object, meta};
 use serde::Serialize;
 
-/// Which object. Of a kind that is not known, `api_version` is empty and `kind` is what somebody called it.
+/// Identifies an object. If its kind is unknown, `api_version` is empty and `kind` is the word of the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Id {

@@ -1,4 +1,4 @@
-//! Says what to read next.
+//! Decides which objects to read next.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +12,7 @@ use crate::look::{
     definitions, deleted_at, function, is_paused, operations_of, ready, revision_id, revision_of,
     revisions_of, role, rollouts, synced, usages,
 };
+use crate::packages::{dependencies, lock, packages_like};
 use crate::snapshot::{Snapshot, State, Want};
 use crate::steps::steps;
 
@@ -74,12 +75,15 @@ impl Inquiry<'_> {
         if let Some(list) = operations_of(object) {
             self.want(Want::List(list));
         }
+        if role == Role::Package {
+            self.ask_for_dependencies(object);
+        }
         if role == Role::Composite
             && let Some(revision) = revision_id(object)
         {
             self.want(Want::Object(revision));
         }
-        // Whoever was composed by revisions of functions may be held by a rollout of one.
+        // A rollout may hold back composite resources that revisions of functions composed.
         let has_revisions = at(object, &["status", "ferroplane", "functions"]).is_some();
         if role == Role::Composite && self.purpose == Purpose::Cause && has_revisions {
             self.want(Want::List(rollouts()));
@@ -133,6 +137,16 @@ impl Inquiry<'_> {
         }
     }
 
+    /// The packages that a package depends on. Which they are, only the Lock tells.
+    fn ask_for_dependencies(&mut self, package: &Object) {
+        self.want(Want::Object(lock()));
+        for dependency in dependencies(self.snapshot, package) {
+            if let Some(list) = packages_like(&dependency) {
+                self.want(Want::List(list));
+            }
+        }
+    }
+
     /// What is known of the kind itself.
     fn ask_for_kind(&mut self, id: &Id) {
         if let Some((definition, role)) = definition_of(self.snapshot, id) {
@@ -155,7 +169,7 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let says_ready = is_ours
         || matches!(
             role,
-            Role::OperationMaker | Role::ActionSet | Role::Definition | Role::Function | Role::Own
+            Role::OperationMaker | Role::ActionSet | Role::Definition | Role::Package | Role::Own
         );
     let holds = |condition: Option<Condition<'_>>, is_expected: bool| {
         condition.map_or(!is_expected, |condition| condition.is_true())
@@ -163,7 +177,7 @@ pub(crate) fn is_ready(role: Role, object: &Object) -> bool {
     let is_current = |condition: Condition<'_>| {
         condition.generation == 0 || condition.generation == meta::generation(object)
     };
-    // An operation that has ended is not looked at again, whatever becomes of its spec.
+    // An operation that has ended is not checked again, whatever becomes of its spec.
     let has_ended = role == Role::Operation && standing(object) != Standing::Running;
     let is_supported = role != Role::Unsupported
         && !conditions(object).any(|condition| condition.code == Cause::KindNotSupported.code());

@@ -12,7 +12,7 @@ pub struct KnownFunction {
     pub name: String,
     /// Whether it adds composed resources of its own.
     pub composes: bool,
-    /// Whether it says which composed resources are ready, whoever added them.
+    /// Whether it says which composed resources are ready, no matter who added them.
     pub declares_readiness: bool,
 }
 

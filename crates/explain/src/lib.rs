@@ -18,6 +18,7 @@ mod inquiry;
 mod known_functions;
 mod look;
 mod overview;
+mod packages;
 mod readiness_check;
 mod rules;
 mod snapshot;

@@ -1,6 +1,6 @@
-//! Looks into objects: what they are, what they say of themselves, what they refer to.
+//! Reads objects: their role, their conditions, their references.
 
-use ferroplane_api::{Object, keys, meta, unsupported};
+use ferroplane_api::{Object, PackageKind, keys, meta, unsupported};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
 use ferroplane_engine::intercept::ACTIVE;
@@ -8,6 +8,7 @@ use ferroplane_engine::operation::{CRON_LABEL, WATCH_LABEL};
 use serde_json::Value;
 
 use crate::id::Id;
+use crate::packages::{self, PACKAGES};
 use crate::snapshot::{Home, List, Snapshot};
 
 /// What an object is to us.
@@ -18,7 +19,8 @@ pub(crate) enum Role {
     Definition,
     Composition,
     CompositionRevision,
-    Function,
+    /// A Function, a Provider or a Configuration.
+    Package,
     /// A pipeline that runs once.
     Operation,
     /// A `CronOperation` or a `WatchOperation`.
@@ -53,7 +55,7 @@ impl<'a> Condition<'a> {
         self.status == "True"
     }
 
-    /// What it says, or why in one word.
+    /// Its message, or its reason.
     pub(crate) fn words(&self) -> &'a str {
         if self.message.is_empty() { self.reason } else { self.message }
     }
@@ -124,7 +126,7 @@ fn own_word(object: &Object) -> Option<&'static str> {
     }
 }
 
-/// What keeps an object that somebody wants gone.
+/// What keeps an object that is being deleted.
 pub(crate) fn finalizers(object: &Object) -> impl Iterator<Item = &str> {
     at(object, &["metadata", "finalizers"])
         .and_then(Value::as_array)
@@ -139,6 +141,11 @@ pub(crate) fn deleted_at(object: &Object) -> &str {
 
 pub(crate) fn created_at(object: &Object) -> &str {
     text_at(object, &["metadata", "creationTimestamp"])
+}
+
+/// Whether it is a revision of a package that was replaced, or was never activated.
+pub(crate) fn is_inactive(object: &Object) -> bool {
+    text_at(object, &["spec", "desiredState"]) == "Inactive"
 }
 
 pub(crate) fn is_paused(object: &Object) -> bool {
@@ -165,13 +172,13 @@ pub(crate) fn usages() -> [List; 2] {
     ["Usage", "ClusterUsage"].map(|kind| cluster_list("protection.crossplane.io/v1beta1", kind))
 }
 
-/// The revisions of a function or a composition.
+/// The revisions of a package or a composition.
 pub(crate) fn revisions_of(object: &Object) -> Option<List> {
     let (api_version, kind, label) = match (meta::group(meta::api_version(object)), meta::kind(object)) {
         (keys::APIEXTENSIONS, "Composition") => {
             ("apiextensions.crossplane.io/v1", "CompositionRevision", keys::COMPOSITION_NAME)
         }
-        (keys::PKG, "Function") => ("pkg.crossplane.io/v1", "FunctionRevision", keys::PACKAGE),
+        (keys::PKG, kind) => (PACKAGES, PackageKind::of(kind)?.revision(), keys::PACKAGE),
         _ => return None,
     };
     let label = Some((label.to_owned(), meta::name(object).to_owned()));
@@ -189,13 +196,13 @@ pub(crate) fn operations_of(object: &Object) -> Option<List> {
     Some(List { label, ..cluster_list("ops.crossplane.io/v1alpha1", "Operation") })
 }
 
-fn cluster_list(api_version: &str, kind: &str) -> List {
+pub(crate) fn cluster_list(api_version: &str, kind: &str) -> List {
     List { api_version: api_version.to_owned(), kind: kind.to_owned(), namespace: String::new(), label: None }
 }
 
 /// The function that a step calls.
 pub(crate) fn function(name: &str) -> Id {
-    Id::new("pkg.crossplane.io/v1", "Function", "", name)
+    Id::new(PACKAGES, PackageKind::Function.name(), "", name)
 }
 
 pub(crate) fn composition(name: &str) -> Id {
@@ -226,12 +233,11 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::APIEXTENSIONS, "CompositeResourceDefinition") => Role::Definition,
         (keys::APIEXTENSIONS, "Composition") => Role::Composition,
         (keys::APIEXTENSIONS, "CompositionRevision") => Role::CompositionRevision,
-        (keys::PKG, "Function") => Role::Function,
+        (keys::PKG, kind) if PackageKind::of(kind).is_some() => Role::Package,
         (keys::OPS, "Operation") => Role::Operation,
         (keys::OPS, "CronOperation" | "WatchOperation") => Role::OperationMaker,
         (keys::KANISTER, "ActionSet") => Role::ActionSet,
-        (keys::PKG, "Provider" | "Configuration")
-        | (keys::PROTECTION, "Usage" | "ClusterUsage")
+        (keys::PROTECTION, "Usage" | "ClusterUsage")
         | (keys::APIEXTENSIONS, "Usage" | "ManagedResourceDefinition" | "ManagedResourceActivationPolicy")
         | (keys::ROLLOUT, "FunctionRollout" | "FunctionIntercept") => Role::Own,
         (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
@@ -242,7 +248,7 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
     }
 }
 
-/// What an object is by what it holds. Whoever may not read definitions can still tell.
+/// What an object is by what it holds. A user who may not read definitions can still tell.
 fn role_by_content(object: &Object) -> Role {
     let has = |field: &str| at(object, &["spec", field]).is_some_and(|value| !value.is_null());
     if at(object, &["spec", "crossplane", "compositionRef"]).is_some() {
@@ -276,10 +282,11 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let claim = at(object, &["spec", "claimNames"]).map(|_| custom_kind(object, "claimNames"));
             std::iter::once(custom_kind(object, "names")).chain(claim).collect()
         }
-        Role::Composition | Role::Function => {
+        Role::Composition => {
             let list = revisions_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
+        Role::Package => packages::children(snapshot, object),
         Role::OperationMaker => {
             let list = operations_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()

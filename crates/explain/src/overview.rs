@@ -16,12 +16,12 @@ use crate::inquiry::is_fine;
 use crate::look::{Role, conditions, created_at, deleted_at, ready, role, synced};
 use crate::snapshot::{Snapshot, State};
 
-/// So many groups are explained. Whatever is left is told with what it says of itself.
+/// How many groups are explained. The rest is listed with its own messages.
 const EXPLAINED: usize = 32;
 /// So many objects of a group are named. All of them are counted.
 const NAMED: usize = 20;
 
-/// How bad it is: what comes first is told first.
+/// How severe it is: the most severe comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {

@@ -11,22 +11,19 @@ mod refusals;
 mod rollouts;
 mod selection;
 mod state;
+mod suspect;
 
-use ferroplane_api::{Cause, Object, keys, meta};
+use ferroplane_api::Cause;
 
-use crate::complaint::{Complaint, complaints};
-use crate::diagnosis::Above;
+use crate::complaint::Complaint;
 use crate::finding::Finding;
-use crate::id::Id;
-use crate::inquiry::is_fine;
-use crate::look::{Role, children, condition, created_at, deleted_at, revision_of, role};
-use crate::snapshot::{Home, Snapshot, State};
-use crate::texts;
+
+pub(crate) use suspect::{Suspect, controllers_of, describe, since};
 
 /// When a rule is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Before anything below the object is looked at.
+    /// Before anything below the object is checked.
     First,
     /// When nothing below the object is to blame.
     Last,
@@ -120,7 +117,7 @@ const SHOWN: &[Cause] = &[
 ];
 
 pub(crate) const RULES: &[Rule] = &[
-    first("definition-invalid", "no CRD can be made of an XRD", existence::definition_invalid),
+    first("definition-invalid", "an XRD cannot be converted to a CRD", existence::definition_invalid),
     first(
         "definition-not-established",
         "the kind has an XRD that is not established",
@@ -202,7 +199,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "function-capability",
-        "a function cannot do what a Composition or an operation is for",
+        "a function lacks the capability that its pipeline needs",
         &[Cause::FunctionCapabilityMissing],
         functions::capability,
     ),
@@ -240,13 +237,13 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "function-restless",
-        "a function asks for something else again and again",
+        "a function never stops changing its requirements",
         &[Cause::FunctionRequirementsUnstable],
         functions::restless,
     ),
     failed(
         "requirement",
-        "what a function asks to see cannot be read",
+        "an object that a function requires cannot be read",
         &[Cause::RequirementUnavailable],
         functions::requirement,
     ),
@@ -326,7 +323,7 @@ pub(crate) const RULES: &[Rule] = &[
         &[Cause::FieldConflict],
         refusals::field_conflict,
     ),
-    failed("immutable", "a field cannot be changed any more", &[Cause::FieldImmutable], refusals::immutable),
+    failed("immutable", "an immutable field was changed", &[Cause::FieldImmutable], refusals::immutable),
     failed(
         "rule-rejection",
         "a CEL rule of a kind rejects a composed resource",
@@ -365,13 +362,13 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "desired-resource-invalid",
-        "a step of an operation wants an object that cannot be applied as it is",
+        "a step of an operation returns an object that cannot be applied",
         &[Cause::DesiredResourceInvalid],
         operations::desired_invalid,
     ),
     failed(
         "desired-resource-refused",
-        "the API server refuses what a step of an operation wants",
+        "the API server refuses an object of a step of an operation",
         &[Cause::DesiredResourceNotApplied],
         operations::desired_refused,
     ),
@@ -443,7 +440,7 @@ pub(crate) const RULES: &[Rule] = &[
     ),
     failed(
         "phase-timeout",
-        "what a phase waits for did not happen in time",
+        "the condition that a phase waits for was not met in time",
         &[Cause::PhaseTimeout],
         actions::timeout,
     ),
@@ -502,7 +499,7 @@ pub(crate) const RULES: &[Rule] = &[
     last("declared-unready", "a function says that it is not ready", readiness::declared),
     last(
         "nothing-composed",
-        "a later step drops everything that earlier steps want",
+        "a later step drops everything that earlier steps returned",
         readiness::nothing_composed,
     ),
     last(
@@ -516,108 +513,6 @@ pub(crate) const RULES: &[Rule] = &[
         rollouts::held,
     ),
 ];
-
-/// An object that something may be wrong with.
-pub(crate) struct Suspect<'a> {
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) id: &'a Id,
-    pub(crate) state: Option<&'a State>,
-    pub(crate) object: Option<&'a Object>,
-    pub(crate) role: Role,
-    pub(crate) above: Option<&'a Object>,
-    /// Somebody wants it, or what it is part of, gone.
-    pub(crate) is_leaving: bool,
-    /// Why it could not be made what it should be, the most telling first.
-    pub(crate) complaints: Vec<Complaint<'a>>,
-}
-
-impl<'a> Suspect<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot, id: &'a Id, above: Option<Above<'a>>) -> Self {
-        let object = snapshot.object(id);
-        let role = object.map_or(Role::Other, |object| role(snapshot, id, object));
-        let is_leaving = above.is_some_and(|above| above.is_leaving)
-            || object.is_some_and(|object| !deleted_at(object).is_empty());
-        // What others say of themselves means something else.
-        let is_ours = matches!(
-            role,
-            Role::Composite | Role::Claim | Role::Operation | Role::OperationMaker | Role::ActionSet
-        );
-        let ours = object.filter(|_| is_ours);
-        let complaints = ours.map(|object| complaints(snapshot, id, object, role)).unwrap_or_default();
-        let above = above.map(|above| above.object);
-        Self { snapshot, id, state: snapshot.state(id), object, role, above, is_leaving, complaints }
-    }
-
-    pub(crate) fn is_fine(&self) -> bool {
-        self.object.is_some_and(|object| is_fine(self.role, object))
-    }
-
-    /// What has the steps that it runs: an operation itself, and of a composite resource the revision that it follows.
-    pub(crate) fn pipeline(&self) -> Option<&'a Object> {
-        match self.role {
-            Role::Operation => self.object,
-            _ => revision_of(self.snapshot, self.object?),
-        }
-    }
-
-    /// The first complaint that one of these failed.
-    fn said(&self, causes: &[Cause]) -> Option<Complaint<'a>> {
-        let is_one =
-            |complaint: &&Complaint<'a>| complaint.cause.is_some_and(|cause| causes.contains(&cause));
-        self.complaints.iter().find(is_one).copied()
-    }
-
-    /// A finding for which this object is to blame.
-    pub(crate) fn own(&self, complaint: Complaint<'_>) -> Finding {
-        blame(self.id, complaint)
-    }
-
-    /// A finding for which something composed is to blame, if the complaint names it.
-    pub(crate) fn composed(&self, complaint: Complaint<'_>) -> Finding {
-        blame(&self.composed_id(complaint).unwrap_or_else(|| self.id.clone()), complaint)
-    }
-
-    /// What is composed that a complaint is about.
-    pub(crate) fn composed_id(&self, complaint: Complaint<'_>) -> Option<Id> {
-        let children = children(self.snapshot, self.id, self.object?);
-        let is_named = |child: &&Id| {
-            let name =
-                self.snapshot.object(child).map(|object| meta::annotation(object, keys::RESOURCE_NAME));
-            complaint.resource.is_some() && name == complaint.resource
-        };
-        // What could not be created has no annotation, but the API server may have said its name.
-        let found = children.iter().find(is_named);
-        found
-            .or_else(|| children.iter().find(|child| texts::names_object(complaint.text, &child.name)))
-            .cloned()
-    }
-}
-
-/// What others have said is told without the operation that failed: the step and the object say that.
-fn blame(object: &Id, complaint: Complaint<'_>) -> Finding {
-    Finding::new(object, texts::failure_in(complaint.text)).step(complaint.step).since(complaint.since)
-}
-
-/// Since when a condition is as it is, or since when there is the object.
-pub(crate) fn since(object: &Object, kind: &str) -> String {
-    let since = condition(object, kind).map(|condition| condition.since).filter(|since| !since.is_empty());
-    since.unwrap_or_else(|| created_at(object)).to_owned()
-}
-
-/// What looks after kinds that we do not know: on a cluster, providers.
-pub(crate) fn controllers_of(suspect: &Suspect<'_>, finding: Finding) -> Finding {
-    match suspect.snapshot.home() {
-        Home::Cluster => finding.advice("kubectl get providers"),
-        Home::Embedded => finding.advice(
-            "`ferroplane up` runs no providers and no pods: run the controller of the kind against this API server, or simulate it with `ferroplane up --simulate`",
-        ),
-    }
-}
-
-/// What shows everything about an object.
-pub(crate) fn describe(id: &Id) -> String {
-    format!("kubectl describe {}", id.arguments())
-}
 
 #[cfg(test)]
 mod tests;

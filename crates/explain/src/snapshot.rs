@@ -1,4 +1,4 @@
-//! What was read from an API server.
+//! The objects and events that were read from an API server.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::id::Id;
 use crate::known_functions::KnownFunction;
 use crate::look::{definitions, text_at};
 
-/// What there is of an object.
+/// The state of an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum State {
     Here(Box<Object>),

@@ -91,7 +91,7 @@ fn resource_name(index: usize, resource: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The step whose input names a resource, and what it says about it. The last one that does has the last word.
+/// The step whose input names a resource, and its text about it. The last such step counts.
 pub(crate) fn template_of<'a>(
     snapshot: &'a Snapshot,
     composite: &Object,

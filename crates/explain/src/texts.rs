@@ -36,7 +36,7 @@ const CROSSPLANE: &[(Cause, &[&str])] = &[
     (Cause::CompositeResourceBound, &["bound to another claim"]),
 ];
 
-/// What failed, by what was said about it. None if nobody knows.
+/// The cause, from the message. None if it is unknown.
 pub(crate) fn cause_in(text: &str) -> Option<Cause> {
     let is_said = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let crossplane = || CROSSPLANE.iter().find(|(_, words)| is_said(words)).map(|(cause, _)| *cause);
@@ -89,7 +89,7 @@ pub(crate) fn lists(names: &str, name: &str) -> bool {
     words.any(|word| word == name || word == "more")
 }
 
-/// Whether an API server speaks of an object of this name: `buckets.cloud.io "b" is forbidden`.
+/// Whether an API server mentions an object of this name: `buckets.cloud.io "b" is forbidden`.
 pub(crate) fn names_object(text: &str, name: &str) -> bool {
     text.contains(&format!("\"{name}\""))
 }
@@ -99,7 +99,7 @@ pub(crate) fn missing_namespace_in(text: &str) -> Option<&str> {
     between(text, "namespaces \"", "\"")
 }
 
-/// The field that an API server complains about, and what it says about it:
+/// The field in an API server's refusal, and the message about it:
 /// `Bucket.cloud.io "b" is invalid: spec.size: Required value`. The field is empty if the complaint is about the whole object.
 pub(crate) fn field_in(text: &str) -> Option<(&str, &str)> {
     let complaint = behind(text, "is invalid: ")?;

@@ -1,4 +1,4 @@
-//! The tree of what belongs to an object.
+//! The tree of the objects that belong to an object.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::diagnosis::says;
 use crate::id::Id;
 use crate::inquiry::{DEEPEST, is_ready};
-use crate::look::{Role, children, deleted_at, ready, role, synced};
+use crate::look::{Role, children, created_at, deleted_at, is_inactive, ready, role, synced};
 use crate::snapshot::{Snapshot, State};
 use crate::steps::step_of;
 
@@ -29,6 +29,9 @@ pub struct Node {
     /// The step that made it, if that can be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// When it was created, in RFC 3339.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
     /// The first thing that is wrong with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -67,7 +70,7 @@ fn grow(snapshot: &Snapshot, id: &Id, above: Option<&Object>, depth: usize, seen
     // What is referred to twice is shown twice, but what is below it only once.
     if let Some(object) = object.filter(|_| depth < DEEPEST && seen.insert(id.clone())) {
         let children = children(snapshot, id, object);
-        // To a depth: a reference that leads back up, or a chain that somebody built by hand, must not end in a stack
+        // To a depth: a reference that leads back up, or a long chain, must not end in a stack
         // overflow.
         node.children =
             children.iter().map(|child| grow(snapshot, child, Some(object), depth + 1, seen)).collect();
@@ -88,6 +91,7 @@ fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Ob
             ready,
             resource,
             step,
+            created_at: None,
             message: Some(message),
             children: Vec::new(),
         };
@@ -103,6 +107,7 @@ fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Ob
             .filter(|above| crate::look::role(snapshot, &Id::of(above), above) == Role::Composite)
             .and_then(|above| step_of(snapshot, above, object))
             .map(str::to_owned),
+        created_at: text(created_at(object)),
         message: (!is_well(role, object)).then(|| wrong(snapshot, id, object)),
         children: Vec::new(),
     }
@@ -110,9 +115,7 @@ fn leaf(snapshot: &Snapshot, id: &Id, object: Option<&Object>, above: Option<&Ob
 
 /// What was replaced by something newer is well, whatever it says.
 fn is_well(role: Role, object: &Object) -> bool {
-    let is_old =
-        object.get("spec").and_then(|spec| spec.get("desiredState")).is_some_and(|it| it == "Inactive");
-    is_old || is_ready(role, object)
+    is_inactive(object) || is_ready(role, object)
 }
 
 fn wrong(snapshot: &Snapshot, id: &Id, object: &Object) -> String {

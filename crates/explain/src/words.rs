@@ -1,4 +1,4 @@
-//! Finds words in what was said.
+//! Finds words in messages.
 
 /// What stands between two texts, the first time that both are there.
 pub(crate) fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -12,7 +12,7 @@ pub(crate) fn behind<'a>(text: &'a str, before: &str) -> Option<&'a str> {
     text.find(before).map(|start| &text[start + before.len()..])
 }
 
-/// One line, not longer than somebody reads.
+/// One line of a readable length.
 pub(crate) fn one_line(text: &str) -> String {
     const LONGEST: usize = 400;
     let words: Vec<_> = text.split_whitespace().collect();

@@ -6,7 +6,7 @@
 //!
 //! Upstream has behaved in three ways, and each can be asked for:
 //!
-//! | Entry | Reproduces | What it looks at |
+//! | Entry | Reproduces | What it reads |
 //! |---|---|---|
 //! | [`run`] | v0.7.0 and later | the input, kinds of Kubernetes, the condition |
 //! | [`run_v0_6`] | v0.6.0 to v0.6.7 | kinds of Kubernetes, the condition |

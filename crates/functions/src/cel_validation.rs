@@ -21,7 +21,7 @@ use variables::Variables;
 
 /// What all rules may cost together. Each alone may cost what one expression may.
 const COST: u64 = Limits::PER_OBJECT.cost;
-/// No more violations than this are told one by one.
+/// How many violations are listed one by one.
 const TOLD: usize = 100;
 /// A longer message is cut.
 const LONGEST_MESSAGE: usize = 2_048;

@@ -173,8 +173,8 @@ fn filter(query: &str) -> Result<Filter, String> {
         match (key, value) {
             ("state", _) => filter.states.push(value.parse()?),
             ("source", "builtin" | "package") => filter.source = Some(value.to_owned()),
-            ("source", _) => return Err(format!("`{value}` is no source: expected builtin or package")),
-            _ => return Err(format!("`{key}` is no filter: expected state or source")),
+            ("source", _) => return Err(format!("`{value}` is not a source: expected builtin or package")),
+            _ => return Err(format!("`{key}` is not a filter: expected state or source")),
         }
     }
     Ok(filter)
@@ -194,7 +194,7 @@ fn found<B>(request: &Request<B>, body: String, media_type: &'static str) -> Res
     // The tag of a HEAD is that of the body it does not get.
     let has_body = !is_known && request.method() != Method::HEAD;
     let mut response = response_of(status, if has_body { body } else { String::new() }, media_type);
-    // A cache must not give JSON to whoever asks for YAML.
+    // A cache must not give JSON to a caller that asks for YAML.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     let tag = HeaderValue::try_from(tag).expect("hexadecimal digits in quotes");
     response.headers_mut().insert(ETAG, tag);
@@ -305,8 +305,8 @@ mod tests {
                 400,
                 "`old` is not a state: expected one of available, stable, deprecated, removed",
             ),
-            ("/versions?colour=red", 400, "`colour` is no filter: expected state or source"),
-            ("/versions?source=moon", 400, "`moon` is no source: expected builtin or package"),
+            ("/versions?colour=red", 400, "`colour` is not a filter: expected state or source"),
+            ("/versions?source=moon", 400, "`moon` is not a source: expected builtin or package"),
         ];
         for (path, status, message) in table {
             let response = get(path, &[]);

@@ -12,7 +12,7 @@
 //! | [`run_v0_1`] | v0.0.7 to v0.4.0 | a source that asks for nothing is a mistake |
 //!
 //! Earlier releases asked in another field of the protocol, and the first ones for `v1alpha1`. All versions here ask as the
-//! latest does, so that they find what there is.
+//! latest does, so that they find the existing objects.
 
 mod environment;
 mod input;

@@ -119,7 +119,7 @@ pub(crate) fn changed_field(field: &str, text: Option<&str>) -> Result<Path, Str
     }
 }
 
-/// A field that a function looks at.
+/// A field that a function reads.
 pub(crate) fn read_field(field: &str, text: &str) -> Result<Path, String> {
     Path::parse(text).map_err(|error| invalid(field, &error.to_string()))
 }

@@ -23,8 +23,8 @@ mod trace;
 use ferroplane_template::{ExecuteError, Heap, Trace, Value};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-use crate::chance::Chance;
 use crate::effort::{Effort, TakesLong};
+use crate::randomness::Randomness;
 use crate::{response, ttl};
 use attempt::Attempt;
 use documents::Fault;
@@ -83,7 +83,7 @@ fn run_as(release: Release, request: &RunFunctionRequest, effort: Effort<'_>) ->
     run_and_trace(release, request, effort, None)
 }
 
-/// Answers a request. Who wants to know which lines of the templates are behind the answer is told.
+/// Answers a request. With a trace, it also returns which lines of the templates produced the response.
 fn run_and_trace(
     release: Release,
     request: &RunFunctionRequest,
@@ -227,8 +227,8 @@ fn with_data<T>(
     let data = data::of(&heap, request, release.knows_required_resources());
     let data = data.map_err(|error| format!("cannot convert request to map: {error}"))?;
     let input = prepared.seed.as_ref().or(request.input.as_ref());
-    let chance = Chance::of(request, input);
-    let mut host = helpers::Host { attempt, limits, state: helpers::State::new(release, chance) };
+    let randomness = Randomness::of(request, input);
+    let mut host = helpers::Host { attempt, limits, state: helpers::State::new(release, randomness) };
     go_on(data, &heap, &mut host)
 }
 

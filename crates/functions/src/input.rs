@@ -1,4 +1,4 @@
-//! Reads what a step gives its function, as strictly as the originals do: a field nobody knows is a mistake.
+//! Reads what a step gives its function, as strictly as the originals do: an unknown field is a mistake.
 //!
 //! Null stands for nothing, wherever it is.
 

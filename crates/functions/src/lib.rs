@@ -4,7 +4,6 @@
 mod auto_ready;
 mod cel_state;
 mod cel_validation;
-mod chance;
 mod discovery;
 mod dummy;
 mod effort;
@@ -20,6 +19,7 @@ mod library;
 mod patch_and_transform;
 mod pause_on_storm;
 mod phases;
+mod randomness;
 mod response;
 mod rolling_upgrade;
 mod schedule;
@@ -33,7 +33,6 @@ mod ttl;
 use ferroplane_engine::action::PhaseFunction;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
-pub use chance::{secret_seed, set_secret, stillness};
 pub use discovery::{Filter, Versions};
 pub use effort::{Effort, LongBuiltin, TakesLong};
 pub use go_templating::{
@@ -43,6 +42,7 @@ pub use go_templating::{
 pub use library::{
     Contract, Declaration, Implementation, InputMistake, InvalidLibrary, Library, Native, VersionMetadata,
 };
+pub use randomness::{secret_seed, set_secret, stillness};
 pub use starlark::{
     CheckScripts, NO_INTERPRETER, RunScript, ScriptInterpreter, ScriptMistake, check_scripts,
     has_script_interpreter, prepare_scripts, set_script_interpreter, wait_for_interpreter,

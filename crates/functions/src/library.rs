@@ -1,6 +1,6 @@
 //! The built-in functions, in all their versions, and room for those of others.
 //!
-//! The versions file says what there is, the code says how it is done, and the two have to agree: a library that
+//! The versions file lists the versions, the code implements them, and the two have to agree: a library that
 //! does not come together is an error at start.
 
 mod generated;
@@ -149,11 +149,11 @@ pub struct Contract {
     pub about: String,
     /// The upstream package that it reproduces, without registry.
     pub package: Option<String>,
-    /// Packages of other organizations that are the same package, built again.
+    /// Packages of other organisations that are the same package, built again.
     pub mirrors: Vec<String>,
     /// It adds no composed resources of its own.
     pub never_composes: bool,
-    /// It says which composed resources are ready, whoever added them.
+    /// It says which composed resources are ready, no matter who added them.
     pub declares_readiness: bool,
     /// The structural schema of its input, as JSON. Nothing if it takes none.
     pub input: Option<&'static str>,
@@ -188,7 +188,7 @@ pub struct VersionMetadata {
     pub read: Vec<Version>,
 }
 
-/// A function of somebody else's, with several versions.
+/// A foreign function, with several versions.
 #[derive(Debug)]
 pub struct Declaration {
     pub function: String,

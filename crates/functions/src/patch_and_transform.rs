@@ -122,7 +122,7 @@ fn compose(
     composition.answer(request, response)
 }
 
-/// A composed resource that was observed, and what it says.
+/// An observed composed resource, and its fields.
 type Existing<'a> = (&'a Resource, &'a Map<String, Value>);
 
 /// Everything patches read from and write to.

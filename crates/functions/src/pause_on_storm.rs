@@ -5,7 +5,7 @@
 //!
 //! # Invariants
 //! * What is being deleted is never paused: it would never be gone.
-//! * What somebody resumes is paused again for what happens afterwards alone. The annotation [`SEEN`] says what came before.
+//! * An object that a user resumes is paused again for what happens afterwards alone. The annotation [`SEEN`] says what came before.
 
 mod evidence;
 mod seen;
@@ -118,7 +118,7 @@ impl<'r> Survey<'r> {
                 settings.at_most
             );
         }
-        // Somebody has to look at them.
+        // A user has to check them.
         (Severity::Warning, message)
     }
 

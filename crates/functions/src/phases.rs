@@ -217,7 +217,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever somebody writes in a Blueprint or in a status, and whatever an API server answers.
+        /// Whatever a user writes in a Blueprint or in a status, and whatever an API server answers.
         #[test]
         fn nothing_makes_a_function_panic(
             values in prop::collection::vec(json(), 12),

@@ -1,4 +1,4 @@
-//! How a built-in function starts its answer, what it says, and how it gives up.
+//! How a built-in function starts its response, adds results, and fails.
 
 use ferroplane_wire::v1::{
     Ready, Resource, ResponseMeta, Result, RunFunctionRequest, RunFunctionResponse, Severity, Target,
@@ -28,12 +28,12 @@ pub(crate) fn fatal(mut response: RunFunctionResponse, message: String) -> RunFu
     response
 }
 
-/// Something to say to who looks at the composite resource.
+/// Something to say to who reads the composite resource.
 pub(crate) fn result(severity: Severity, message: String) -> Result {
     Result { severity: severity.into(), message, reason: None, target: Some(Target::Composite.into()) }
 }
 
-/// Say that something is not as it should be, and go on.
+/// Say that something is not as it should be, and continue.
 pub(crate) fn warn(response: &mut RunFunctionResponse, message: String) {
     response.results.push(result(Severity::Warning, message));
 }

@@ -1,10 +1,10 @@
 //! `function-rolling-upgrade`: brings a fleet of objects to another version, one batch after the other.
 //!
-//! Every call looks at the whole fleet and decides what is next, so that it needs to remember nothing: run it from a `CronOperation`.
+//! Every call reads the whole fleet and decides what is next, so that it needs to remember nothing: run it from a `CronOperation`.
 //!
 //! # Invariants
 //! * Nothing is upgraded while an object that was upgraded is not healthy.
-//! * An object that was upgraded counts towards its batch, whoever upgraded it. A batch that was broken off is completed.
+//! * An object that was upgraded counts towards its batch, no matter who upgraded it. A batch that was broken off is completed.
 
 mod decision;
 mod settings;
@@ -49,7 +49,7 @@ fn upgrade(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> 
     Ok(())
 }
 
-/// What is said to who looks at the operation.
+/// What is said to who reads the operation.
 fn tell(decision: &Decision<'_>, settings: &RollingUpgrade<'_>, matched: usize) -> (Severity, String) {
     let to = settings::shown(&settings.to_version);
     let Decision { batch, upgraded, pending, .. } = decision;

@@ -132,7 +132,7 @@ impl Outcome<'_> {
             let names: Vec<_> =
                 self.lost.iter().map(|(object, target)| format!("{} on {target}", called(object))).collect();
             let message = format!(
-                "{} stay on what is no target any more: {}. Remove the assignment to have them placed anew.",
+                "{} stay on targets that no longer match: {}. Remove the assignment to have them placed anew.",
                 names.len(),
                 listed(&names)
             );

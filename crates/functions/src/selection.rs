@@ -42,7 +42,7 @@ pub(crate) struct Reference<'a> {
 pub(crate) enum Choice<'s, Selector> {
     Named(&'s str),
     Labelled(&'s Selector),
-    /// In a way nobody knows. It asks for nothing.
+    /// In an unknown way. It requires nothing.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! `function-starlark`: composes what a script in Starlark says.
 //!
-//! The interpreter is foreign code that runs as WebAssembly, which this crate knows nothing of: whoever has one sets it once for
-//! the process. Without one, the function says that this build cannot run it, and how to get one that can.
+//! The interpreter is foreign code that runs as WebAssembly, which this crate knows nothing of: the process that has one sets it once.
+//! Without one, the function says that this build cannot run it, and how to get one that can.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -75,8 +75,8 @@ pub fn has_script_interpreter() -> bool {
     INTERPRETER.get().is_some()
 }
 
-/// What is wrong with the scripts of a request. Nothing where there is no interpreter to tell, or none that is ready: whoever serves
-/// others cannot wait for it. Whoever can says so ([`wait_for_interpreter`]).
+/// What is wrong with the scripts of a request. Nothing where there is no interpreter to tell, or none that is ready: a caller that serves
+/// others cannot wait for it. A user who can says so ([`wait_for_interpreter`]).
 pub fn check_scripts(request: &RunFunctionRequest) -> Vec<ScriptMistake> {
     if MAY_WAIT.load(Ordering::Relaxed) {
         prepare_scripts();

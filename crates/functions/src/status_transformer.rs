@@ -5,7 +5,7 @@
 //! said in a condition of its own and stops nothing.
 //!
 //! # Invariants
-//! * Resources are looked at in the order of their names, so the same request gets the same answer.
+//! * Resources are checked in the order of their names, so the same request gets the same answer.
 
 mod conditions;
 mod extra;

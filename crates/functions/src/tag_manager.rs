@@ -1,5 +1,4 @@
-//! `function-tag-manager`: adds tags to desired resources, takes them away, and leaves alone those that somebody
-//! else manages.
+//! `function-tag-manager`: adds tags to desired resources, takes them away, and leaves alone those that others manage.
 //!
 //! Only resources whose kind has tags are touched ([`kinds`]), and none that ask not to be. In this order: add,
 //! then take over from the observed resource what is to be ignored, then remove.

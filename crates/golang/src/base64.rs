@@ -1,5 +1,5 @@
-//! Base64 as Go reads and writes it: line breaks do not matter, bits that belong to no byte do not either, and what is wrong is told
-//! by its place.
+//! Base64 as Go reads and writes it: line breaks do not matter, bits that belong to no byte do not either, and a mistake is reported with
+//! its position.
 //!
 //! Follows Go 1.26, `encoding/base64/base64.go`.
 

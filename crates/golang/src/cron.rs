@@ -39,7 +39,7 @@ struct Fields {
     day_of_week: u64,
 }
 
-/// Where the fields are told.
+/// The zone of the fields.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Zone {
     Utc,
@@ -57,7 +57,7 @@ impl Zone {
 }
 
 impl Schedule {
-    /// Reads a crontab that is told in UTC unless it names a zone.
+    /// Reads a crontab, which is in UTC unless it names a zone.
     pub fn parse(text: &str) -> Result<Self, InvalidSchedule> {
         parse::parse(text)
     }
@@ -97,7 +97,7 @@ impl Schedule {
         Some(latest)
     }
 
-    /// Seconds east of UTC where it is told, at a second since 1970.
+    /// Seconds east of UTC in its zone, at a second since 1970.
     pub fn offset(&self, second: i64) -> i64 {
         self.zone.offset(second)
     }

@@ -16,7 +16,7 @@ pub fn integer(number: &Number) -> Option<i64> {
     // The limits are exactly representable: -2^63 and 2^63.
     const LOWEST: f64 = -9_223_372_036_854_775_808.0;
     const PAST_HIGHEST: f64 = 9_223_372_036_854_775_808.0;
-    // Before floats are looked at: they have 53 bits, so an integer that went through one could be another.
+    // Before floats are checked: they have 53 bits, so an integer that went through one could be another.
     if let Some(whole) = number.as_i64() {
         return Some(whole);
     }
@@ -157,7 +157,7 @@ impl Writer {
                 '\n' => self.push("\\n"),
                 '\r' => self.push("\\r"),
                 '\t' => self.push("\\t"),
-                // Go escapes the two separators whatever it was told about HTML: JSON may have them, and JavaScript
+                // Go escapes the two separators whatever is set about HTML: JSON may have them, and JavaScript
                 // could not.
                 '\0'..='\u{1f}' | '\u{2028}' | '\u{2029}' => self.escape(letter),
                 '<' | '>' | '&' if self.escapes_html => self.escape(letter),

@@ -27,7 +27,7 @@ pub fn parse(text: &str) -> Result<(IpAddr, Option<&str>), String> {
 type Wrong<'t> = (&'static str, &'t str);
 
 fn check(text: &str) -> Result<(), Wrong<'_>> {
-    // Go decides by the first such character which kind of address it is told about.
+    // The first such character decides for Go which kind of address it is.
     match text.chars().find(|c| matches!(c, '.' | ':' | '%')) {
         Some('.') => check_ipv4(text),
         Some(':') => check_ipv6(text),

@@ -42,7 +42,7 @@ enum Matcher {
     Engine(Arc<Engine>),
 }
 
-/// An expression that is compiled when it is first used. Schemas hold thousands that nobody ever uses, and whoever writes one must
+/// An expression that is compiled when it is first used. Schemas contain thousands that are never used, and a user who writes one must
 /// not be able to make the reader of it work: what compiling costs is known from [`weight`] without doing it.
 #[derive(Debug)]
 struct Engine {

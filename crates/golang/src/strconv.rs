@@ -13,5 +13,5 @@ pub use float::format_float;
 pub use parse::{parse_float, parse_int, parse_uint};
 pub use print::is_print;
 pub(crate) use quote::{can_backquote, quote_with};
-pub use quote::{quote, quote_bytes};
+pub use quote::{push_quoted, quote, quote_bytes};
 pub use unquote::{unquote, unquote_bytes, unquote_char};

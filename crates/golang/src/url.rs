@@ -13,7 +13,7 @@ pub struct Url {
     pub user: Option<User>,
     /// With its port, and without escapes.
     pub host: String,
-    /// What follows the scheme if that is no slash, as in `mailto:a@b`.
+    /// What follows the scheme if that is not a slash, as in `mailto:a@b`.
     pub opaque: String,
     /// As it was written. Empty if the address has a scheme and no slash behind it.
     pub path: String,
@@ -66,7 +66,7 @@ pub fn unescape_query(text: &str) -> Result<Vec<u8>, String> {
     unescape(text, Part::Query)
 }
 
-/// Text in which every byte is escaped that is no letter, no digit and none of these.
+/// Text in which every byte is escaped that is not a letter, no digit and none of these.
 pub fn escape(text: &[u8], kept: &[u8]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text {
@@ -142,7 +142,7 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
 
 /// What stands between the slashes and the path.
 fn read_authority(text: &str, scheme: &str) -> Result<(Option<User>, String), String> {
-    // At the last `@`, because passwords have some, too. The host is looked at first, as in Go.
+    // At the last `@`, because passwords have some, too. The host is checked first, as in Go.
     let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
     let host = read_host(host, scheme)?;
     let user = user.map(|user| {

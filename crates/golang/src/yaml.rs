@@ -1,6 +1,6 @@
 //! YAML as the Go programs around Kubernetes read and write it.
 //!
-//! Crossplane names revisions after a hash of such text, and templates print it and read it back. Whoever comes from there must
+//! Crossplane names revisions after a hash of such text, and templates print it and read it back. A user who comes from there must
 //! find the same here, so every oddity counts: lines that are folded after 80 columns, keys in natural order, strings that are
 //! quoted because YAML 1.1 took them for something else, `yes` that is `true` in one library and a word in the other.
 //!

@@ -1,8 +1,8 @@
 //! Credentials for registries: Docker's `config.json` with its helpers, and pull secrets.
 //!
 //! # Invariants
-//! * A credential is for the registry, or the part of it, that it was written down for.
-//! * Helpers are run only if the user's own file names them, never because a pull secret does: whoever may write a Secret may not
+//! * A credential is for the registry, or the part of it, that it was recorded for.
+//! * Helpers are run only if the user's own file names them, never because a pull secret does: a user who may write a Secret may not
 //!   run programs.
 //! * No credential is in an argument, an error or debug output.
 
@@ -95,7 +95,7 @@ impl Credentials {
         let Some(path) = &self.file else { return Ok(None) };
         // Read every time: a login while we run counts.
         let config = DockerConfig::read(path).map_err(|source| Error::File { path: path.clone(), source })?;
-        // As Docker does it: a helper counts more than what is written down.
+        // As Docker does it: a helper counts more than what is recorded.
         if let Some(helper) = config.helper(registry) {
             let found = helper::run(helper, config::server_name(registry), self.helper_timeout).await;
             let found = found.map_err(|source| Error::Helper { registry: registry.to_owned(), source })?;

@@ -29,7 +29,7 @@ pub struct ImageBuilder {
     pub platform: Platform,
     /// How it is run: user, environment, entry point, labels.
     pub execution: Execution,
-    /// The image below the layers. What it says about how it is run counts only if [`ImageBuilder::on`] copied it.
+    /// The image below the layers. Its configuration counts only if [`ImageBuilder::on`] copied it.
     pub base: Option<Image>,
     /// The lowest first.
     pub layers: Vec<Layer>,
@@ -89,16 +89,19 @@ impl ImageBuilder {
         let mut pin = store.pin()?;
         for layer in std::mem::take(&mut self.layers) {
             let (descriptor, diff_id) = layer.write(store)?;
+            // Each as soon as it is there: a store that is shared collects what nothing refers to.
             pin.add(&descriptor.digest)?;
             self.label(&descriptor);
             layers.push(descriptor);
             config.rootfs.diff_ids.push(diff_id);
             config.history.push(built());
         }
+        // A fixed time: the same content has to give the same digest, on every machine and at any time.
         config.created = Some(CREATED.to_owned());
         config.os.clone_from(&self.platform.os);
         config.architecture.clone_from(&self.platform.architecture);
         config.variant.clone_from(&self.platform.variant);
+        // What the base says is dropped here, unless `on` copied it.
         config.config = Some(self.execution);
         config.rootfs = RootFilesystem { kind: "layers".to_owned(), ..config.rootfs };
 

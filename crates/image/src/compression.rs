@@ -14,14 +14,14 @@ pub enum Compression {
     Zstd,
 }
 
-/// What a frame of zstd may ask to keep in memory: what `zstd` itself grants unless it is told otherwise.
+/// How much memory a frame of zstd may use: the default of `zstd` itself.
 pub const MAX_ZSTD_WINDOW: u64 = 128 << 20;
 
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 impl Compression {
-    /// By the media type of a layer, OCI's or Docker's. Nothing if it is no layer of a file system.
+    /// By the media type of a layer, OCI's or Docker's. Nothing if it is not a layer of a file system.
     pub fn of_media_type(media_type: &str) -> Option<Self> {
         Some(match media_type {
             "application/vnd.oci.image.layer.v1.tar"
@@ -51,6 +51,7 @@ impl Compression {
     pub fn reader<'a>(self, source: impl BufRead + Send + 'a) -> Box<dyn Read + Send + 'a> {
         match self {
             Self::None => Box::new(source),
+            // Several members one after the other are one file to gzip, and eStargz has a member for each file.
             Self::Gzip => Box::new(MultiGzDecoder::new(source)),
             Self::Zstd => Box::new(ZstdFrames::new(source)),
         }
@@ -67,6 +68,7 @@ struct ZstdFrames<R> {
 impl<R: BufRead> ZstdFrames<R> {
     fn new(source: R) -> Self {
         let mut decoder = FrameDecoder::new();
+        // A frame of a few bytes can ask for gigabytes.
         decoder.set_max_window_size(MAX_ZSTD_WINDOW);
         Self { source, decoder, is_in_frame: false }
     }
@@ -81,6 +83,7 @@ impl<R: BufRead> ZstdFrames<R> {
                     ..
                 })) => {
                     let length = u64::from(length);
+                    // A frame that is cut short must not pass for the end of the layer.
                     if io::copy(&mut self.source.by_ref().take(length), &mut io::sink())? != length {
                         return Err(io::ErrorKind::UnexpectedEof.into());
                     }
@@ -115,6 +118,7 @@ impl<R: BufRead> Read for ZstdFrames<R> {
                 self.is_in_frame = true;
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                // Block by block: a whole frame may be as large as the layer.
                 let block = BlockDecodingStrategy::UptoBlocks(1);
                 self.decoder.decode_blocks(&mut self.source, block).map_err(invalid)?;
             }

@@ -56,7 +56,7 @@ impl Image {
         Ok(Self { digest, manifest, config })
     }
 
-    /// The layers of the file system, the lowest first, each with the digest of what it unpacks to. An artifact that is no file
+    /// The layers of the file system, the lowest first, each with the digest of what it unpacks to. An artifact that is not a file
     /// system has none.
     pub fn layers(&self) -> impl Iterator<Item = (&Descriptor, &Digest)> {
         self.manifest.layers.iter().zip(&self.config.rootfs.diff_ids)

@@ -93,7 +93,7 @@ pub struct ImageConfig {
     pub history: Vec<History>,
 }
 
-/// How a container of the image is run unless somebody says otherwise.
+/// How a container of the image is run by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct Execution {

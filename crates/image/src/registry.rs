@@ -8,6 +8,7 @@
 //! * Every answer is bounded in size and time, before and while it is read. Retries are bounded in number and time.
 //! * What is pulled has the digest under which it was asked for; a tag is resolved once.
 
+mod attestations;
 mod blobs;
 mod bundles;
 mod challenge;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use endpoint::Endpoint;
+use http::HeaderValue;
 use http_client::HttpClient;
 use token::TokenCache;
 
@@ -56,6 +58,8 @@ pub struct Options {
     pub plain_http: Vec<String>,
     /// Those that the variables of this process name, unless said otherwise.
     pub proxies: Proxies,
+    /// What registries are shown as the name of the client.
+    pub user_agent: HeaderValue,
     pub retries: RetryPolicy,
     pub timeouts: Timeouts,
     /// How many blobs of an image are transferred at the same time.
@@ -97,9 +101,12 @@ impl Default for Options {
             authorities: Vec::new(),
             plain_http: Vec::new(),
             proxies: Proxies::from_environment(),
+            user_agent: HeaderValue::from_static(concat!("ferroplane/", env!("CARGO_PKG_VERSION"))),
             retries: RetryPolicy::default(),
             timeouts: Timeouts::default(),
+            // As many as Docker and containerd fetch at the same time.
             parallel_blobs: 3,
+            // A limit for what a manifest claims, so that a mistyped image cannot fill a disk.
             max_image_bytes: 8 << 30,
         }
     }

@@ -3,7 +3,7 @@
 //! | Path | Content |
 //! |---|---|
 //! | `version` | the version of this layout, `1` |
-//! | `lock` | locked by whoever removes content, makes room, or moves content into place |
+//! | `lock` | locked while content is removed, evicted, or moved into place |
 //! | `blobs/ALGORITHM/HEX` | content; the time of the last change is the time of the last use |
 //! | `partial/…` | content that is being written, or whose transfer was interrupted |
 //! | `pins/…` | digests that a running process needs; locked while the process is alive |

@@ -1,6 +1,6 @@
 //! Unpacks the layers of an image to a directory, trusting nothing that they say.
 //!
-//! Everything in the directory belongs to us, or to the user whom [`Unpacker::for_owner`] names. Bits that give rights to whoever runs a file, owners, extended attributes and
+//! Everything in the directory belongs to us, or to the user whom [`Unpacker::for_owner`] names. Bits that give rights to the process that runs a file, owners, extended attributes and
 //! capabilities are dropped. Devices and pipes are skipped. `docs/unpacking.md` says what is refused, and the limits.
 //!
 //! # Invariants
@@ -65,7 +65,7 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// Unpack to a directory that is empty and that nobody else writes to.
+    /// Unpack to an empty directory that no other process writes to.
     pub fn new(root: &Path, limits: Limits) -> Result<Self, Error> {
         let tree =
             Tree::open(root).map_err(|error| Error::io("open the directory to unpack to")(error.into()))?;

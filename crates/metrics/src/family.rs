@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::exposition::{Exposition, Labels, labels};
 use crate::histogram::Histogram;
 
-/// So many series has one family at most. What would be one more is counted with all others like it: kinds come and go, and whoever
-/// makes up new ones all day must not fill the memory.
+/// So many series has one family at most. What would be one more is counted with all others like it: kinds come and go, and new ones must
+/// not fill the memory.
 const MOST: usize = 4096;
 
 /// The series with these labels, or the one for all that are too many.

@@ -1,7 +1,7 @@
 //! Metrics, and the one writer of the text that Prometheus reads: version 0.0.4 of its text format.
 //!
-//! Whoever counts something writes it to an [`Exposition`] when it is asked; a process makes one for each scrape and hands it around.
-//! [`NumberFamily`] and [`HistogramFamily`] count by labels; whoever has a structure of its own writes its series itself. ADR 15 says why
+//! A caller that counts something writes it to an [`Exposition`] when it is asked; a process makes one for each scrape and hands it around.
+//! [`NumberFamily`] and [`HistogramFamily`] count by labels; code with a structure of its own writes its series itself. ADR 15 says why
 //! this is not `prometheus-client`.
 //!
 //! # Invariants

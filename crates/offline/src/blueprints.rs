@@ -1,4 +1,4 @@
-//! Blueprints in files: what is wrong with them, and what their phases would be called with.
+//! Validates Blueprints in files, and renders the arguments of their phases.
 
 mod render;
 mod validate;

@@ -1,4 +1,4 @@
-//! File names made from what manifests and recordings say, which may come from anybody.
+//! Safe file names, made from names in manifests and recordings.
 
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
@@ -26,7 +26,7 @@ pub(crate) fn file_name(name: &str) -> String {
 
 /// A file or directory below a directory, at a path that a manifest or recording gives. None if the path would lead out of it.
 ///
-/// Symbolic links in the directory are followed: whoever put them there may write to it anyway.
+/// Symbolic links in the directory are followed: a user who created them may write to it anyway.
 pub(crate) fn file_below(directory: &Path, path: &str) -> Option<PathBuf> {
     let is_below = |part| matches!(part, Component::Normal(_) | Component::CurDir);
     let is_named = Path::new(path).components().any(|part| matches!(part, Component::Normal(_)));

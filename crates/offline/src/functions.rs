@@ -1,3 +1,3 @@
-//! What manifests say about functions, without calling them.
+//! Reads Functions in manifests, without calling them.
 
 pub mod used;

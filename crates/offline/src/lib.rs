@@ -11,4 +11,5 @@ pub mod manifest;
 pub mod render;
 pub mod replay;
 pub mod table;
+pub mod times;
 pub mod validate;

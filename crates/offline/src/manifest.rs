@@ -1,4 +1,4 @@
-//! Manifests in files: what they say, and where they say it.
+//! Reads manifests in files, with the locations of their fields.
 
 mod files;
 mod node;
@@ -109,7 +109,7 @@ impl Manifest {
         })
     }
 
-    /// An object and where it stands. A document that is no object is refused.
+    /// An object and where it stands. A document that is not an object is refused.
     fn new(
         source: Arc<ManifestSource>,
         text: Arc<str>,
@@ -129,12 +129,12 @@ impl Manifest {
         }
     }
 
-    /// What it says.
+    /// Its content.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// What it says, changed.
+    /// Its content, to change it.
     pub(crate) fn with_object(mut self, object: Object) -> Self {
         self.object = object;
         self
@@ -253,8 +253,8 @@ impl Manifest {
         Err(self.error(&["apiVersion"], message))
     }
 
-    /// What it says, as a type. Fields the type does not have are refused: what is not read has no effect,
-    /// and whoever wrote it believes that it has.
+    /// Its content, as a type. Fields that the type does not have are refused: they would have no effect, against the expectation of
+    /// their author.
     pub(crate) fn parse_strictly<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut unknown = None;
         let mut track = serde_path_to_error::Track::new();
@@ -276,7 +276,7 @@ impl Manifest {
         }
     }
 
-    /// What it says, as a type that need not know all of it.
+    /// Its content, as a type that need not have all fields.
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, Located> {
         let mut track = serde_path_to_error::Track::new();
         T::deserialize(serde_path_to_error::Deserializer::new(&self.object, &mut track))

@@ -1,14 +1,17 @@
-//! What was recorded: finds it, and shows it.
+//! Finds and shows recordings.
 
 pub mod comparison;
 pub mod document;
 pub mod listing;
+pub mod phases;
 pub mod rerun;
 
 use std::path::PathBuf;
 
 use ferroplane_recorder::{Archive, Damaged, Head, Recording, Unreadable};
 use jiff::Timestamp;
+
+use crate::times;
 
 /// Where recordings are in a data directory.
 pub const RECORDINGS: &str = "recordings";
@@ -22,7 +25,7 @@ pub enum Recordings {
     Path(PathBuf),
 }
 
-/// Why a recording cannot be had.
+/// Why a recording cannot be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -34,13 +37,13 @@ pub enum Error {
     #[error("name a recording: its ID, or KIND/NAME")]
     NoneSelected,
 
-    #[error("cannot tell what is meant by `{0}`: name a composite resource as KIND/NAME")]
+    #[error("cannot tell what is meant by `{0}`: name an object as KIND/NAME")]
     Unclear(String),
 
     #[error("there are no recordings of `{0}`")]
     Unknown(String),
 
-    #[error("there are no recordings of `{what}` from that time: the oldest is of {oldest}")]
+    #[error("there are no recordings of `{what}` from that time: the oldest is of {}", local(.oldest))]
     TooEarly { what: String, oldest: Timestamp },
 
     #[error("there is no recording {0} (any more); `ferroplane replay list` lists them")]
@@ -77,7 +80,7 @@ impl Recordings {
         Ok(Archive::open(&recordings)?)
     }
 
-    /// What there is of a composite resource, or of all, oldest first.
+    /// The recordings of a composite resource, or of all, oldest first.
     pub fn heads(&self, what: Option<&str>, namespace: Option<&str>) -> Result<Vec<Head>, Error> {
         let mut heads = self.archive()?.heads()?;
         if let Some(what) = what {
@@ -117,6 +120,10 @@ impl Recordings {
         // They are sorted by age, so that the first that fits from behind is the last that had begun.
         Ok(heads.iter().rev().find(had_begun).ok_or_else(too_early)?.id)
     }
+}
+
+fn local(time: &Timestamp) -> String {
+    times::local(*time)
 }
 
 /// When a reconcile began.

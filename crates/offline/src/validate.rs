@@ -1,10 +1,9 @@
-//! Validation of manifests without a cluster: what would an API server say to them?
+//! Validates manifests as an API server would, without one.
 //!
 //! Files are split into documents, and documents are read twice: first those that define kinds, then all of them, one
-//! after the other on every processor. So no more objects are in memory than are looked at, however many there are.
+//! after the other on every processor. So no more objects are in memory than are checked, however many there are.
 //!
-//! Whatever is wrong is told with its file, line and field; what cannot be read keeps nothing else from being
-//! validated.
+//! Every mistake is reported with its file, line and field; a document that cannot be read does not stop the validation of others.
 
 mod bases;
 mod builtin;
@@ -61,7 +60,7 @@ pub struct Validation {
     pub is_cache_missing: bool,
 }
 
-/// What came of a validation.
+/// The result of a validation.
 #[derive(Debug)]
 pub struct Validated {
     pub report: Report,
@@ -120,6 +119,16 @@ impl Validation {
         }
         let is_cache_missing = cache.is_some() && found.is_none();
         Ok(Self { objects, schemas: defining, judge, unreadable, is_cache_missing })
+    }
+
+    /// The images of the packages that are among the manifests.
+    pub fn packages(&self) -> &[String] {
+        self.judge.packages()
+    }
+
+    /// The manifests of packages (`crossplane.yaml`) that are among the manifests.
+    pub fn package_manifests(&self) -> &[Object] {
+        self.judge.package_manifests()
     }
 
     /// How many documents are to be validated.

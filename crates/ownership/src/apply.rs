@@ -45,8 +45,7 @@ pub fn apply<'c>(
         Attempt::Done(plan) => return Ok(plan),
         Attempt::Conflicts(taken) => taken,
     };
-    // Only `kubectl` migrates from client-side apply. Anybody else who meets conflicts is told, and may
-    // force.
+    // Only `kubectl` migrates from client-side apply. Any other client with conflicts gets an error, and may force.
     if request.manager != last_applied::MANAGER {
         return Err(conflicts(taken, None));
     }
@@ -93,7 +92,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         let shape = shape.ok_or_else(|| ApplyError::Failed(versions.unknown()))?;
         self.check_values(shape)?;
         // Before anything is compared: a schema may have made a list atomic since its owners were noted, and
-        // what they own must be spoken of in the same terms.
+        // what they own must be mentioned in the same terms.
         ledger.reconcile(&mut versions, self.live).map_err(ApplyError::Failed)?;
 
         let identity = Identity::of(self.request, Operation::Apply);
@@ -117,7 +116,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 return Ok(Attempt::Conflicts(taken));
             }
         }
-        // Whoever applies keeps what it names, even where the value changes; everybody else loses what
+        // A user who applies keeps what it names, even where the value changes; everybody else loses what
         // changes.
         ledger.lose(Some(&identity), &comparisons);
         drop(comparisons);
@@ -153,7 +152,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         }
     }
 
-    /// The owners of the live object. If there are none, somebody owns what was there before the first apply.
+    /// The owners of the live object. If there are none, `before-first-apply` owns the fields from before the first apply.
     fn owners(self) -> Result<Ledger<'a>, ApplyError> {
         let ledger = decode(read_entries(self.live).unwrap_or_default());
         let fail = |problem| ApplyError::Failed(format!("failed to decode managed fields: {problem}"));
@@ -168,8 +167,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 ApplyError::Failed(format!("failed to create manager for existing fields: {problem}"))
             })?;
         }
-        // Checked after the live object was read, as upstream does: the order decides which of two mistakes
-        // is told.
+        // Checked after the live object was read, as upstream does: the order decides which of two mistakes is reported.
         if read_entries(self.applied).is_some() {
             return Err(ApplyError::BadRequest("metadata.managedFields must be nil".to_owned()));
         }
@@ -326,7 +324,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
                 && own.is_some_and(|own| is_superfluous(&last.set, &own.set, self.live, shape))
     }
 
-    /// The object as it becomes, if somebody owns fields of it in another version.
+    /// The resulting object, if a manager owns fields of it in another version.
     fn seen_by_others(self, ledger: &Ledger<'_>, merged: &Merged<'_, '_>) -> Option<JsonObject> {
         let is_other = |record: &Record<'_>| record.identity.api_version != self.request.api_version;
         let is_needed = !matches!(merged.edit, Edit::Nothing) && ledger.records.iter().any(is_other);
@@ -352,7 +350,7 @@ impl<'a, 'c: 'a> Work<'a, 'c> {
         Ok(Comparisons(vec![(self.request.api_version.into(), comparison)]))
     }
 
-    /// Writes down what the one who applies owns now. The time stays, if nothing changed.
+    /// Records the fields that the applier owns now. The time stays, if nothing changed.
     fn settle(
         self,
         ledger: &mut Ledger<'a>,

@@ -21,6 +21,7 @@ pub(super) fn cap(ledger: &mut Ledger<'_>) {
     ledger.records.sort_by_cached_key(|record| {
         (record.time.as_ref().map_or(0, |time| time.seconds), record.identity.text())
     });
+    // As options, so that merging can take records out without shifting the rest each time.
     let mut records: Vec<_> = std::mem::take(&mut ledger.records).into_iter().map(Some).collect();
     merge_oldest(&mut records, count - MAX_UPDATES);
     ledger.records = records.into_iter().flatten().collect();

@@ -23,7 +23,7 @@ pub enum ApplyError {
     Failed(String),
 }
 
-/// A field that somebody else owns.
+/// A field that another client owns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The owner, as errors name it.

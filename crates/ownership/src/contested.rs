@@ -1,6 +1,6 @@
-//! Fields that somebody else took from a manager that applies them, told from the object alone.
+//! Fields that another client took from a manager that applies them, told from the object alone.
 //!
-//! Who applies a field owns it, until somebody else gives it another value. So what a manager wants, does not own and finds
+//! A manager that applies a field owns it, until another one gives it another value. So what a manager wants, does not own and finds
 //! otherwise was taken from it, and the object says by whom; unless it was removed, which leaves no trace.
 //!
 //! Our own design: a controller tells from the object alone who took a field from it; Kubernetes has nothing like
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::holds::{owned_by, same};
 use super::item_index::ItemIndex;
 
-/// Nobody needs to hear of more fields of one object.
+/// Nothing needs to hear of more fields of one object.
 const MOST: usize = 16;
 
 /// A field that was taken from a manager.
@@ -20,7 +20,7 @@ const MOST: usize = 16;
 pub struct Contested {
     /// Such as `.spec.ports[port=80].name`.
     pub path: String,
-    /// Who has it now. Nobody, if it is gone.
+    /// The manager that owns it now. None if it was removed.
     pub manager: Option<String>,
 }
 
@@ -44,7 +44,7 @@ fn others<'l>(live: &'l JsonObject, manager: &'l str) -> impl Iterator<Item = (&
     let entries = live.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
     entries.into_iter().flatten().filter_map(move |entry| {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-        // Whoever writes through a subresource, such as the status, does not compete for what is applied to
+        // A user who writes through a subresource, such as the status, does not compete for what is applied to
         // the object.
         let is_other = text("manager") != manager && text("subresource").is_empty();
         is_other.then_some((entry.get("manager")?.as_str()?, entry.get("fieldsV1")?.as_object()?))
@@ -116,7 +116,7 @@ impl Search {
         }
     }
 
-    /// What is wanted, is not there and is not owned: somebody has removed it, or it was never there.
+    /// A desired field that is missing and not owned: it was removed, or never existed.
     fn removed(
         &mut self,
         wanted: &JsonObject,

@@ -91,7 +91,7 @@ pub(super) fn is_reset(entries: &[ManagedFieldsEntry<'_>]) -> bool {
 /// Reads the owners from entries. A later entry of the same identity replaces an earlier one.
 pub(super) fn decode(entries: Vec<ManagedFieldsEntry<'_>>) -> Result<Ledger<'_>, String> {
     let mut ledger = Ledger { records: Vec::with_capacity(entries.len()) };
-    // There are few entries, unless somebody wants to waste our time.
+    // There are few entries, unless a client wants to waste our time.
     let mut known = (entries.len() > 32).then(HashMap::new);
     for (index, entry) in entries.into_iter().enumerate() {
         let record = decode_entry(index, entry)?;

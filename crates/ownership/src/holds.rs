@@ -1,8 +1,8 @@
 //! Whether applying would change nothing, told from the object alone.
 //!
-//! A manager that applies owns exactly the fields it applied, and loses those that somebody else changes. So if the
-//! fields it owns are the fields it wants, and they say what it wants, the API server need not be asked. Where that
-//! cannot be told without knowing the schema, the answer is no: asking once too often does no harm.
+//! A manager that applies owns exactly the fields it applied, and loses those that another client changes. So if the
+//! fields it owns are the fields it wants, and they say what it wants, the API server need not be asked. Where that depends on the
+//! schema, the result is `false`: one request too many does no harm.
 //!
 //! Our own design: a controller leaves out an apply that would change nothing; Kubernetes finds that out on the
 //! server.
@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 
 use super::item_index::ItemIndex;
 
-/// Fields that identify an object, or that the server sets. Nobody owns them.
+/// Fields that identify an object, or that the server sets. They have no owner.
 const UNOWNED: [&str; 9] = [
     "name",
     "namespace",
@@ -65,7 +65,7 @@ fn value_holds(wanted: &Value, live: &Value, fields: &JsonObject) -> bool {
     match wanted {
         // What null means depends on the schema, so that the server is asked.
         Value::Null => false,
-        // What is owned as a whole, or is no more than a value.
+        // Owned as a whole, or a plain value.
         _ if fields.is_empty() => same(wanted, live),
         Value::Object(wanted) => live.as_object().is_some_and(|live| object_holds(wanted, live, fields)),
         Value::Array(wanted) => live.as_array().is_some_and(|live| list_holds(wanted, live, fields)),

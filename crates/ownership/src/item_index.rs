@@ -1,7 +1,7 @@
 //! Finds the items of a list that has owners by their keys, as managed fields write them: `k:{"name":"a"}`, `v:"a"`.
 //!
-//! A list that is searched anew for each of its items costs the square of its length, which is most of a reconcile when
-//! somebody composes something with ten thousand items.
+//! A list that is searched anew for each of its items costs the square of its length, which is most of a reconcile for an object with ten
+//! thousand items.
 //!
 //! Our own design: Kubernetes has the server find out what holds, by merging.
 

@@ -42,7 +42,7 @@ pub(super) fn allowed(
     let mut fields = field_set(&applied, shape);
     let comparison = compare(&applied, live, shape).ok()?;
     for other in [&comparison.modified, &comparison.added, &comparison.removed] {
-        // What somebody changed since is no longer what `kubectl` applied, and stays a conflict.
+        // What a client changed since is no longer what `kubectl` applied, and stays a conflict.
         fields.subtract(other);
     }
     Some(fields.into_owned())

@@ -44,7 +44,7 @@ pub(super) struct Identity<'a> {
 
 impl<'a> Identity<'a> {
     pub(super) fn of(request: &Request<'a>, operation: Operation) -> Self {
-        // The name that Kubernetes gives to whoever sends none.
+        // The name that Kubernetes gives to a client that sends none.
         let manager = if request.manager.is_empty() { "unknown" } else { request.manager };
         Self {
             manager: manager.into(),
@@ -150,7 +150,7 @@ impl<'a> Ledger<'a> {
                     return true;
                 }
             };
-            // The version is gone from the kind, and nobody can say any more what its fields mean.
+            // The kind no longer has the version, so that the meaning of its fields is unknown.
             let Some(shape) = shape else { return false };
             if record.set.reconcile(shape) {
                 record.source = None;
@@ -172,7 +172,7 @@ impl<'a> Ledger<'a> {
             if Some(index) == own {
                 continue;
             }
-            // What is removed is no conflict: pruning removes only what nobody else owns.
+            // A removed field is no conflict: pruning removes only fields without another owner.
             let mut taken = record.set.intersection(&comparison.modified);
             taken.unite(record.set.intersection(&comparison.added));
             if !taken.is_empty() {

@@ -6,7 +6,7 @@
 //! Follows structured-merge-diff 6.3.3, `typed/typed.go`.
 //!
 //! # Invariants
-//! * No value deeper than [`MAX_DEPTH`] is walked: whoever calls a walk asks [`is_too_deep`] first.
+//! * No value deeper than [`MAX_DEPTH`] is walked: a client that calls a walk asks [`is_too_deep`] first.
 //! * Sets are sorted, without duplicates, and have no branch without a member.
 
 pub mod combine;

@@ -1,4 +1,4 @@
-//! Removes from an object what its applier applied before, does not apply now, and nobody else owns.
+//! Removes from an object what its applier applied before, does not apply now, and no other manager owns.
 //!
 //! Follows structured-merge-diff 6.3.3, `merge/update.go`.
 
@@ -30,8 +30,8 @@ pub(super) fn gone(
     for record in &ledger.records {
         unowned.subtract_with_declared(&record.set, Some(shape));
     }
-    // What nobody owns is removed first, then it is seen what is really lost by that; only fields that this
-    // applier had may go.
+    // Fields without an owner are removed first, then the real losses are determined; only fields that this applier
+    // had may be removed.
     Some(lost_fields(merged, &unowned, shape)?.intersection(&last).into_owned())
 }
 
@@ -80,7 +80,7 @@ pub(super) fn prune(
     Ok(back.unwrap_or(kept))
 }
 
-/// Puts back what somebody owns, or nobody ever owned, version by version.
+/// Puts back fields that have an owner, or never had one, version by version.
 fn add_back_owned<'a>(
     merged: JsonObject,
     pruned: &mut Versioned<'a>,

@@ -1,4 +1,4 @@
-//! Which fields a write may change. The server puts all others back, so that nobody comes to own them by sending them.
+//! Which fields a write may change. The server puts all others back, so that no manager comes to own them by sending them.
 //!
 //! Follows structured-merge-diff 6.3.3, `fieldpath/set.go`; apiextensions-apiserver 0.36.4,
 //! `pkg/registry/customresource/strategy.go`.

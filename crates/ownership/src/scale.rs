@@ -58,7 +58,7 @@ impl Scale {
                 if known.contains(&identity) {
                     replaced.insert(identity);
                 } else {
-                    // Somebody else scaled, and owns the replicas now.
+                    // Another manager scaled, and owns the replicas now.
                     let mut taken = Set::default();
                     taken.insert(&path);
                     record.set.subtract(&taken);
@@ -73,7 +73,7 @@ impl Scale {
         scaled
             .records
             .retain(|record| record.set.contains(&replicas) && !replaced.contains(&record.identity.text()));
-        // Whoever has a record of its own for the scale has it replaced.
+        // A record of the same manager for the scale is replaced.
         let scalers: HashSet<_> = scaled.records.iter().map(|record| record.identity.text()).collect();
         kept.records.retain(|record| !scalers.contains(&record.identity.text()));
         for record in scaled.records {

@@ -17,7 +17,7 @@ use crate::merge::is_too_deep;
 use crate::merge::set::Set;
 use crate::merge::validate::{Duplicates, validate};
 
-/// What nobody ever owns.
+/// Fields that never have an owner.
 pub(super) static NEVER_OWNED: LazyLock<Set<'static>> = LazyLock::new(|| {
     Set::of_fields(&[
         &["apiVersion"],
@@ -88,7 +88,7 @@ fn work_out(
     // Subresources cannot change the owners directly.
     let sent = sent.filter(|_| request.subresource.is_empty());
     let (mut ledger, is_sent) = choose(before, sent);
-    // Owners are noted from the start or not at all, until somebody applies.
+    // Owners are recorded from the start or not at all, until a manager applies.
     let is_untracked = ledger.records.is_empty() && has_uid(before);
     if !is_untracked {
         track(&mut ledger, before, new, kind, request)?;
@@ -96,7 +96,7 @@ fn work_out(
     Ok(Worked { slots: encode(&mut ledger), is_sent })
 }
 
-/// The owners that were sent, unless there are none or they make no sense.
+/// The owners that were sent, unless there are none or they are invalid.
 fn choose<'a>(live: &'a JsonObject, sent: Option<&'a Value>) -> (Ledger<'a>, bool) {
     if let Some(entries) = sent.and_then(read_list) {
         if is_reset(&entries) {

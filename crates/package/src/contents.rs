@@ -3,7 +3,7 @@
 //! Follows crossplane-runtime 2.4.0, `pkg/xpkg/parser/parser.go` and `pkg/xpkg/scheme.go`: each document is the manifest of the
 //! package or an object of a kind that packages may bring. Any other kind makes the whole package unreadable.
 
-use ferroplane_api::{Object, PackageKind, meta};
+use ferroplane_api::{Object, PackageKind, keys, meta};
 use ferroplane_golang::yaml::Documents;
 use serde_json::Value;
 
@@ -11,9 +11,6 @@ use serde_json::Value;
 pub const MAX_BYTES: usize = 200 << 20;
 /// As many documents as may stand in it. The largest packages that exist have about a thousand.
 pub const MAX_OBJECTS: usize = 10_000;
-
-/// The group of the manifests of packages.
-const META_GROUP: &str = "meta.pkg.crossplane.io";
 
 /// The kinds that a package may bring, by group and version. A star stands for every kind of the version.
 const KINDS: &[(&str, &[&str])] = &[
@@ -98,7 +95,7 @@ impl PackageContents {
 }
 
 fn is_manifest(api_version: &str, kind: &str) -> bool {
-    meta::group(api_version) == META_GROUP
+    meta::group(api_version) == keys::META_PKG
         && match (PackageKind::of(kind), meta::version(api_version)) {
             (Some(_), "v1") => true,
             (Some(kind), "v1beta1") => kind == PackageKind::Function,

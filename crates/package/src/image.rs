@@ -86,12 +86,12 @@ pub fn open(store: &Store, image: &Digest) -> Result<OpenedPackage, OpenError> {
     Ok(OpenedPackage { image: image.clone(), stream, contents: read_package(&text)? })
 }
 
-/// Whether a layer holds `package.yaml`: of a package whose program nobody wants to run, the others need not be pulled.
+/// Whether a layer contains `package.yaml`: if the program of a package is not to run, the others need not be pulled.
 pub fn is_base(layer: &Descriptor) -> bool {
     layer.annotations.get(ANNOTATION).is_some_and(|annotation| annotation == BASE)
 }
 
-/// The text of `package.yaml`, which nobody has looked at yet.
+/// The text of `package.yaml`, not validated yet.
 pub fn read_stream(store: &Store, image: &Digest) -> Result<String, OpenError> {
     let image = Image::load(store, image)?;
     let content = layers::find(store, &image)?.ok_or(OpenError::Missing)?;

@@ -1,14 +1,15 @@
-//! Decides whether the signatures of an image satisfy the policy of an `ImageConfig`. Performs no I/O.
+//! Decides whether the signatures and attestations of an image satisfy the policy of an `ImageConfig`. Performs no I/O.
 //!
 //! Follows cosign's signatures. In the older form, a statement in JSON ("simple signing") names the digest of the image, and
 //! the signature is of the bytes of the statement. In the newer one, both are in a [`bundle`] of Sigstore. An authority is known by
-//! its public key, or by who it is ([`keyless`]).
+//! its public key, or by who it is ([`keyless`]). What it has to have signed is [`demanded`].
 //!
 //! # Invariants
 //! * What cannot be decided counts as not signed: a policy that is not understood lets nothing through.
 //! * One authority that is satisfied by one signature is enough, as in Crossplane.
 
 mod bundle;
+mod demanded;
 mod keyless;
 
 use std::collections::BTreeSet;
@@ -25,6 +26,8 @@ use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde::Deserialize;
 
+use demanded::Demanded;
+
 pub use ferroplane_image::registry::{ImageSignature, SignedStatement};
 pub use keyless::{Identity, Keyless, SignatureProblem, TextMatch};
 
@@ -37,11 +40,13 @@ pub struct SignaturePolicy {
     pub authorities: Vec<Authority>,
 }
 
-/// Somebody whose signature is enough.
+/// A signer whose signature is enough.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Authority {
     pub name: String,
     pub trust: Trust,
+    /// The types of predicates of which one has to be attested, in place of a signature. If there are none, a signature is demanded.
+    pub attestations: Vec<String>,
 }
 
 /// How a signature of an authority is known.
@@ -87,6 +92,10 @@ pub enum AuthorityProblem {
     TrustedRoot(String),
     #[error("no signature of the image counts: {}", list_signatures(.0))]
     Signatures(BTreeSet<SignatureProblem>),
+    #[error("the image has no attestation")]
+    NotAttested,
+    #[error("no attestation of the image counts: {}", list_signatures(.0))]
+    Attestations(BTreeSet<SignatureProblem>),
     #[error("{0}")]
     Unknown(String),
 }
@@ -107,6 +116,11 @@ fn list_signatures(problems: &BTreeSet<SignatureProblem>) -> String {
 }
 
 impl SignaturePolicy {
+    /// Whether attestations have to be fetched to verify an image.
+    pub fn demands_attestations(&self) -> bool {
+        self.authorities.iter().any(|authority| !authority.attestations.is_empty())
+    }
+
     /// Whether the image with this digest (`sha256:…`) is signed as the policy demands.
     pub fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), Unverified> {
         if self.authorities.is_empty() {
@@ -114,7 +128,7 @@ impl SignaturePolicy {
         }
         let mut problems = Vec::new();
         for authority in &self.authorities {
-            match authority.trust.verify(digest, signatures) {
+            match authority.verify(digest, signatures) {
                 Ok(()) => return Ok(()),
                 Err(problem) => problems.push((authority.name.clone(), problem)),
             }
@@ -123,12 +137,18 @@ impl SignaturePolicy {
     }
 }
 
-impl Trust {
+impl Authority {
     fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
-        match self {
-            Self::Key { pem, hash } => PublicKey::read(pem, hash)?.verify(digest, signatures),
-            Self::Keyless(keyless) => keyless.verify(digest, signatures),
-            Self::Unknown(why) => Err(AuthorityProblem::Unknown(why.clone())),
+        let demanded = match &*self.attestations {
+            [] => Demanded::Signature,
+            types => Demanded::Attestation(types),
+        };
+        let found: Vec<&ImageSignature> =
+            signatures.iter().filter(|signature| demanded.has_form_of(signature)).collect();
+        match &self.trust {
+            Trust::Key { pem, hash } => PublicKey::read(pem, hash)?.verify(digest, demanded, &found),
+            Trust::Keyless(keyless) => keyless.verify(digest, demanded, &found),
+            Trust::Unknown(why) => Err(AuthorityProblem::Unknown(why.clone())),
         }
     }
 }
@@ -146,10 +166,58 @@ impl PublicKey {
         if keys.is_empty() { Err(AuthorityProblem::Key) } else { Ok(Self(keys)) }
     }
 
-    fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
-        if signatures.is_empty() {
-            return Err(AuthorityProblem::NotSigned);
+    fn verify(
+        &self,
+        digest: &str,
+        demanded: Demanded<'_>,
+        found: &[&ImageSignature],
+    ) -> Result<(), AuthorityProblem> {
+        if found.is_empty() {
+            return Err(demanded.missing());
         }
+        match demanded {
+            Demanded::Signature => self.verify_signatures(digest, found),
+            Demanded::Attestation(_) => self.verify_attestations(digest, demanded, found),
+        }
+    }
+
+    /// Whether one of the attestations counts: it was made with this key, is of this image, and has a predicate that is demanded.
+    fn verify_attestations(
+        &self,
+        digest: &str,
+        demanded: Demanded<'_>,
+        found: &[&ImageSignature],
+    ) -> Result<(), AuthorityProblem> {
+        let mut problems = BTreeSet::new();
+        for attestation in found {
+            match self.attested(attestation, digest, demanded) {
+                Ok(()) => return Ok(()),
+                Err(problem) => problems.insert(problem),
+            };
+        }
+        Err(demanded.none_counts(problems))
+    }
+
+    fn attested(
+        &self,
+        attestation: &ImageSignature,
+        digest: &str,
+        demanded: Demanded<'_>,
+    ) -> Result<(), SignatureProblem> {
+        let envelope = bundle::envelope_of(attestation)?;
+        // First: the content of an envelope without a known signature proves nothing.
+        if !self.made(&envelope.pae(), envelope.signature.sig.as_bytes()) {
+            return Err(SignatureProblem::OtherKey);
+        }
+        bundle::check_statement(&envelope, digest, demanded)?;
+        Ok(())
+    }
+
+    fn verify_signatures(
+        &self,
+        digest: &str,
+        signatures: &[&ImageSignature],
+    ) -> Result<(), AuthorityProblem> {
         let mut signed = signatures.iter().filter_map(|signature| self.signed(signature, digest)).peekable();
         if signed.peek().is_none() {
             return Err(AuthorityProblem::OtherKey);
@@ -168,8 +236,9 @@ impl PublicKey {
                 let bundle = bundle::read(content).ok()?;
                 let envelope = bundle::envelope(&bundle).ok()?;
                 let is_made = self.made(&envelope.pae(), envelope.signature.sig.as_bytes());
-                is_made.then(|| bundle::check_statement(envelope, digest).is_ok())
+                is_made.then(|| bundle::check_statement(envelope, digest, Demanded::Signature).is_ok())
             }
+            ImageSignature::Envelope(_) => None,
         }
     }
 
@@ -275,7 +344,8 @@ mod tests {
     }
 
     fn by_key(name: &str, pem: Vec<u8>) -> Authority {
-        Authority { name: name.to_owned(), trust: Trust::Key { pem, hash: "sha256".to_owned() } }
+        let trust = Trust::Key { pem, hash: "sha256".to_owned() };
+        Authority { name: name.to_owned(), trust, attestations: Vec::new() }
     }
 
     fn verify(authorities: Vec<Authority>, signatures: &[ImageSignature]) -> Result<(), String> {
@@ -288,8 +358,8 @@ mod tests {
         let (ours, other) = (Signer::new(), Signer::new());
         let signatures = [other.sign(statement(STATEMENT, DIGEST)), ours.sign(statement(STATEMENT, DIGEST))];
         assert_eq!(verify(vec![by_key("ours", ours.pem())], &signatures), Ok(()));
-        let keyless =
-            Authority { name: "keyless".to_owned(), trust: Trust::Unknown("not supported".to_owned()) };
+        let trust = Trust::Unknown("not supported".to_owned());
+        let keyless = Authority { name: "keyless".to_owned(), trust, attestations: Vec::new() };
         assert_eq!(verify(vec![keyless, by_key("ours", ours.pem())], &signatures), Ok(()));
     }
 
@@ -353,6 +423,80 @@ mod tests {
         assert_eq!(attestation, wrong);
     }
 
+    const PROVENANCE: &str = "https://slsa.dev/provenance/v1";
+
+    /// The same in an envelope alone, as cosign wrote attestations before.
+    fn envelope(signer: &Signer, predicate: &str, digest: &str) -> ImageSignature {
+        let ImageSignature::Bundle(content) = bundle(signer, predicate, digest) else { panic!("no bundle") };
+        let bundle: serde_json::Value = serde_json::from_slice(&content).unwrap();
+        ImageSignature::Envelope(bundle["dsseEnvelope"].to_string().into_bytes())
+    }
+
+    fn attested(signer: &Signer, types: &[&str], found: &[ImageSignature]) -> Result<(), String> {
+        let attestations = types.iter().map(|&kind| kind.to_owned()).collect();
+        verify(vec![Authority { attestations, ..by_key("ours", signer.pem()) }], found)
+    }
+
+    #[test]
+    fn attestation_with_a_demanded_predicate_counts_in_both_forms() {
+        let ours = Signer::new();
+        for form in [envelope(&ours, PROVENANCE, DIGEST), bundle(&ours, PROVENANCE, DIGEST)] {
+            let found = [ours.sign(statement(STATEMENT, DIGEST)), form];
+            assert_eq!(attested(&ours, &[PROVENANCE], &found), Ok(()));
+            assert_eq!(attested(&ours, &["https://spdx.dev/Document", PROVENANCE], &found), Ok(()));
+            assert_eq!(attested(&ours, &["slsaprovenance1"], &found), Ok(()), "cosign's name for it");
+        }
+    }
+
+    #[test]
+    fn attestation_that_does_not_hold_is_refused_with_the_reason() {
+        let (ours, other) = (Signer::new(), Signer::new());
+        let refused = |found: &[ImageSignature], why: &str| {
+            assert_eq!(
+                attested(&ours, &[PROVENANCE], found).unwrap_err(),
+                format!("authority `ours`: {why}")
+            );
+        };
+        let none_counts = |why: &str| format!("no attestation of the image counts: {why}");
+        let other_key = none_counts("one was not made with its key");
+        let other_image = none_counts("one is of another image");
+        let other_type = none_counts("one has the predicate type `https://spdx.dev/Document`");
+        for form in [envelope, bundle] {
+            refused(&[form(&other, PROVENANCE, DIGEST)], &other_key);
+            refused(&[form(&ours, PROVENANCE, &DIGEST.replace('1', "2"))], &other_image);
+            refused(&[form(&ours, "https://spdx.dev/Document", DIGEST)], &other_type);
+        }
+        refused(&[ours.sign(statement(STATEMENT, DIGEST))], "the image has no attestation");
+        refused(&[], "the image has no attestation");
+        // The payload is changed after it was signed.
+        let ImageSignature::Envelope(content) = envelope(&ours, PROVENANCE, DIGEST) else {
+            panic!("no envelope")
+        };
+        let mut changed: serde_json::Value = serde_json::from_slice(&content).unwrap();
+        let payload = BASE64_STANDARD.decode(changed["payload"].as_str().unwrap()).unwrap();
+        let payload = String::from_utf8(payload)
+            .unwrap()
+            .replace("predicateType", "predicateType\": \"x\", \"predicateType");
+        changed["payload"] = json!(BASE64_STANDARD.encode(payload));
+        refused(&[ImageSignature::Envelope(changed.to_string().into_bytes())], &other_key);
+        changed["signatures"] = json!([]);
+        let said =
+            attested(&ours, &[PROVENANCE], &[ImageSignature::Envelope(changed.to_string().into_bytes())]);
+        assert!(
+            said.unwrap_err()
+                .contains("one cannot be read (DSSE envelope must contain exactly one signature")
+        );
+    }
+
+    #[test]
+    fn attestation_is_no_signature_and_an_empty_type_matches_nothing() {
+        let ours = Signer::new();
+        let said = verify(vec![by_key("ours", ours.pem())], &[envelope(&ours, PROVENANCE, DIGEST)]);
+        assert_eq!(said.unwrap_err(), "authority `ours`: the image has no signature");
+        let said = attested(&ours, &[""], &[envelope(&ours, "", DIGEST)]).unwrap_err();
+        assert!(said.ends_with("one has the predicate type ``"), "{said}");
+    }
+
     #[test]
     fn keys_of_all_usual_kinds_are_understood_and_others_named() {
         let payload = statement(STATEMENT, DIGEST);
@@ -373,7 +517,8 @@ mod tests {
             "authority `ours`: its key is not a public key in PEM that signatures can be verified with"
         );
         let trust = Trust::Key { pem: Signer::new().pem(), hash: "md5".to_owned() };
-        let odd = verify(vec![Authority { name: "ours".to_owned(), trust }], &[]).unwrap_err();
+        let authority = Authority { trust, ..by_key("ours", Vec::new()) };
+        let odd = verify(vec![authority], &[]).unwrap_err();
         assert!(odd.contains("`md5` is not supported"), "{odd}");
     }
 }

@@ -1,6 +1,6 @@
 //! Reads native code of the WebAssembly engine back from a file, if it is exactly what we wrote. Nothing else is in this crate.
 //!
-//! The engine cannot check native code: whoever writes it can do what our process can do. So the code is sealed with a key
+//! The engine cannot check native code: a user who writes it can do what our process can do. So the code is sealed with a key
 //! that only our user can read, together with what it was compiled from and for. This is the only crate with `unsafe`
 //! (docs/adr/0031).
 //!
@@ -17,7 +17,7 @@ use wasmtime::{Engine, Module};
 /// Bytes of a seal, which stands before the code.
 const SEAL: usize = 32;
 
-/// What native code is sealed with. Whoever knows it can have any code run.
+/// What native code is sealed with. A user who knows it can have any code run.
 #[derive(Clone)]
 pub struct Key([u8; 32]);
 

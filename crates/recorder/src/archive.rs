@@ -1,4 +1,4 @@
-//! Reads recordings, wherever they are kept. Whoever writes them does not have to know.
+//! Reads recordings, from a directory or a file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl Archive {
         Ok(Self::of(vec![bytes]))
     }
 
-    /// What there is, oldest first.
+    /// All recordings, oldest first.
     pub fn heads(&self) -> Result<Vec<Head>, Unreadable> {
         let mut heads = Vec::new();
         for segment in &self.0 {

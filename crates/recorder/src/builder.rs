@@ -1,17 +1,19 @@
-//! What a reconcile writes down as it goes. Costs nothing if nobody records; otherwise little: what is written down is shared.
+//! Collects the recording of a reconcile. Costs nothing if recording is off; otherwise little: what is recorded is shared.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Event, Inputs, Note, Outcome};
+use ferroplane_engine::action::PhaseNotes;
+use ferroplane_engine::{Event, Inputs, Outcome, TranscriptEntry};
 use serde_json::Value;
 
 use crate::format::{Ending, Head};
 use crate::outcome_snapshot::{events, outcome_snapshot};
+use crate::phase_calls::ActionNoted;
 use crate::sensitive_fields::SensitiveFields;
 
-/// What a reconcile writes down as it goes.
+/// What a reconcile records as it goes.
 #[derive(Debug, Default)]
 pub struct RecordingBuilder(Option<Box<Noted>>);
 
@@ -22,13 +24,15 @@ pub(crate) struct Noted {
     pub(crate) settlement: Vec<u8>,
     pub(crate) is_written: bool,
     pub(crate) sensitive: Arc<SensitiveFields>,
+    /// What an ActionSet did.
+    pub(crate) action: ActionNoted,
 }
 
 /// One run of a pipeline.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) inputs: Inputs,
-    pub(crate) notes: Vec<Note>,
+    pub(crate) notes: Vec<TranscriptEntry>,
     pub(crate) outcome: Vec<u8>,
     pub(crate) unsynced: Vec<String>,
     pub(crate) written: u32,
@@ -40,6 +44,9 @@ pub(crate) struct Taken {
 struct Settled<'a> {
     conditions: Option<&'a Value>,
     events: Vec<crate::outcome_snapshot::EventSnapshot<'a>>,
+    /// Of an ActionSet: there is no plan that would say what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a Object>,
 }
 
 impl RecordingBuilder {
@@ -67,6 +74,7 @@ impl RecordingBuilder {
             settlement: Vec::new(),
             is_written: false,
             sensitive,
+            action: ActionNoted::default(),
         })))
     }
 
@@ -79,7 +87,7 @@ impl RecordingBuilder {
     }
 
     /// A pipeline is run on this. What is said to the engine is to be added to what is returned.
-    pub fn run(&mut self, inputs: &Inputs) -> Option<&mut Vec<Note>> {
+    pub fn run(&mut self, inputs: &Inputs) -> Option<&mut Vec<TranscriptEntry>> {
         let noted = self.0.as_mut()?;
         noted.takes.push(Taken {
             // Cheap: objects are shared. It has to be now, because the engine consumes the inputs.
@@ -94,14 +102,14 @@ impl RecordingBuilder {
     }
 
     /// The same of a run of which nothing is done, whether or not it comes to an end.
-    pub fn try_run(&mut self, inputs: &Inputs) -> Option<&mut Vec<Note>> {
+    pub fn try_run(&mut self, inputs: &Inputs) -> Option<&mut Vec<TranscriptEntry>> {
         self.run(inputs)?;
         let take = self.0.as_mut()?.takes.last_mut()?;
         take.is_trial = true;
         Some(&mut take.notes)
     }
 
-    /// The run that was written down last, to be told apart from others later.
+    /// The run that was recorded last, to be told apart from others later.
     pub fn last_run(&self) -> Option<usize> {
         self.0.as_ref()?.takes.len().checked_sub(1)
     }
@@ -115,7 +123,7 @@ impl RecordingBuilder {
         }
     }
 
-    /// When the reconcile began, in milliseconds since 1970. Nothing if nobody records.
+    /// When the reconcile began, in milliseconds since 1970. None if recording is off.
     pub fn began_at(&self) -> Option<u64> {
         self.0.as_ref().map(|noted| noted.head.began_at)
     }
@@ -146,14 +154,41 @@ impl RecordingBuilder {
         }
     }
 
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Functions of phases were called.
+    pub fn called(&mut self, notes: PhaseNotes) {
+        if let Some(noted) = &mut self.0 {
+            noted.action.add(notes);
+        }
+    }
+
+    /// The status of an ActionSet is about to be written. What it was before the first time is kept.
+    pub fn changes(&mut self, action_set: &Object) {
+        if let Some(noted) = self.0.as_mut().filter(|noted| noted.action.before.is_none()) {
+            noted.action.before = Some(action_set.clone());
+        }
+    }
+
+    /// A phase is to blame for the trouble.
+    pub fn blame(&mut self, phase: &str) {
+        if let Some(noted) = &mut self.0 {
+            phase.clone_into(&mut noted.head.step);
+        }
+    }
+
     /// What is said of it in the end.
     pub fn conclude(&mut self, status: &Object, said: &[Event]) {
         let Some(noted) = &mut self.0 else { return };
         let conditions = status.get("conditions");
-        let settled = Settled { conditions, events: events(said) };
+        let is_action_set = noted.head.is_action_set();
+        let settled = Settled { conditions, events: events(said), status: is_action_set.then_some(status) };
         noted.settlement = serde_json::to_vec(&settled).unwrap_or_default();
-        // An operation never becomes ready: it succeeds.
-        let wanted = if noted.head.is_operation() { "Succeeded" } else { "Ready" };
+        // Operations and ActionSets never become ready: they succeed.
+        let wanted = if noted.head.is_operation() || is_action_set { "Succeeded" } else { "Ready" };
         let mut all = conditions.and_then(Value::as_array).into_iter().flatten();
         noted.head.is_ready = all.any(|it| it["type"] == wanted && it["status"] == "True");
     }
@@ -163,6 +198,11 @@ impl RecordingBuilder {
         if let Some(noted) = &mut self.0 {
             noted.is_written = true;
         }
+    }
+
+    /// Whether something was written.
+    pub fn has_written(&self) -> bool {
+        self.0.as_ref().is_some_and(|noted| noted.is_written)
     }
 
     /// What stood in the way.
@@ -175,16 +215,20 @@ impl RecordingBuilder {
     /// It is over. If there was trouble, telling of it was the success.
     pub fn end(&mut self, ending: Ending, micros: u128) {
         let Some(noted) = &mut self.0 else { return };
-        // A reconcile that wrote its failure into a condition succeeded as a reconcile, but not for whoever
-        // looks for failures.
+        // A reconcile that wrote its failure into a condition succeeded as a reconcile, but a search for failures
+        // has to find it.
         let has_failed = ending == Ending::Succeeded && !noted.head.trouble.is_empty();
         noted.head.set_ending(if has_failed { Ending::Failed } else { ending });
         noted.head.micros = u64::try_from(micros).unwrap_or(u64::MAX);
     }
 
-    /// What there is to keep: something was decided, or there was trouble.
+    /// The recording, if it is worth keeping: something was decided, or there was trouble. The status of an ActionSet shows both: one
+    /// that waits is checked often, and leaves nothing.
     pub(crate) fn into_noted(self) -> Option<Box<Noted>> {
-        self.0.filter(|noted| !noted.takes.is_empty() || !noted.head.trouble.is_empty())
+        self.0.filter(|noted| {
+            let is_worth_it = !noted.takes.is_empty() || !noted.head.trouble.is_empty();
+            if noted.head.is_action_set() { noted.is_written } else { is_worth_it }
+        })
     }
 }
 
@@ -192,8 +236,8 @@ impl Noted {
     /// About how much memory it holds.
     pub(crate) fn weight(&self) -> usize {
         let takes = self.takes.iter();
-        // What is observed and answered is about as large as what comes of it.
+        // Observed state and responses are about as large as the result.
         let takes = takes.map(|take| 1024 + 3 * take.outcome.len() + 512 * take.notes.len());
-        takes.sum::<usize>() + self.head.trouble.len() + self.settlement.len()
+        takes.sum::<usize>() + self.action.weight + self.head.trouble.len() + self.settlement.len()
     }
 }

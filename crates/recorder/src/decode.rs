@@ -1,4 +1,4 @@
-//! From what is kept to what was: puts every object back into its place.
+//! Decodes a recording: puts every object back into its place.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -6,20 +6,24 @@ use std::sync::Arc;
 use bytes::Bytes;
 use ferroplane_api::Cause;
 use ferroplane_engine::{
-    Answer, CompositeSubject, Grants, Inputs, Layout, Note, Observed, Pipeline, Requirement, Said, Subject,
+    Answer, CompositeSubject, EngineInput, Grants, Inputs, Layout, Observed, Pipeline, Requirement, Subject,
+    TranscriptEntry,
 };
 use ferroplane_wire::v1::{Resource, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
 use serde_json::Value;
 
-use crate::format::{AnswerMessage, Body, Digest, NoteMessage, SaidKind, TakeMessage, referred_to};
+use crate::format::{
+    AnswerMessage, Body, Digest, NoteMessage, PhaseCallMessage, SaidKind, TakeMessage, referred_to,
+};
+use crate::phase_calls::RecordedCall;
 use crate::recording::{Damaged, Take};
 
 pub(crate) struct Decoder<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
 
 impl Decoder<'_> {
     pub(crate) fn take(&self, message: TakeMessage) -> Result<Take, Damaged> {
-        let (composite, observed) = self.state(message.observed.ok_or(Damaged::Garbled)?)?.into_parts();
+        let (composite, observed) = self.state(message.observed.ok_or(Damaged::Later)?)?.into_parts();
         let composite = composite.ok_or(Damaged::Garbled)?;
         let observed = observed.into_iter().map(|(name, resource)| {
             let object = resource.resource.ok_or(Damaged::Garbled)?;
@@ -53,6 +57,27 @@ impl Decoder<'_> {
         Ok(Take { inputs, notes, outcome: outcome.to_vec(), unsynced, written, is_trial })
     }
 
+    pub(crate) fn phase_call(&self, message: PhaseCallMessage) -> Result<RecordedCall, Damaged> {
+        let PhaseCallMessage { action, phase, function, version, input, data, decided, is_redacted } =
+            message;
+        let read = |text: &[u8]| serde_json::from_slice::<Value>(text).map_err(|_| Damaged::Garbled);
+        let (mut input, decided) = (read(&input)?, read(&decided)?);
+        if let Value::Object(input) = &mut input {
+            input.insert("data".to_owned(), self.json(&data)?);
+        }
+        Ok(RecordedCall { action, phase, function, version, input, decided, is_redacted })
+    }
+
+    /// What was kept as JSON. Null if nothing was.
+    pub(crate) fn json(&self, digest: &[u8]) -> Result<Value, Damaged> {
+        if digest.is_empty() {
+            return Ok(Value::Null);
+        }
+        let digest = Digest::try_from(digest).map_err(|_| Damaged::Garbled)?;
+        let text = self.0.get(&digest).ok_or(Damaged::Incomplete)?;
+        serde_json::from_slice(text).map_err(|_| Damaged::Garbled)
+    }
+
     fn pipeline(&self, digest: &[u8]) -> Result<Pipeline, Damaged> {
         let digest = Digest::try_from(digest).map_err(|_| Damaged::Garbled)?;
         let written = self.0.get(&digest).ok_or(Damaged::Incomplete)?;
@@ -60,23 +85,23 @@ impl Decoder<'_> {
         Ok(Pipeline::read(&written["steps"], &written["callees"])?)
     }
 
-    fn note(&self, note: NoteMessage) -> Result<Note, Damaged> {
+    fn note(&self, note: NoteMessage) -> Result<TranscriptEntry, Damaged> {
         let kind = note.kind();
         let NoteMessage { tag, answers, response, failure, code, .. } = note;
-        let said = match kind {
+        let input = match kind {
             SaidKind::Provided => {
                 let answers = answers.into_iter().map(|answer| self.answer(answer));
-                Said::Provided(answers.collect::<Result<_, Damaged>>()?)
+                EngineInput::Provided(answers.collect::<Result<_, Damaged>>()?)
             }
-            SaidKind::Answered => Said::Answered(self.response(response.unwrap_or_default())?),
-            SaidKind::Recalled => Said::Recalled(self.response(response.unwrap_or_default())?),
+            SaidKind::Answered => EngineInput::Answered(self.response(response.unwrap_or_default())?),
+            SaidKind::Recalled => EngineInput::Recalled(self.response(response.unwrap_or_default())?),
             SaidKind::Failed => {
                 // Older releases recorded no code, and a later one may have recorded one that is new.
                 let cause = code.parse().unwrap_or(Cause::FunctionCallFailed);
-                Said::Failed { cause, reason: failure }
+                EngineInput::Failed { cause, reason: failure }
             }
         };
-        Ok(Note { tag, said })
+        Ok(TranscriptEntry { tag, input })
     }
 
     fn answer(&self, message: AnswerMessage) -> Result<Answer, Damaged> {
@@ -154,7 +179,9 @@ pub(crate) fn needed(body: &Body) -> HashSet<Digest> {
             }
         }
     }
-    needed.extend(body.takes.iter().filter_map(|take| Digest::try_from(&take.pipeline[..]).ok()));
+    let data = body.takes.iter().filter_map(|take| take.phase_call.as_ref()).map(|call| &call.data);
+    let digests = body.takes.iter().map(|take| &take.pipeline).chain(data).chain([&body.action_set]);
+    needed.extend(digests.filter_map(|digest| Digest::try_from(&digest[..]).ok()));
     needed
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::{Answer, CompositeSubject, Grants, Layout, Note, Pipeline, Said, Subject};
+use ferroplane_engine::{
+    Answer, CompositeSubject, EngineInput, Grants, Layout, Pipeline, Subject, TranscriptEntry,
+};
 use ferroplane_wire::v1::{CredentialData, Resource, Resources, RunFunctionResponse, Schema};
 use ferroplane_wire::{State, Struct};
 use serde_json::{Value, json};
@@ -13,9 +15,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::builder::{Noted, Taken};
 use crate::format::{
-    AnswerMessage, Blob, Body, Digest, Head, NoteMessage, RequirementMessage, SaidKind, TakeMessage,
-    reference_to,
+    AnswerMessage, Blob, Body, Digest, Head, NoteMessage, PhaseCallMessage, RequirementMessage, SaidKind,
+    TakeMessage, reference_to,
 };
+use crate::phase_calls::{ActionJson, CallJson};
 use crate::redact::{Redactor, Secrets};
 use crate::sensitive_fields::SensitiveFields;
 
@@ -26,11 +29,11 @@ const PIPELINES: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     blobs: HashSet<Digest>,
-    /// Pipelines that were written down: most recordings are of the same few.
+    /// Pipelines that were recorded: most recordings are of the same few.
     pipelines: Vec<(Arc<Pipeline>, Written)>,
 }
 
-/// A pipeline that was written down.
+/// A pipeline that was recorded.
 #[derive(Debug, Clone)]
 struct Written {
     text: Bytes,
@@ -68,34 +71,38 @@ impl Known {
 }
 
 /// What is kept of a reconcile. None if it has more secrets than can be looked for.
-pub(crate) fn encode(noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
+pub(crate) fn encode(mut noted: Noted, redactor: &Redactor, known: &mut Known) -> Option<(Head, Body)> {
+    let action = std::mem::take(&mut noted.action).into_json();
     let pipelines: Vec<_> = noted.takes.iter().map(|take| known.written(&take.inputs.pipeline)).collect();
     // All of it is searched before anything is written: a value that turns out to be a secret in the last
     // answer may stand in the first object.
-    let secrets = survey(&noted, &pipelines, redactor, &known.blobs);
+    let secrets = survey(&noted, &action, &pipelines, redactor, &known.blobs);
     if secrets.are_too_many {
         return None;
     }
-    let Noted { mut head, takes, settlement, is_written, sensitive } = noted;
+    let Noted { mut head, takes, settlement, is_written, sensitive, .. } = noted;
     head.is_redacted = secrets.are_there();
     head.trouble = secrets.text(&head.trouble).into_owned();
-    head.calls = takes.iter().map(calls).sum();
+    head.calls = takes.iter().map(calls).sum::<u32>() + u32::try_from(action.calls.len()).unwrap_or_default();
     let settlement = secrets.json(&settlement).into();
     let mut encoder =
         Encoder { secrets, sensitive, known: &known.blobs, added: HashSet::new(), blobs: Vec::new() };
-    let takes =
+    let mut takes: Vec<_> =
         takes.into_iter().zip(pipelines).map(|(take, pipeline)| encoder.take(take, &pipeline)).collect();
-    Some((head, Body { blobs: encoder.blobs, takes, settlement, is_written }))
+    takes.extend(action.calls.into_iter().map(|call| encoder.phase_call(call)));
+    let action_set = action.before.map(|before| encoder.json(before).0).unwrap_or_default();
+    Some((head, Body { blobs: encoder.blobs, takes, settlement, is_written, action_set }))
 }
 
 fn calls(take: &Taken) -> u32 {
-    let is_call = |note: &&Note| !matches!(note.said, Said::Provided(_));
+    let is_call = |note: &&TranscriptEntry| !matches!(note.input, EngineInput::Provided(_));
     u32::try_from(take.notes.iter().filter(is_call).count()).unwrap_or(u32::MAX)
 }
 
-/// Learn what is secret in all of it. What was kept before has been looked at.
+/// Learn what is secret in all of it. What was kept before has been checked.
 fn survey<'r>(
     noted: &Noted,
+    action: &ActionJson,
     pipelines: &[Written],
     redactor: &'r Redactor,
     known: &HashSet<Digest>,
@@ -114,7 +121,13 @@ fn survey<'r>(
         // Even if it was kept before: the definition may have changed since.
         each_composite(take, &mut |composite| secrets.learn_sensitive(composite, &noted.sensitive));
     }
+    if !action.is_empty() {
+        action.learn(&noted.settlement, &mut secrets);
+    }
     if secrets.are_there() {
+        for object in action.objects() {
+            names_of(object).for_each(|name| secrets.learn_name(name));
+        }
         for take in &noted.takes {
             let subject = &take.inputs.subject;
             let observed = subject.observed().values().map(|observed| &observed.object);
@@ -138,8 +151,8 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     take.inputs.subject.observed().values().for_each(|observed| look(&observed.object));
     take.inputs.context.iter().for_each(&mut *look);
     for note in &take.notes {
-        match &note.said {
-            Said::Provided(answers) => {
+        match &note.input {
+            EngineInput::Provided(answers) => {
                 for answer in answers {
                     match answer {
                         Answer::Resources(objects) => objects.iter().for_each(&mut *look),
@@ -148,11 +161,11 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
                     }
                 }
             }
-            Said::Answered(response) | Said::Recalled(response) => {
+            EngineInput::Answered(response) | EngineInput::Recalled(response) => {
                 let resources = resources_of(response).filter_map(|resource| resource.resource.as_ref());
                 resources.chain(&response.context).chain(&response.output).for_each(&mut *look);
             }
-            Said::Failed { .. } => {}
+            EngineInput::Failed { .. } => {}
         }
     }
 }
@@ -161,7 +174,7 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
 fn each_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     look(take.inputs.subject.object());
     for note in &take.notes {
-        if let Said::Answered(response) | Said::Recalled(response) = &note.said {
+        if let EngineInput::Answered(response) | EngineInput::Recalled(response) = &note.input {
             let desired = response.desired.iter().filter_map(|desired| desired.composite());
             desired.filter_map(|composite| composite.resource.as_ref()).for_each(&mut *look);
         }
@@ -172,18 +185,18 @@ fn each_details(take: &Taken, look: &mut dyn FnMut(&BTreeMap<String, Bytes>)) {
     take.inputs.subject.composite().iter().for_each(|composite| look(&composite.connection_details));
     take.inputs.subject.observed().values().for_each(|observed| look(&observed.connection_details));
     for note in &take.notes {
-        match &note.said {
-            Said::Provided(answers) => {
+        match &note.input {
+            EngineInput::Provided(answers) => {
                 for answer in answers {
                     if let Answer::Secret(Some(data)) = answer {
                         look(data);
                     }
                 }
             }
-            Said::Answered(response) | Said::Recalled(response) => {
+            EngineInput::Answered(response) | EngineInput::Recalled(response) => {
                 resources_of(response).for_each(|resource| look(&resource.connection_details));
             }
-            Said::Failed { .. } => {}
+            EngineInput::Failed { .. } => {}
         }
     }
 }
@@ -253,7 +266,26 @@ impl Encoder<'_> {
             written,
             grants: written_grants(&inputs.grants),
             is_trial,
+            phase_call: None,
         }
+    }
+
+    fn phase_call(&mut self, call: CallJson) -> TakeMessage {
+        let CallJson { action, phase, function, version, mut input, data, mut decided, hides_secrets } = call;
+        let (data, mut is_redacted) = self.json(data);
+        is_redacted |= hides_secrets | self.secrets.value(&mut input) | self.secrets.value(&mut decided);
+        let (input, decided) = (input.to_string().into(), decided.to_string().into());
+        let call = PhaseCallMessage { action, phase, function, version, input, data, decided, is_redacted };
+        TakeMessage { phase_call: Some(call), ..TakeMessage::default() }
+    }
+
+    /// What stands for something that is kept as JSON, and whether it had secrets.
+    fn json(&mut self, mut value: Value) -> (Bytes, bool) {
+        let is_redacted = self.secrets.value(&mut value);
+        let text = Bytes::from(value.to_string());
+        let digest = digest_of(&text);
+        self.put(digest, || text);
+        (Bytes::copy_from_slice(&digest), is_redacted)
     }
 
     fn pipeline(&mut self, written: &Written) -> Bytes {
@@ -270,26 +302,26 @@ impl Encoder<'_> {
         Bytes::copy_from_slice(&digest)
     }
 
-    fn note(&mut self, note: Note) -> NoteMessage {
-        let Note { tag, said } = note;
-        // What a request is known by would tell whoever guesses a secret that it was the one.
+    fn note(&mut self, note: TranscriptEntry) -> NoteMessage {
+        let TranscriptEntry { tag, input } = note;
+        // The digest of a request would confirm a guessed secret.
         let tag = if self.secrets.are_there() { String::new() } else { tag };
-        let code = match &said {
-            Said::Failed { cause, .. } => cause.code().to_owned(),
+        let code = match &input {
+            EngineInput::Failed { cause, .. } => cause.code().to_owned(),
             _ => String::new(),
         };
-        let (kind, answers, response, failure) = match said {
-            Said::Provided(answers) => {
+        let (kind, answers, response, failure) = match input {
+            EngineInput::Provided(answers) => {
                 let answers = answers.into_iter().map(|answer| self.answer(answer)).collect();
                 (SaidKind::Provided, answers, None, String::new())
             }
-            Said::Answered(response) => {
+            EngineInput::Answered(response) => {
                 (SaidKind::Answered, Vec::new(), Some(self.response(response)), String::new())
             }
-            Said::Recalled(response) => {
+            EngineInput::Recalled(response) => {
                 (SaidKind::Recalled, Vec::new(), Some(self.response(response)), String::new())
             }
-            Said::Failed { reason, .. } => {
+            EngineInput::Failed { reason, .. } => {
                 (SaidKind::Failed, Vec::new(), None, self.secrets.text(&reason).into_owned())
             }
         };

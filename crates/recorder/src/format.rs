@@ -1,4 +1,4 @@
-//! What a recording looks like in the ring: protobuf, in which every object is referred to by its digest.
+//! The format of a recording: protobuf, in which every object is referred to by its digest.
 
 use bytes::Bytes;
 use ferroplane_api::{keys, meta};
@@ -41,7 +41,7 @@ pub struct Head {
     /// Whether something in it was a secret.
     #[prost(bool, tag = "14")]
     pub is_redacted: bool,
-    /// How many calls of functions were answered.
+    /// How many calls of functions were answered, or made for phases.
     #[prost(uint32, tag = "15")]
     pub calls: u32,
     /// The release that recorded it.
@@ -62,6 +62,11 @@ impl Head {
     pub fn is_operation(&self) -> bool {
         meta::group(&self.api_version) == keys::OPS && self.kind == "Operation"
     }
+
+    /// Whether it is about an ActionSet.
+    pub fn is_action_set(&self) -> bool {
+        meta::group(&self.api_version) == keys::KANISTER && self.kind == "ActionSet"
+    }
 }
 
 /// How a reconcile ended.
@@ -74,7 +79,7 @@ pub enum Ending {
     Succeeded = 1,
     /// Something stood in the way.
     Failed = 2,
-    /// Somebody else was faster; it was tried again.
+    /// A write conflict; it was tried again.
     Conflict = 3,
     /// The composite resource, or what it needs, was not there (any more).
     Gone = 4,
@@ -109,6 +114,9 @@ pub(crate) struct Body {
     /// Whether the status was written.
     #[prost(bool, tag = "4")]
     pub(crate) is_written: bool,
+    /// The digest of the ActionSet, as JSON, before its status was written. Empty if it is about another kind.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(crate) action_set: Bytes,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -136,7 +144,7 @@ pub(crate) struct TakeMessage {
     pub(crate) context: Option<Struct>,
     #[prost(message, repeated, tag = "6")]
     pub(crate) notes: Vec<NoteMessage>,
-    /// What it came to, as JSON. Empty if it was cut short.
+    /// Its result, as JSON. Empty if it was aborted.
     #[prost(bytes = "bytes", tag = "7")]
     pub(crate) outcome: Bytes,
     #[prost(string, repeated, tag = "8")]
@@ -153,6 +161,34 @@ pub(crate) struct TakeMessage {
     /// Whether nothing of it was done, because it was only tried.
     #[prost(bool, tag = "12")]
     pub(crate) is_trial: bool,
+    /// In place of everything else: it is no pipeline that ran, but a phase. A program that does not know it misses what is
+    /// observed, and so refuses the recording.
+    #[prost(message, optional, tag = "13")]
+    pub(crate) phase_call: Option<PhaseCallMessage>,
+}
+
+/// A call of the function of a phase.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct PhaseCallMessage {
+    #[prost(uint32, tag = "1")]
+    pub(crate) action: u32,
+    #[prost(string, tag = "2")]
+    pub(crate) phase: String,
+    #[prost(string, tag = "3")]
+    pub(crate) function: String,
+    #[prost(string, tag = "4")]
+    pub(crate) version: String,
+    /// What it was given, as JSON, without what templates saw.
+    #[prost(bytes = "bytes", tag = "5")]
+    pub(crate) input: Bytes,
+    /// The digest of what templates saw, as JSON.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub(crate) data: Bytes,
+    /// What it decided, as JSON.
+    #[prost(bytes = "bytes", tag = "7")]
+    pub(crate) decided: Bytes,
+    #[prost(bool, tag = "8")]
+    pub(crate) is_redacted: bool,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

@@ -8,7 +8,11 @@ use prost::Message as _;
 use crate::format::{Bodies, Body, Head, Heads};
 
 /// What segments of recordings are, and in which version.
-pub(crate) const FORMAT: FileFormat = FileFormat::new(*b"ferroplane-rec", 1);
+///
+/// Version 2 has what version 1 had, and fields without which a run means something else: that it is of an operation, that it was only
+/// tried, and which grants it had. A program that does not know them would replay an operation as a composite resource, and take what was
+/// tried for what was done. So it has to refuse them, while all that it wrote is read here.
+pub(crate) const FORMAT: FileFormat = FileFormat::new(*b"ferroplane-rec", 2).reading_from(1);
 /// No body is larger, whatever it says of itself.
 const LARGEST: usize = 512 << 20;
 

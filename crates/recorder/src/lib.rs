@@ -1,7 +1,7 @@
-//! Remembers reconciles: what each was made from, what functions answered, what was decided and what came of it.
+//! Records reconciles: their inputs, the responses of functions, the decision and the result.
 //!
 //! The engine is a conversation, so its inputs and what was said to it are enough to have the same run again
-//! ([`Take::replay`]). A [`RecordingBuilder`] is what a reconcile writes down as it goes; a [`Recorder`] takes the secrets out of it and keeps it
+//! ([`Take::replay`]). A [`RecordingBuilder`] is what a reconcile records as it goes; a [`Recorder`] takes the secrets out of it and keeps it
 //! in a ring of bounded size, off the reconcile's way; an [`Archive`] reads the ring, also while it is written to.
 //!
 //! # Invariants
@@ -17,6 +17,7 @@ mod encode;
 mod format;
 mod frame;
 mod outcome_snapshot;
+mod phase_calls;
 mod recorder;
 mod recording;
 mod redact;
@@ -26,6 +27,7 @@ pub use archive::{Archive, Unreadable};
 pub use builder::RecordingBuilder;
 pub use format::{Ending, Head};
 pub use outcome_snapshot::outcome_snapshot;
+pub use phase_calls::{RecordedCall, ReplayedCall};
 pub use recorder::{Recorder, Uncreatable};
 pub use recording::{Damaged, Recording, Replayed, Take};
 pub use redact::{BadFieldName, FieldName};

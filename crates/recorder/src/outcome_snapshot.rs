@@ -1,4 +1,4 @@
-//! What a run came to, as text: the same outcome always gives the same bytes.
+//! The outcome of a run as text: the same outcome always gives the same bytes.
 //!
 //! Fields are in the order of the alphabet, as in every JSON object that was read, so that taking secrets out changes nothing else.
 
@@ -178,7 +178,7 @@ pub(crate) struct EventSnapshot<'a> {
     step: Option<&'a str>,
 }
 
-/// Events, as they are written down.
+/// Events, as they are recorded.
 pub(crate) fn events(events: &[Event]) -> Vec<EventSnapshot<'_>> {
     events.iter().map(EventSnapshot::of).collect()
 }

@@ -1,4 +1,4 @@
-//! Keeps recordings, off the way of what is recorded.
+//! Writes recordings, on a thread beside the reconciles.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub struct Recorder(Option<Arc<Shared>>);
 #[derive(Debug)]
 struct Shared {
     keeper: Arc<Keeper>,
-    /// None if whoever records keeps its recording itself.
+    /// None if a caller that records keeps its recording itself.
     line: Option<Line>,
 }
 
@@ -140,7 +140,7 @@ impl Recorder {
         })
     }
 
-    /// Keep recordings in memory, each before the reconcile goes on, and always in the same way.
+    /// Keep recordings in memory, each before the reconcile continues, and always in the same way.
     pub fn in_step(limit: u64, key: [u8; 32]) -> Self {
         let keeper = Arc::new(Keeper::new(SegmentLog::in_memory(FORMAT, limits(limit)), None, key, &[]));
         Self(Some(Arc::new(Shared { keeper, line: None })))
@@ -156,7 +156,7 @@ impl Recorder {
         Ok(Self(Some(Arc::new(Shared { keeper, line }))))
     }
 
-    /// What a reconcile of a composite resource that begins now is written down on. Some of its fields may be secret.
+    /// What a reconcile of a composite resource that begins now is recorded on. Some of its fields may be secret.
     pub fn begin(
         &self,
         composite: &Object,
@@ -241,7 +241,7 @@ impl Drop for Shared {
 
 impl Keeper {
     fn new(log: SegmentLog, wanted: Option<PathBuf>, key: [u8; 32], redacted: &[FieldName]) -> Self {
-        // Numbers go on after a restart, so that a number that somebody noted never means another recording.
+        // Numbers continue after a restart, so that a number that a user noted never means another recording.
         let next_id = last_id(&log) + 1;
         let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
         let book = Book { log, wanted, known: Known::default(), next_id, has_complained: false };
@@ -252,9 +252,9 @@ impl Keeper {
     fn work(&self, jobs: &Receiver<Job>) {
         let mut is_over = false;
         while !is_over && let Ok(first) = jobs.recv() {
-            // Whoever waits for the end does not have to wait for more.
+            // A caller that waits for the end does not have to wait for more.
             if matches!(first, Job::Keep(_)) {
-                // Sleeps on its own thread; nobody waits for it but the recordings.
+                // Sleeps on its own thread; nothing waits for it but the recordings.
                 std::thread::sleep(GATHERING);
             }
             is_over = self.work_through(std::iter::once(first).chain(jobs.try_iter()));
@@ -296,7 +296,7 @@ impl Keeper {
 }
 
 impl Book {
-    /// Go on in the directory as soon as the other process has left it.
+    /// Continue in the directory as soon as the other process has left it.
     fn take_over(&mut self) {
         let Some(directory) = &self.wanted else { return };
         let Ok(log) = SegmentLog::open(directory, FORMAT, self.log.limits()) else { return };
@@ -369,10 +369,10 @@ fn read_key(path: &Path) -> io::Result<[u8; 32]> {
         return Ok(key);
     }
     let key = random_key();
-    // Made anew: whatever is there is no key, and may be a link to a file of somebody else.
+    // Created anew: an existing file is no key, and may be a link to a foreign file.
     let _ = std::fs::remove_file(path);
     let mut file =
-        // Whoever has the key can test guesses of secrets against placeholders.
+        // With the key, guesses of secrets can be tested against placeholders.
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, &key)?;
     Ok(key)

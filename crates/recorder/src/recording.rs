@@ -1,15 +1,16 @@
-//! A reconcile that was recorded, and how to have it again.
+//! A recorded reconcile, and how to replay it.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use ferroplane_engine::{Astray, Inputs, Note, Turn, replay};
+use ferroplane_engine::{Astray, Inputs, TranscriptEntry, Turn, replay};
 use ferroplane_wire::tag;
 use serde_json::Value;
 
 use crate::decode::Decoder;
 use crate::format::{Body, Digest, Head};
 use crate::outcome_snapshot::outcome_snapshot;
+use crate::phase_calls::RecordedCall;
 
 /// A reconcile that was recorded.
 #[derive(Debug, Clone)]
@@ -17,7 +18,11 @@ pub struct Recording {
     pub head: Head,
     /// The runs of the pipeline: functions are asked a second time about what they have just created.
     pub takes: Vec<Take>,
-    /// What was said of it in the end: conditions and events. Null if nothing was.
+    /// The calls of functions of phases, if it is about an ActionSet.
+    pub phase_calls: Vec<RecordedCall>,
+    /// The ActionSet before its status was written. Null if it is about another kind.
+    pub action_set: Value,
+    /// What was said of it in the end: conditions and events, and the status of an ActionSet. Null if nothing was.
     pub settlement: Value,
     /// Whether its status was written, because it was not so already.
     pub is_written: bool,
@@ -28,8 +33,8 @@ pub struct Recording {
 pub struct Take {
     pub inputs: Inputs,
     /// What was said to the engine.
-    pub notes: Vec<Note>,
-    /// What it came to, as JSON. Empty if it was cut short.
+    pub notes: Vec<TranscriptEntry>,
+    /// Its result, as JSON. Empty if it was aborted.
     pub outcome: Vec<u8>,
     /// Composed resources that the API server would not have.
     pub unsynced: Vec<String>,
@@ -46,14 +51,16 @@ pub enum Damaged {
     Incomplete,
     #[error("it is damaged")]
     Garbled,
+    #[error("a later release recorded something in it that this one does not know")]
+    Later,
     #[error(transparent)]
     Pipeline(#[from] ferroplane_engine::Unreadable),
 }
 
-/// What came of having a run again.
+/// The result of replaying a run.
 #[derive(Debug)]
 pub struct Replayed {
-    /// What it came to this time, as JSON. Empty if it did not come to an end.
+    /// The new result, as JSON. Empty if the run did not end.
     pub outcome: Vec<u8>,
     /// Whether that is what was recorded, byte for byte.
     pub is_same: bool,
@@ -73,9 +80,16 @@ impl Recording {
 
     pub(crate) fn decode(head: Head, body: Body, blobs: &HashMap<Digest, Bytes>) -> Result<Self, Damaged> {
         let decoder = Decoder(blobs);
-        let takes = body.takes.into_iter().map(|take| decoder.take(take)).collect::<Result<_, _>>()?;
+        let (mut takes, mut phase_calls) = (Vec::new(), Vec::new());
+        for mut take in body.takes {
+            match take.phase_call.take() {
+                Some(call) => phase_calls.push(decoder.phase_call(call)?),
+                None => takes.push(decoder.take(take)?),
+            }
+        }
+        let action_set = decoder.json(&body.action_set)?;
         let settlement = serde_json::from_slice(&body.settlement).unwrap_or_default();
-        Ok(Self { head, takes, settlement, is_written: body.is_written })
+        Ok(Self { head, takes, phase_calls, action_set, settlement, is_written: body.is_written })
     }
 }
 
@@ -110,14 +124,22 @@ impl Take {
 mod tests {
     use std::sync::Arc;
 
-    use ferroplane_engine::{Cause, CompositeSubject, Layout, Pipeline, Said};
+    use ferroplane_engine::{Cause, CompositeSubject, EngineInput, Layout, Pipeline};
     use ferroplane_wire::Struct;
     use serde_json::json;
 
     use super::*;
+    use crate::format::TakeMessage;
+
+    #[test]
+    fn recording_with_something_that_this_release_does_not_know_is_refused() {
+        let body = Body { takes: vec![TakeMessage::default()], ..Body::default() };
+        let refused = Recording::decode(Head::default(), body, &HashMap::new());
+        assert!(matches!(refused, Err(Damaged::Later)), "{refused:?}");
+    }
 
     /// A run of one step to which this was said.
-    fn take(said: Option<Said>) -> Take {
+    fn take(said: Option<EngineInput>) -> Take {
         let steps = json!([{"step": "one", "functionRef": {"name": "f"}}]);
         let inputs = Inputs {
             subject: CompositeSubject::new(Struct::default(), Layout::Modern).into(),
@@ -126,12 +148,12 @@ mod tests {
             context: None,
             grants: Arc::default(),
         };
-        let notes = said.into_iter().map(Note::new).collect();
+        let notes = said.into_iter().map(TranscriptEntry::new).collect();
         Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0, is_trial: false }
     }
 
-    fn failed() -> Said {
-        Said::Failed { cause: Cause::FunctionTimeout, reason: "no".to_owned() }
+    fn failed() -> EngineInput {
+        EngineInput::Failed { cause: Cause::FunctionTimeout, reason: "no".to_owned() }
     }
 
     #[test]

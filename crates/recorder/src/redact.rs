@@ -1,4 +1,4 @@
-//! Takes secrets out of what is recorded.
+//! Redacts secrets in recordings.
 //!
 //! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; text in
 //! fields, or in pairs of `name` and `value`, that are named like a password, token or key; and fields of the composite resource that its
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use ferroplane_api::Object;
 use ferroplane_engine::composite::decode_secret;
@@ -76,7 +76,7 @@ impl std::str::FromStr for FieldName {
     }
 }
 
-/// Makes placeholders: equal ones for equal values of one plane, and for nobody else.
+/// Makes placeholders: equal ones for equal values of one plane, and different ones on every other plane.
 #[derive(Clone)]
 pub(crate) struct Redactor {
     key: [u8; 32],
@@ -99,7 +99,7 @@ impl Redactor {
 
     /// What stands for a value.
     fn placeholder(&self, value: &[u8]) -> String {
-        // Keyed: without the key, nobody can find a short password by hashing guesses.
+        // Keyed: without the key, a short password cannot be found by hashing guesses.
         let digest = Sha256::new().chain_update(self.key).chain_update(value).finalize();
         format!("redacted-{}", to_hex(&digest[..8]))
     }
@@ -130,7 +130,7 @@ impl Redactor {
     }
 }
 
-/// What is known of an object before its fields are looked at.
+/// What is known of an object before its fields are checked.
 struct Judgement<'r> {
     redactor: &'r Redactor,
     is_secret: bool,
@@ -177,12 +177,14 @@ pub(crate) struct Secrets<'r> {
     replacements: Option<(AhoCorasick, Vec<String>)>,
     /// Whether there are more than can be looked for.
     pub(crate) are_too_many: bool,
+    /// Whether values are also looked for line by line, in every alphabet of base64, and, if they are short, as whole texts.
+    is_thorough: bool,
 }
 
 impl<'r> Secrets<'r> {
     pub(crate) fn new(redactor: &'r Redactor) -> Self {
         let (values, names) = (BTreeSet::new(), BTreeSet::new());
-        Self { redactor, values, names, replacements: None, are_too_many: false }
+        Self { redactor, values, names, replacements: None, are_too_many: false, is_thorough: false }
     }
 
     pub(crate) fn are_there(&self) -> bool {
@@ -191,6 +193,18 @@ impl<'r> Secrets<'r> {
 
     pub(crate) fn learn_details(&mut self, details: &BTreeMap<String, Bytes>) {
         self.values.extend(details.values().filter(|value| !value.is_empty()).map(|value| value.to_vec()));
+    }
+
+    /// A value that is known to be a secret.
+    pub(crate) fn learn_bytes(&mut self, value: &[u8]) {
+        // Templates usually trim what they take from a Secret.
+        let forms = [value, value.trim_ascii()].into_iter().filter(|value| !value.is_empty());
+        self.values.extend(forms.map(<[u8]>::to_vec));
+    }
+
+    /// Look for values in more forms. Commands and their output have them in many.
+    pub(crate) fn be_thorough(&mut self) {
+        self.is_thorough = true;
     }
 
     pub(crate) fn learn_name(&mut self, name: &str) {
@@ -250,6 +264,9 @@ impl<'r> Secrets<'r> {
     pub(crate) fn close(&mut self) {
         let mut replacements = BTreeMap::new();
         for value in &self.values {
+            if self.is_thorough {
+                self.add_forms(value, &mut replacements);
+            }
             let Ok(text) = std::str::from_utf8(value) else { continue };
             // Secrets often end in a line break that is not there where the value is used.
             let text = text.trim();
@@ -277,6 +294,28 @@ impl<'r> Secrets<'r> {
         }
     }
 
+    /// Further forms in which programs print a value: its lines, and all alphabets of base64, also of what is no UTF-8.
+    fn add_forms(&self, value: &[u8], replacements: &mut BTreeMap<String, String>) {
+        let is_name = |text: &str| self.names.iter().any(|name| name.contains(text));
+        if value.trim_ascii().len() < SHORTEST || std::str::from_utf8(value).is_ok_and(is_name) {
+            return;
+        }
+        let placeholder = self.redactor.placeholder(value);
+        for alphabet in [STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD] {
+            replacements.entry(alphabet.encode(value)).or_insert_with(|| alphabet.encode(&placeholder));
+        }
+        let lines = std::str::from_utf8(value).unwrap_or_default().lines().map(str::trim);
+        for line in lines.filter(|line| line.len() >= SHORTEST && !is_name(line)) {
+            let placeholder = self.redactor.placeholder(line.as_bytes());
+            replacements.entry(line.to_owned()).or_insert(placeholder);
+        }
+    }
+
+    /// Whether a text is a secret that is too short to be looked for in others.
+    fn is_short_secret(&self, text: &str) -> bool {
+        self.is_thorough && text.len() < SHORTEST && self.values.contains(text.as_bytes())
+    }
+
     /// Text without secrets.
     pub(crate) fn text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match &self.replacements {
@@ -302,7 +341,7 @@ impl<'r> Secrets<'r> {
         if !self.redactor.is_suspicious(object.wire()) && !self.replacements.as_ref().is_some_and(is_hit) {
             return None;
         }
-        // What nobody can read, nobody can take secrets out of: then nothing is left of it.
+        // Secrets cannot be removed from text that cannot be parsed: then nothing of it is kept.
         let Ok(json) = object.json() else { return Some(Struct::default()) };
         let mut json = json.clone();
         self.fields(&mut json).then(|| Struct::try_from(json).unwrap_or_default())
@@ -320,7 +359,7 @@ impl<'r> Secrets<'r> {
             is_hit = true;
             match value {
                 Value::String(text) if !text.is_empty() => *text = self.redactor.placeholder(text.as_bytes()),
-                // Whoever reads a number must find one.
+                // A caller that reads a number must find one.
                 Value::Number(_) => *value = 0.into(),
                 _ => {}
             }
@@ -355,6 +394,10 @@ impl<'r> Secrets<'r> {
             Value::Object(object) => self.fields(object),
             // Not `any`, which would stop at the first hit and leave the rest as it is.
             Value::Array(items) => items.iter_mut().fold(false, |is_hit, item| self.value(item) | is_hit),
+            Value::String(text) if self.is_short_secret(text) => {
+                *text = self.redactor.placeholder(text.as_bytes());
+                true
+            }
             Value::String(text) => match self.text(text) {
                 Cow::Borrowed(_) => false,
                 Cow::Owned(redacted) => {
@@ -382,7 +425,19 @@ impl<'r> Secrets<'r> {
                 (_, other) => self.value(other),
             };
         }
-        is_hit
+        is_hit | (self.is_thorough && self.keys(object))
+    }
+
+    /// Takes secrets out of the names of fields. Templates of phases may have written them.
+    fn keys(&self, object: &mut Object) -> bool {
+        let has_secret = |key: &&String| matches!(self.text(key), Cow::Owned(_));
+        let hits: Vec<_> = object.keys().filter(has_secret).cloned().collect();
+        for key in &hits {
+            if let Some(value) = object.remove(key) {
+                object.insert(self.text(key).into_owned(), value);
+            }
+        }
+        !hits.is_empty()
     }
 
     fn data(&self, key: &str, data: &mut Object) -> bool {

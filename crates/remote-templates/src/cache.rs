@@ -103,7 +103,7 @@ mod tests {
         cache.put("x", &files("one")).unwrap();
         assert_eq!(cache.get("x", limits), Some(files("one")));
         assert_eq!(cache.get("y", limits), None);
-        // A file that somebody changed, cut off, or put under another name is not taken.
+        // A file that a user changed, cut off, or put under another name is not taken.
         let path = cache.path("x");
         let whole = fs::read_to_string(&path).unwrap();
         fs::copy(&path, cache.path("y")).unwrap();

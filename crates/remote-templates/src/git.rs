@@ -18,7 +18,7 @@ use tokio::process::{Child, Command};
 use crate::files::Files;
 use crate::{Error, Limits};
 
-/// What git is told whatever it does.
+/// The arguments of every git command.
 const SETTINGS: [&str; 12] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -36,7 +36,7 @@ const SETTINGS: [&str; 12] = [
 /// What it may know of our environment: how to reach the network, and whom to trust there.
 const ENVIRONMENT: [&str; 7] =
     ["PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-/// How much of what git says is told.
+/// How much of git's output is quoted.
 const LAST_WORDS: usize = 500;
 /// How often the bytes that came are counted.
 const LOOK: Duration = Duration::from_millis(50);
@@ -155,7 +155,7 @@ impl Git<'_> {
             return Err(Error::Ended);
         };
         let write = async {
-            // Whoever ends before it has read all of it says why itself.
+            // A process that ends before it has read all of it reports why itself.
             stdin.write_all(input).await.ok();
             drop(stdin);
         };
@@ -234,7 +234,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The id is that of a process that nobody has waited for, so that it is nobody else's.
+        // The id is that of a process that was not waited for, so that no other process can have it.
         let id = self.0.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(id) = id {
             kill_process_group(id, Signal::KILL).ok();
@@ -248,7 +248,7 @@ fn last_words(said: &[u8]) -> String {
     let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
     let text: String = lines.collect::<Vec<_>>().join("; ");
     let text: String = text.chars().filter(|letter| !letter.is_control()).take(LAST_WORDS).collect();
-    if text.is_empty() { "it did not say why".to_owned() } else { text }
+    if text.is_empty() { "it gave no reason".to_owned() } else { text }
 }
 
 #[cfg(test)]

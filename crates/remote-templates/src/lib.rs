@@ -1,9 +1,9 @@
 //! Fetches templates that steps read from elsewhere: artefacts in registries, and commits of repositories of git.
 //!
 //! # Invariants
-//! * Nothing is fetched from where nobody has allowed it, and nothing that is not named by a digest or a commit.
+//! * Nothing is fetched from a location that is not allowed, and nothing that is not named by a digest or a commit.
 //! * A reconcile never waits for the network: [`Fetcher::get`] tells what is there, and lets the rest be fetched meanwhile.
-//! * What is fetched is bounded in time, bytes and number of files, and executed by nobody: no hook, no filter, no helper.
+//! * What is fetched is bounded in time, bytes and number of files, and never executed: no hook, no filter, no helper.
 //! * What failed is not tried again at once, however many ask for it.
 
 mod artifact;

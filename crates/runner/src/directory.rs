@@ -79,7 +79,7 @@ impl AsyncFunction {
         Self { answer: Arc::new(move |request| Box::pin(answer(request))), description: None }
     }
 
-    /// Say where it runs, for whoever installed it.
+    /// Say where it runs, for a user who installed it.
     #[must_use]
     pub fn described(self, description: String) -> Self {
         Self { description: Some(description), ..self }
@@ -186,7 +186,7 @@ impl Directory {
         }
     }
 
-    /// Let no call go on after this.
+    /// Let no call continue after this.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
     }
@@ -276,7 +276,7 @@ impl Directory {
     pub async fn stop(self) {
         let mut stopping = tokio::task::JoinSet::new();
         for runner in self.runners.into_values() {
-            // Whoever still holds a clone keeps the program running; it ends with the last one.
+            // A program runs as long as a clone exists; it ends with the last one.
             match Arc::into_inner(runner) {
                 Some(Runner::Program(program)) => {
                     stopping.spawn(program.stop());
@@ -306,7 +306,7 @@ impl Runner {
         }
     }
 
-    /// Where a function runs that was started from its package, for whoever installed it.
+    /// Where a function runs that was started from its package, for a user who installed it.
     pub fn describe(&self) -> String {
         match self {
             #[cfg(feature = "wasm")]

@@ -2,7 +2,9 @@
 
 use std::future::Future;
 
-use ferroplane_engine::{Answer, Call, Fetch, Inputs, Note, Outcome, Said, Turn, Want, chain, start};
+use ferroplane_engine::{
+    Answer, Call, EngineInput, Fetch, Inputs, Outcome, TranscriptEntry, Turn, Want, chain, start,
+};
 use tracing::Instrument as _;
 
 use crate::directory::{Directory, tag_of};
@@ -15,21 +17,21 @@ pub trait Resources {
     fn fetch(&self, want: &Want) -> impl Future<Output = Answer> + Send;
 }
 
-/// Writes down what is said to the engine, if anybody wants to have the same run again.
-struct Notes<'a>(Option<&'a mut Vec<Note>>);
+/// Records the inputs of the engine, so that the run can be replayed.
+struct Notes<'a>(Option<&'a mut Vec<TranscriptEntry>>);
 
 impl Notes<'_> {
-    fn call(&mut self, call: &Call, said: impl FnOnce() -> Said) {
+    fn call(&mut self, call: &Call, input: impl FnOnce() -> EngineInput) {
         if let Some(notes) = &mut self.0 {
             // Later requests of a step carry the tag of the first, which no longer describes them.
             let tag = if call.is_first() { tag_of(call.request()) } else { "" };
-            notes.push(Note { tag: tag.to_owned(), said: said() });
+            notes.push(TranscriptEntry { tag: tag.to_owned(), input: input() });
         }
     }
 
     fn provide(&mut self, answers: &[Answer]) {
         if let Some(notes) = &mut self.0 {
-            notes.push(Note::new(Said::Provided(answers.to_vec())));
+            notes.push(TranscriptEntry::new(EngineInput::Provided(answers.to_vec())));
         }
     }
 }
@@ -40,7 +42,7 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
         && let Some(response) = functions.recall(call.callee(), call.request())
     {
         note_recalled();
-        notes.call(&call, || Said::Recalled(response.clone()));
+        notes.call(&call, || EngineInput::Recalled(response.clone()));
         return call.accept(response);
     }
     let context = CallContext { step: call.step().to_owned(), permits: call.permits().clone() };
@@ -50,11 +52,11 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
         Ok(response) => response,
         Err(error) => {
             let cause = error.cause();
-            notes.call(&call, || Said::Failed { cause, reason: chain(&error) });
+            notes.call(&call, || EngineInput::Failed { cause, reason: chain(&error) });
             return call.fail(cause, error);
         }
     };
-    notes.call(&call, || Said::Answered(response.clone()));
+    notes.call(&call, || EngineInput::Answered(response.clone()));
     // Only answers to first requests are kept: the tag does not cover what the step asked for on the way.
     if !call.is_first() {
         return call.answer(response);
@@ -73,12 +75,12 @@ pub async fn drive(inputs: Inputs, functions: &Directory, resources: &impl Resou
     drive_noting(inputs, functions, resources, None).await
 }
 
-/// The same, and write down everything that is said to the engine, also of a run that is cut short.
+/// The same, and record all inputs of the engine, also of a run that is aborted.
 pub async fn drive_noting(
     inputs: Inputs,
     functions: &Directory,
     resources: &impl Resources,
-    notes: Option<&mut Vec<Note>>,
+    notes: Option<&mut Vec<TranscriptEntry>>,
 ) -> Outcome {
     let mut notes = Notes(notes);
     let mut turn = start(inputs);

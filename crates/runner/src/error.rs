@@ -1,4 +1,4 @@
-//! Why a function did not answer, in words that say what to do about it.
+//! Errors of calls of functions, with the remedy.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub enum CallError {
     #[error("the function at {target} failed with {code:?}: {message}")]
     Failed { target: String, code: Code, message: String },
 
-    #[error("cannot use what {target} answered: {reason}")]
+    #[error("cannot use the response of {target}: {reason}")]
     BadAnswer { target: String, reason: String },
 
     #[error("{target} refused the request with {reason}")]
@@ -92,6 +92,8 @@ impl CallError {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Unknown { .. } => "NotFound",
+            // A connection that never comes about ends with the deadline in gRPC for Go, which waits for the
+            // connection to be ready.
             Self::Unreachable { .. } | Self::Timeout { .. } | Self::TimeIsUp { .. } => "DeadlineExceeded",
             Self::Tls { .. } | Self::Lost { .. } | Self::Ended { .. } => "Unavailable",
             Self::Unimplemented { .. } => "Unimplemented",
@@ -109,6 +111,7 @@ impl CallError {
 fn name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
+        // Spelt as Go spells it: dashboards for Crossplane group by these names.
         Code::Cancelled => "Canceled",
         Code::Unknown => "Unknown",
         Code::InvalidArgument => "InvalidArgument",

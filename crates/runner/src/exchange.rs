@@ -19,7 +19,7 @@ use serde_json::{Map, Value};
 /// An answer may be this large, in bytes.
 pub const MAX_ANSWER: usize = 16 << 20;
 
-/// Why a request cannot be written down, or an answer cannot be used.
+/// Why a request cannot be recorded, or an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExchangeError {
     #[error("cannot write the request")]
@@ -57,6 +57,7 @@ pub fn encode(function: &ExternalFunction, request: &RunFunctionRequest) -> Resu
         FunctionProtocol::KRM => krm::encode(&request, function.sees_unwanted)?,
     };
     let mut text = json.to_string().into_bytes();
+    // Programs that read lines wait for it.
     text.push(b'\n');
     Ok(text)
 }
@@ -81,6 +82,7 @@ pub fn last_words(function: &ExternalFunction, answer: &[u8]) -> Option<String> 
     let answer = text::parse(answer).ok()?;
     let said = match function.protocol {
         FunctionProtocol::RunFunction => from_json::<RunFunctionResponse>(&answer).ok()?.results,
+        // Both protocols have `results` at the same place.
         FunctionProtocol::ResourceList | FunctionProtocol::KRM => list::results(&answer).ok()?,
     };
     let said: Vec<_> =
@@ -96,6 +98,7 @@ fn given(
     let mut request = request.clone();
     request.input = function.config.clone().map(Struct::try_from).transpose()?;
     if let ExternalCallee::Image(image) = &function.callee {
+        // In both directions, so that an answer is compared with exactly the request that the program read.
         request.credentials.retain(|name, _| !image.pull_credentials.contains(name));
     }
     Ok(request)
@@ -125,6 +128,8 @@ fn response(answer: Value) -> Result<RunFunctionResponse, ExchangeError> {
         answer.remove(field);
     }
     if let Some(Value::Object(meta)) = answer.get_mut("meta") {
+        // `meta` of a request has what we can do; `meta` of an answer has no such field, and an unknown one would be
+        // refused.
         meta.remove("capabilities");
     }
     from_json(&Value::Object(answer)).map_err(|error| ExchangeError::NotAResponse(error.to_string()))

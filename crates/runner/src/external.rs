@@ -1,4 +1,4 @@
-//! Calls what is not served: images that are run for every call, and webhooks.
+//! Calls functions that are not servers: images that are run for every call, and webhooks.
 //!
 //! Takes the place of the built-in functions `function-container`, `function-chroot` and `function-webhook` where they are turned
 //! on. What to call is the input of the step; what it may do is what the engine permits, which follows from grants.
@@ -131,6 +131,8 @@ impl External {
         let answer = match &function.callee {
             ExternalCallee::Image(image) => self.run(function, image, request, text.into(), context).await?,
             ExternalCallee::Webhook { url, ca_bundle } => {
+                // The request would leave from the network of the user who renders, which no grant in a file may
+                // decide about.
                 if let Some(reason) = self.refuses_webhooks {
                     return Err(CallError::Untrusted { url: url.clone(), reason });
                 }
@@ -155,6 +157,7 @@ impl External {
         standard_input: Bytes,
         context: &CallContext,
     ) -> Result<Vec<u8>, CallError> {
+        // Before the image is pulled: what may not run need not be fetched.
         check_permits(image, &context.permits)?;
         let call = ImageCall {
             image: image.clone(),
@@ -171,6 +174,7 @@ impl External {
         // KRM functions write why they fail to standard output, and end with an error nevertheless.
         let has_said = function.protocol != FunctionProtocol::RunFunction;
         let said = has_said.then(|| exchange::last_words(function, &output.standard_output)).flatten();
+        // A RunFunction program that fails has written no answer: standard error is all that there is.
         let said = said.unwrap_or_else(|| output.last_words.trim().to_owned());
         let said = if said.is_empty() { said } else { format!("; it said:\n{said}") };
         Err(CallError::Ended { how, said })

@@ -6,7 +6,7 @@
 //! * New certificates break off no call: what is under way ends on the connection that it began on.
 //! * A call ends at its deadline, whatever the peer does or does not do.
 //! * A function that is known not to be there is waited for no longer than [`PATIENCE`]: its deadline is for working on a request, and
-//!   whoever calls it has somebody to tell.
+//!   the caller has to report the failure.
 
 mod attempt;
 mod balance;
@@ -47,12 +47,12 @@ use route::{Route, Way, endpoint};
 /// How soon a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(2);
 const SLOWEST_RETRY: Duration = Duration::from_millis(500);
-/// How long a call waits for a function that is known not to be there, because nobody listens at its address or its name has none.
-/// Long enough for one that is just being restarted. While nobody has seen it since, further calls do not wait at all.
+/// How long a call waits for a function that is known not to be there, because nothing listens at its address or its name has none.
+/// Long enough for one that is just being restarted. Until it was seen again, further calls do not wait at all.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long it waits for a connection of which nothing is known. A little more than making one may take.
 const SILENT_PATIENCE: Duration = Duration::from_secs(11);
-/// How much later than ours the deadline is that the function is told. If both fell together, it would be a
+/// How much later than ours the deadline is that the function gets. If both fell together, it would be a
 /// matter of luck which of two errors there is.
 const DEADLINE_SLACK: Duration = Duration::from_secs(1);
 /// A timeout above this is none. Clocks overflow somewhere.
@@ -73,7 +73,7 @@ pub struct Options {
     pub metadata: Option<Metadata>,
 }
 
-/// Writes what functions are told beside a request, each time one is sent: where in which trace it belongs, say.
+/// Writes the metadata of each request, such as its trace.
 #[derive(Clone)]
 pub struct Metadata(Arc<dyn Fn(&mut http::HeaderMap) + Send + Sync>);
 
@@ -190,7 +190,7 @@ struct Call {
     /// The attempt that is made now, or was made last.
     progress: Arc<Progress>,
     route: Arc<Route>,
-    /// Why the attempts before it came to nothing.
+    /// Why the attempts before it failed.
     trouble: Option<String>,
 }
 
@@ -205,7 +205,7 @@ impl Client {
         Self::by_way(target, options, Way::Address(resolve))
     }
 
-    /// A client of a function that somebody else connects to. The target is its name, in errors and in HTTP.
+    /// A client of a function with a foreign connection. The target is its name, in errors and in HTTP.
     pub fn with_connector(target: Target, options: Options, connector: Connector) -> Result<Self, CallError> {
         Self::by_way(target, options, Way::Connector(connector))
     }
@@ -342,12 +342,12 @@ impl Client {
         if !call.progress.is_sent() {
             return self.unreachable(call);
         }
-        // The connection may be dead and nobody has said so: the next call gets another one.
+        // The connection may be dead without a sign of it: the next call gets another one.
         self.abandon(&call.route);
         CallError::Timeout { target: self.target.to_string(), after: self.options.timeout }
     }
 
-    /// Nobody is there to send the request to. What is said about that is the same however long this call waited: it is repeated in
+    /// There is no server to send the request to. What is said about that is the same however long this call waited: it is repeated in
     /// conditions.
     fn unreachable(&self, call: &Call) -> CallError {
         let known = call.trouble.clone().or_else(|| call.route.dead_end());
@@ -374,7 +374,7 @@ impl Client {
     }
 }
 
-/// Waits until it is clear that there is nobody to send a request to. Never, once it was sent.
+/// Waits until it is certain that there is no server to send a request to. Never, once it was sent.
 async fn out_of_reach(any_sent: &AtomicBool, route: &Route) {
     let began_at = Instant::now();
     tokio::time::sleep(PATIENCE).await;

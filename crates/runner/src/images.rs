@@ -7,6 +7,7 @@
 //! * [`Images::keep`] keeps any other program running, such as that of a Provider package, and leads it to what it may reach.
 //! * [`Images::call`] runs its program once, with bytes on its standard input and its answer from standard output.
 //! * [`Images::serve`] keeps a gRPC function server running, such as that of a Function package, and gives a [`ServedImage`] to call it.
+//!   Where containers cannot be run, [`Images::serve_process`] does the same for one that is a static executable.
 //!   Packages that are no servers are called by what [`Images::unserved_function`] gives.
 //!
 //! ```no_run
@@ -29,7 +30,7 @@
 //!
 //! # Invariants
 //! * Nothing blocks the threads of the async runtime: the disk is used on others.
-//! * What runs does so within limits and without a network, unless whoever calls says that it was granted.
+//! * What runs does so within limits and without a network, unless a caller that calls says that it was granted.
 //! * An image that is in use stays unpacked.
 
 mod adapter;
@@ -38,6 +39,7 @@ mod code;
 mod error;
 mod group;
 mod package;
+mod process;
 mod program;
 mod ready;
 mod serve;
@@ -53,11 +55,13 @@ use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{self, Registry};
 use ferroplane_image::store::{self, Store};
 use ferroplane_image::unpack::{self, Roots};
-use ferroplane_sandbox::{Chroots, Engine, Runtime, file_owner};
+use ferroplane_sandbox::{Chroots, Engine, Processes, Runtime, file_owner};
 use tokio::sync::OnceCell;
 
 pub use error::ImageError;
 pub use group::{ContainerError, ContainerRunner};
+pub use package::PROTOCOL_ANNOTATION;
+pub use process::ServerCertificates;
 pub use program::{KeepImage, KeptImage};
 pub use ready::ReadyImage;
 pub use serve::{ServeImage, ServedImage};
@@ -115,6 +119,7 @@ struct Inner {
     files: OnceCell<Files>,
     runtime: OnceCell<Runtime>,
     chroots: OnceCell<Chroots>,
+    processes: OnceCell<Processes>,
     /// By the pull secrets that they use.
     registries: Mutex<Vec<(Vec<Bytes>, Registry)>>,
     ready: ReadyImages,
@@ -130,9 +135,16 @@ struct Files {
 impl Images {
     /// Opens nothing yet.
     pub fn new(settings: ImageSettings) -> Self {
-        let (files, runtime, chroots) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        let (registries, ready) = (Mutex::default(), ReadyImages::default());
-        Self { inner: Arc::new(Inner { settings, files, runtime, chroots, registries, ready }) }
+        let inner = Inner {
+            settings,
+            files: OnceCell::new(),
+            runtime: OnceCell::new(),
+            chroots: OnceCell::new(),
+            processes: OnceCell::new(),
+            registries: Mutex::default(),
+            ready: ReadyImages::default(),
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Makes sure that this machine lets us run containers.
@@ -144,6 +156,9 @@ impl Images {
     pub async fn close(&self) {
         if let Some(runtime) = self.inner.runtime.get() {
             runtime.close().await;
+        }
+        if let Some(processes) = self.inner.processes.get() {
+            processes.close().await;
         }
     }
 
@@ -163,6 +178,16 @@ impl Images {
             Ok(blocking(move || Chroots::new(options)).await??)
         };
         self.inner.chroots.get_or_try_init(open).await
+    }
+
+    /// What keeps programs running without containers.
+    async fn processes(&self) -> Result<&Processes, ImageError> {
+        let open = || async {
+            let options = self.options();
+            // Ends what an earlier process has left behind, which may take seconds.
+            Ok(blocking(move || Processes::new(options)).await??)
+        };
+        self.inner.processes.get_or_try_init(open).await
     }
 
     fn options(&self) -> ferroplane_sandbox::Options {
@@ -213,7 +238,7 @@ impl Images {
     }
 }
 
-/// Do what waits for the disk where nobody else has to wait for it.
+/// Run blocking work where it delays no other task.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ImageError> {
     tokio::task::spawn_blocking(work).await.map_err(ImageError::Background)
 }

@@ -5,8 +5,8 @@
 //! # Invariants
 //! * Every call ends: with an answer, an error that says what to do about it, or its deadline.
 //! * A built-in function that takes long does not hold up others: it is called on threads of its own.
-//! * A program ends with its [`Program`], and all that it started ends with it. If our own process is killed, nobody is left
-//!   to end them, unless another program runs them that notices ([`Command::run_by`]).
+//! * A program ends with its [`Program`], and all that it started ends with it. If our own process is killed, nothing is left to end
+//!   them, unless another program runs them that notices ([`Command::run_by`]).
 
 mod directory;
 mod drive;
@@ -33,7 +33,8 @@ pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput
 pub use ferroplane_wasm as wasm;
 pub use images::{
     ContainerError, ContainerRunner, FunctionLog, ImageError, ImageSettings, ImageSource, Images, KeepImage,
-    KeptImage, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
+    KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
+    ServerCertificates,
 };
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};

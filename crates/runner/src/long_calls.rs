@@ -5,7 +5,7 @@
 //! * The call that runs next is that of the composite resource that has used the least time lately. A call that has run for a
 //!   while makes room for such a one, and is made again later: a hundred composite resources whose templates never end wait
 //!   for each other, and another one passes them.
-//! * A call that nobody waits for any more ends soon, or never begins.
+//! * A call that nothing waits for any more ends soon, or never begins.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -88,7 +88,7 @@ impl LongCalls {
             let Some((_, next)) = next else { return };
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
-                // Nobody waits for that call any more.
+                // Nothing waits for that call any more.
                 Err(mut turn) => turn.0 = None,
             }
         }
@@ -99,7 +99,7 @@ impl LongCalls {
     }
 }
 
-/// Makes a call on another thread. Nothing comes of it if somebody else who has used less waits after this time.
+/// Makes a call on another thread. It is abandoned if a caller that has used less waits after this time.
 async fn attempt(
     function: &Implementation,
     request: &RunFunctionRequest,
@@ -124,12 +124,12 @@ async fn attempt(
     match call.await.map_err(tokio::task::JoinError::try_into_panic) {
         Ok(response) => response,
         Err(Ok(panic)) => std::panic::resume_unwind(panic),
-        // The runtime is going down, and whoever waits for this with it.
+        // The runtime is going down, and a caller that waits for this with it.
         Err(Err(_)) => std::future::pending().await,
     }
 }
 
-/// Tells a call when nobody waits for it any more.
+/// Tells a call when nothing waits for it any more.
 struct Waiting(Arc<AtomicBool>);
 
 impl Drop for Waiting {
@@ -138,12 +138,12 @@ impl Drop for Waiting {
     }
 }
 
-/// The right to use a thread. Whoever drops it passes it on.
+/// The right to use a thread. A caller that drops it passes it on.
 #[derive(Debug)]
 struct Turn(Option<LongCalls>);
 
 impl Turn {
-    /// Whether somebody waits who has used less than this caller has, with the time of this call.
+    /// Whether something waits who has used less than this caller has, with the time of this call.
     fn is_wanted(&self, caller: &str, time: Duration) -> bool {
         self.0.as_ref().is_some_and(|calls| calls.queue().is_wanted(caller, time))
     }
@@ -183,7 +183,7 @@ impl Queue {
     }
 
     fn is_wanted(&mut self, caller: &str, time: Duration) -> bool {
-        // Those that nobody waits for any more want nothing.
+        // Those that nothing waits for any more want nothing.
         while let Some(first) = self.waiting.first_entry() {
             if !first.get().is_closed() {
                 let used = self.used.get(caller).map_or(Duration::ZERO, Used::lately) + time;

@@ -1,4 +1,4 @@
-//! Tells whoever counts what happened to calls of functions.
+//! Reports calls of functions to metrics.
 
 use std::fmt;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ use crate::grpc::{Client, Options, Target};
 use crate::observer::Peer;
 use group::Group;
 use output::Output;
-use port::Port;
+pub(crate) use port::Port;
 
 /// How long a program has to end by itself after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
@@ -32,7 +32,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const LAST_WORDS: Duration = Duration::from_secs(1);
 /// How long it takes at most, as far as anybody cares, to read what a program has printed.
 const PIPE: Duration = Duration::from_millis(50);
-/// How often to start over when somebody else took the port.
+/// How often to start over when another process took the port.
 const PORTS_TRIED: u32 = 3;
 
 /// A function that is served by a program we started. Ends with it.
@@ -42,7 +42,7 @@ pub struct Program {
     group: Group,
     output: Output,
     port: Port,
-    /// Keeps whoever runs the program from ending it.
+    /// Keeps the process that runs the program from ending it.
     _standard_input: Option<ChildStdin>,
 }
 
@@ -131,7 +131,7 @@ impl Program {
     ) -> Result<(), StartError> {
         let program = command.program().to_owned();
         tokio::select! {
-            // First of all: when the program has ended, it is somebody else who listens.
+            // First of all: when the program has ended, another process may listen.
             biased;
             how = self.group.end() => {
                 Err(StartError::Ended { program, how, said: self.output.last_words().await })
@@ -197,7 +197,7 @@ impl Program {
     }
 }
 
-/// Wait until somebody listens.
+/// Wait until something listens.
 async fn listening(address: SocketAddr) {
     let mut pause = Duration::from_millis(1);
     while TcpStream::connect(address).await.is_err() {

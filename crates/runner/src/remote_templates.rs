@@ -1,6 +1,6 @@
 //! Adds templates from elsewhere to the requests of built-in functions that name them.
 //!
-//! Functions see the request and nothing else. What is fetched, from where and when, is for somebody else to say.
+//! Functions see the request and nothing else. Another crate decides what is fetched, from where and when.
 
 use std::fmt;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Responses of functions, kept for as long as they said that they hold: in files, over restarts, or in memory.
+//! Caches responses of functions for their time to live: in files, over restarts, or in memory.
 //!
 //! They are frames of a [`SegmentLog`]: when it is full, its oldest segment is dropped. So there is always a bound, and never a moment at
 //! which everything is lost. The content of a frame is: key (32 bytes), deadline (8, milliseconds since 1970, little-endian), response.
@@ -26,7 +26,7 @@ use tracing::warn;
 const FORMAT: FileFormat = FileFormat::new(*b"ferroplane-ans", 2);
 /// A segment has room for the largest response that a function may give.
 const LIMITS: Limits = Limits { bytes: 64 << 20, segments: 2 };
-/// No response is kept for longer, unless somebody says otherwise.
+/// The default limit of how long a response is cached.
 const LONGEST: Duration = Duration::from_hours(24);
 /// How often to look whether another process has left the directory, in milliseconds.
 const PAUSE: u64 = 1000;
@@ -230,7 +230,7 @@ impl State {
         Ok(())
     }
 
-    /// Go on in the directory as soon as the other process has left it. What is in memory is asked again.
+    /// Continue in the directory as soon as the other process has left it. What is in memory is asked again.
     fn take_over(&mut self, now: u64) {
         let Some(wanted) = self.wanted.as_mut().filter(|wanted| wanted.next_look <= now) else { return };
         wanted.next_look = now + PAUSE;

@@ -27,7 +27,7 @@ impl Steps {
             return span.clone();
         }
         let span = span(step, functions);
-        // Nobody looks: nothing is kept.
+        // There is no listener: nothing is kept.
         self.0 = (!span.is_disabled()).then(|| (step.name.clone(), span.clone()));
         span
     }

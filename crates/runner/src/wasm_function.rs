@@ -89,7 +89,7 @@ impl WasmFunction {
         grants: Grants,
         limits: Limits,
     ) -> Result<Self, Error> {
-        // What the code does not declare, nobody can have meant to grant it.
+        // A grant cannot be meant for what the code does not declare.
         let wishes = Wishes::of(code)?;
         wishes.allow(&grants)?;
         let program = runtime.compile(code)?;
@@ -97,13 +97,13 @@ impl WasmFunction {
         Ok(Self { target, program, wishes, grants, limits, log: None, also: None })
     }
 
-    /// Give what it logs to somebody else than the log of the step.
+    /// Send its log to another writer than the log of the step.
     #[must_use]
     pub fn logging_to(self, log: LogSink) -> Self {
         Self { log: Some(log), ..self }
     }
 
-    /// Give what it logs to somebody else, too.
+    /// Send its log to another writer, too.
     #[must_use]
     pub(crate) fn also_logging_to(self, also: Option<LogSink>) -> Self {
         Self { also, ..self }
@@ -114,7 +114,7 @@ impl WasmFunction {
         &self.grants
     }
 
-    /// Where it runs, what it declares to need, and what it is granted, for whoever installed it.
+    /// Where it runs, what it declares to need, and what it is granted, for a user who installed it.
     pub(crate) fn describe(&self) -> String {
         let named =
             |wishes: &Wishes| if wishes.is_empty() { "nothing".to_owned() } else { wishes.to_string() };
@@ -222,8 +222,10 @@ fn explain(target: &str, error: Error) -> CallError {
     match error {
         Error::Time { limit } => CallError::Timeout { target, after: limit },
         Error::Output { limit } => CallError::ResponseTooLarge { target, limit },
+        // The code said no itself: it is the failure of a function, not of what runs it.
         Error::Refused { message } => CallError::Failed { target, code: Code::Unknown, message },
         Error::QueueFull { .. } => {
+            // Not `Ended`: nothing ran, and the reconcile may be tried again without harm.
             CallError::Failed { target, code: Code::ResourceExhausted, message: error.to_string() }
         }
         other => CallError::Ended { how: chain(&other), said: String::new() },
@@ -237,6 +239,8 @@ fn still(request: &RunFunctionRequest) -> Stillness {
 
 /// Each function waits in a queue of its own.
 fn caller(target: &str) -> u64 {
+    // A hash instead of the name: a queue is found by comparing numbers, and two functions that share one only wait
+    // for each other.
     let mut hasher = DefaultHasher::new();
     target.hash(&mut hasher);
     hasher.finish()

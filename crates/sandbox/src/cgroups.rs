@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// What our cgroups are called, so that nobody else's are removed.
+/// The prefix of our cgroups, so that no others are removed.
 const PREFIX: &str = "ferroplane-";
 /// How often to try to remove a cgroup whose last process is ending.
 const TRIES: u32 = 50;

@@ -27,7 +27,7 @@ pub struct SharedDirectory {
     pub source: PathBuf,
     /// Where the program sees it. Hides what the image has there.
     pub destination: String,
-    /// Whether the program can write to it. Nothing limits what it writes altogether but whoever shares the directory.
+    /// Whether the program can write to it. Only the owner of the shared directory limits its size.
     pub is_writable: bool,
 }
 

@@ -36,13 +36,19 @@ pub enum Error {
     )]
     NoChroot { step: String, cause: String },
 
+    #[error(
+        "cannot run `{program}` of the image as a process: {why}; only a static executable runs without a container, such as one that Go \
+         builds with CGO_ENABLED=0"
+    )]
+    NotStatic { program: String, why: NotStatic },
+
     #[error("cannot finish the call: the program exceeded its limit of {0}")]
     Exceeded(Limit),
 
     #[error("cannot run the container: {waiting} calls are waiting already; try again later")]
     QueueFull { waiting: usize },
 
-    #[error("cannot connect to port {port} in the container: {message}")]
+    #[error("cannot connect to port {port} of the program: {message}")]
     Connect { port: u16, message: String },
 
     #[error("cannot serve: the program did not listen on port {port} within {seconds} s")]
@@ -59,6 +65,28 @@ pub enum Error {
 
     #[error("cannot pass data to the container")]
     Pass(#[source] io::Error),
+}
+
+impl Error {
+    /// Whether this machine runs no containers at all: it has no runtime, or forbids them. Other failures may pass.
+    pub fn forbids_containers(&self) -> bool {
+        matches!(self, Self::NoEngine | Self::Forbidden { .. })
+    }
+}
+
+/// Why a program needs its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotStatic {
+    #[error("it is not in the image")]
+    Missing,
+    #[error("it is a script")]
+    Script,
+    #[error("it needs libraries of its image")]
+    Dynamic,
+    #[error("it is for another processor")]
+    OtherMachine,
+    #[error("it is no executable of Linux")]
+    Unknown,
 }
 
 /// Which limit a program exceeded.

@@ -12,6 +12,7 @@ mod init;
 mod mounts;
 mod namespaces;
 mod network;
+mod process;
 mod processes;
 mod roots;
 
@@ -20,23 +21,26 @@ use std::process::ExitCode;
 
 use crate::protocol::{self, Report};
 pub(crate) use chroot::FIRST_STAGE as CHROOT_STAGE;
+pub(crate) use process::FIRST_STAGE as PROCESS_STAGE;
 
 /// The argument that starts the second stage.
 const SECOND_STAGE: &str = "init";
 
-/// Does the work of the host until nobody needs it. The arguments of this program say which stage it is.
+/// Does the work of the host until nothing needs it. The arguments of this program say which stage it is.
 pub fn main() -> ExitCode {
     let last = std::env::args_os().next_back();
     let result = match last.as_deref().and_then(std::ffi::OsStr::to_str) {
         Some(SECOND_STAGE) => init::run(),
         Some(chroot::FIRST_STAGE) => chroot::run(),
         Some(chroot::SECOND_STAGE) => chroot::run_program(),
+        Some(process::FIRST_STAGE) => process::run(),
+        Some(process::SECOND_STAGE) => Ok(process::run_program()),
         _ => namespaces::run(),
     };
     match result {
         Ok(code) => code,
         Err(refusal) => {
-            // Nobody may be there to hear it.
+            // There may be no reader any more.
             let Refusal { step, cause } = refusal;
             let report = Report::Refused { step: step.to_owned(), cause: cause.to_string() };
             let _ = protocol::send(&io::stdin(), &report, &[]);

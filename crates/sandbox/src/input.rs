@@ -1,4 +1,4 @@
-//! Bytes as a file that nobody can change: what a program reads, and configurations.
+//! Bytes as an immutable file: the input of a program, and configurations.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 pub(crate) fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("input", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     file.write_all(bytes)?;
-    // The program could otherwise open its input again to write, and keep memory in it that nobody counts.
+    // The program could otherwise open its input again to write, and use memory in it that no limit counts.
     fcntl_add_seals(&file, SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE)?;
     Ok(File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?.into())
 }

@@ -84,7 +84,7 @@ impl Ledger {
                 record.end();
             }
             match fs::remove_file(&path) {
-                // Somebody else who starts now has done the same.
+                // Another process that starts now has done the same.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 result => result?,
             }
@@ -116,7 +116,7 @@ impl ProcessIdentity {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_ascii_whitespace();
-        // A dead process that nobody has waited for does nothing any more.
+        // A dead process that was not waited for does nothing any more.
         if fields.next()? == "Z" {
             return None;
         }

@@ -2,7 +2,8 @@
 //!
 //! Knows neither Kubernetes nor the function protocol: bytes go in, bytes come out. [`Runtime::call`] runs a program once, with bytes
 //! on its standard input and bytes from its standard output. [`Runtime::serve`] keeps a server running and connects to it; a program that
-//! serves nobody is kept running by it, too, and reaches the addresses that a [`Forward`] leads to.
+//! is no server is kept running by it, too, and reaches the addresses that a [`Forward`] leads to.
+//! Where containers cannot be run, [`Processes::serve`] keeps a static executable running as a process.
 //! `docs/containers.md` says what holds a program back, and which limit holds where.
 //!
 //! # How
@@ -20,6 +21,7 @@ mod cgroups;
 mod container;
 mod engine;
 mod error;
+mod executable;
 pub mod host;
 mod input;
 mod ledger;
@@ -33,10 +35,11 @@ mod users;
 
 pub use container::{Container, ImageConfig, SharedDirectory};
 pub use engine::{Engine, EngineKind};
-pub use error::{Error, Limit, SpecError};
+pub use error::{Error, Limit, NotStatic, SpecError};
 pub use limits::{Grants, Limits, Network};
 pub use lines::{Line, LineSink};
 pub use runtime::{
-    Call, Chroots, Connector, Forward, Options, Output, Runtime, Serve, Server, ServerState, Usage,
+    Call, Chroots, Connector, Forward, Options, Output, Processes, Runtime, Serve, ServeProcess, Server,
+    ServerState, Usage,
 };
 pub use users::file_owner;

@@ -53,6 +53,6 @@ pub enum Network {
     /// A loopback interface of its own.
     #[default]
     Isolated,
-    /// The network of whoever runs it.
+    /// The network of the process that runs it.
     Runner,
 }

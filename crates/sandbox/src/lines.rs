@@ -27,7 +27,7 @@ impl LineSink {
         Self(Arc::new(sink))
     }
 
-    /// Nobody wants to know.
+    /// There is no listener.
     pub fn nowhere() -> Self {
         Self::new(|_| {})
     }

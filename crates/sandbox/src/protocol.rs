@@ -22,12 +22,14 @@ const MOST_FILES: usize = 5;
 /// What this process asks of the host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The ledger knows you, and your users are mapped: go on.
+    /// The ledger knows you, and your users are mapped: continue.
     Begin { engine: Engine },
     /// Start a container. Beside it: standard input, output and error, the configuration, and perhaps `cgroup.procs`.
     Run(Run),
     /// Run a program without a container. Beside it: standard input, output and error, and a [`ChrootProgram`].
     Chroot,
+    /// Run a server without a container. Beside it: standard output and error, a [`ProcessProgram`], and its executable.
+    Process,
     /// End a container and all its processes.
     Kill { id: u64 },
     /// Ask the program to end.
@@ -67,6 +69,21 @@ pub(crate) struct ChrootProgram {
     pub(crate) file_bytes: u64,
     pub(crate) files: u64,
     pub(crate) processes: u64,
+}
+
+/// A server that has neither a container nor another root directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProcessProgram {
+    pub(crate) command: Vec<String>,
+    pub(crate) variables: Vec<String>,
+    pub(crate) working_directory: String,
+    /// Whom to run it as, if not as ourselves.
+    pub(crate) user: Option<u32>,
+    pub(crate) memory: u64,
+    pub(crate) file_bytes: u64,
+    pub(crate) files: u64,
+    /// Not limited if the user has other processes, too.
+    pub(crate) processes: Option<u64>,
 }
 
 /// What the host itself watches.

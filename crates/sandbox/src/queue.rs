@@ -18,7 +18,7 @@ struct State {
     free: usize,
     most_waiting: usize,
     waiting: usize,
-    /// Keys with somebody waiting, in the order of their turns.
+    /// Keys with waiting callers, in the order of their turns.
     turns: VecDeque<String>,
     calls: HashMap<String, VecDeque<oneshot::Sender<Place>>>,
 }
@@ -42,7 +42,7 @@ impl Queue {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Waits for a place. Whoever stops waiting leaves the queue.
+    /// Waits for a place. A caller that stops waiting leaves the queue.
     pub(crate) async fn enter(&self, key: &str) -> Result<Place, Error> {
         let waiter = {
             let mut state = self.lock();

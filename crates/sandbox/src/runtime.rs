@@ -4,6 +4,7 @@ mod call;
 mod chroot;
 mod connection;
 mod launch;
+mod process;
 mod serve;
 mod start;
 
@@ -20,6 +21,7 @@ use tokio::sync::Mutex;
 
 pub use call::{Call, Output, Usage};
 pub use chroot::Chroots;
+pub use process::{Processes, ServeProcess};
 pub use serve::{Connector, Forward, Serve, Server, ServerState};
 
 use crate::cgroups;

@@ -22,7 +22,7 @@ pub(crate) const ROOT: &str = "\"@root@\"";
 pub(crate) enum Mapping {
     /// We are no administrator: there is only our own user, number 0 in the host.
     Own,
-    /// We are: numbers 1 and 2 in the host are users that nobody else has.
+    /// We are: numbers 1 and 2 in the host are users that no other process has.
     Unprivileged,
 }
 
@@ -90,7 +90,7 @@ impl MappedUser {
     }
 }
 
-/// Only the program's own user exists in the container, so that there is nobody to become. runc insists on a root as well.
+/// Only the program's own user exists in the container, so that it cannot become another one. runc requires a root as well.
 fn map(user: User, mapping: Mapping, engine: EngineKind) -> (User, Vec<MappedUser>) {
     let mapped = |user: User, in_host| MappedUser { uid: user.uid, gid: user.gid, in_host };
     let root = User { uid: 0, gid: 0 };
@@ -116,7 +116,7 @@ fn namespaces(grants: Grants) -> Vec<Value> {
 
 /// Limits that the kernel holds for each process, or for the user in the container's namespace.
 fn rlimits(limits: &Limits, is_server: bool) -> Vec<Value> {
-    // Programs reserve more than they use. This stops one process that outruns whoever watches its memory.
+    // Programs reserve more than they use. This stops one process that outruns a caller that watches its memory.
     let data = limits.memory.saturating_mul(4).max(1 << 30);
     let cpu = limits.cpu_time.as_secs().saturating_add(2);
     let cpu = (!is_server).then_some(("RLIMIT_CPU", cpu));

@@ -10,7 +10,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, opena
 
 use crate::error::SpecError;
 
-/// Users that nobody else has; and, where so many do not exist, as in a container, the last but one of those that do.
+/// Users that nothing else has; and, where so many do not exist, as in a container, the last but one of those that do.
 const UNPRIVILEGED: [u32; 2] = [0x7000_0000, 65_532];
 
 /// The user outside of containers whom their programs run as, if it is not our own: files that only their owner may read have to belong
@@ -39,7 +39,7 @@ fn first_mapped(map: &str) -> u32 {
     if exists(usual.into()) && exists(u64::from(usual) + 1) { usual } else { last }
 }
 
-/// The files of users are small. Whoever writes a large one means no good.
+/// The files of users are small. A user who writes a large one means no good.
 const LARGEST_FILE: u64 = 1 << 20;
 
 /// User and group as the program sees them.

@@ -9,7 +9,7 @@ use ferroplane_cel::{Environment, Program, Struct, Type};
 /// Why an expression cannot be a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
-    /// It makes no sense.
+    /// It is invalid.
     Invalid(String),
     /// It makes sense, but cannot be made ready.
     Internal(String),

@@ -1,7 +1,7 @@
 //! Kubernetes' own kinds: what they are made of, how objects of them are read, defaulted and checked.
 //!
 //! Everything follows from tables of facts that `cargo xtask kinds` generates for one minor version of Kubernetes. A
-//! table is read when it is first needed, so that what nobody asks for costs nothing.
+//! table is read when it is first needed, so that an unused kind costs nothing.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis`.
 

@@ -146,7 +146,7 @@ pub enum BadValue {
     /// Not shown.
     Omitted,
     Json(Value),
-    /// Already written down.
+    /// Already recorded.
     Text(String),
 }
 

@@ -7,7 +7,7 @@
 //!
 //! # Limits
 //! * Loops (`range` … `end`) are parsed, but refused when they are evaluated: no column can use them reliably.
-//! * Evaluation looks at no more than [`MAX_VALUES`] values.
+//! * Evaluation reads no more than [`MAX_VALUES`] values.
 
 mod compare;
 mod evaluate;

@@ -1,6 +1,6 @@
 //! Addresses and ports of services: which are wanted, which are kept, and which must be given.
 //!
-//! Whoever has them to give is a [`Pool`]. All addresses are of version 4 of the Internet Protocol.
+//! A [`Pool`] allocates them. All addresses are of version 4 of the Internet Protocol.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/registry/core/service/storage/alloc.go`.
 //!
@@ -19,7 +19,7 @@ use crate::field::{Error, Path};
 use crate::status::{Resource, Status};
 use spec::Spec;
 
-/// Why an address or a port cannot be had. The words are those of Kubernetes.
+/// Why an address or a port cannot be obtained. The words are those of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     #[error("the provided network does not match the current range")]
@@ -34,7 +34,7 @@ pub enum PoolError {
     Full,
 }
 
-/// Addresses and ports that can be had. What is taken is given back by whoever owns the pool if nothing comes of it.
+/// Addresses and ports that can be obtained. The owner of the pool releases them if the write fails.
 pub trait Pool {
     fn take_address(&mut self, address: &str) -> Result<(), PoolError>;
 
@@ -81,7 +81,7 @@ pub fn allocate(
     outcome
 }
 
-/// Takes away what a service no longer needs because it is of another type now, unless somebody changed that, too.
+/// Takes away what a service no longer needs because it is of another type now, unless a client changed that, too.
 pub(crate) fn drop_for_type(service: &mut JsonObject, old: &JsonObject) {
     let empty = JsonObject::new();
     let before = Spec::of(old.get("spec").and_then(Value::as_object).unwrap_or(&empty));
@@ -104,7 +104,7 @@ pub(crate) fn drop_unread(service: &mut JsonObject) {
     }
 }
 
-/// What somebody should be told who writes a service.
+/// Warnings for a user who writes a service.
 pub(crate) fn warnings(service: &JsonObject) -> Vec<String> {
     let empty = JsonObject::new();
     let spec = service.get("spec").and_then(Value::as_object).unwrap_or(&empty);
@@ -157,7 +157,7 @@ fn invalid(name: &str, errors: &[Error]) -> Status {
 }
 
 fn update_addresses(new: &mut Spec, before: &Spec, name: &str, pool: &mut dyn Pool) -> Result<(), Status> {
-    // It may also have been stored when nobody gave addresses.
+    // It may also have been stored when no addresses were allocated.
     let has_none = before.kind() == "ExternalName" || before.addresses().is_empty();
     if has_none { take_addresses(new, name, pool) } else { Ok(()) }
 }

@@ -205,7 +205,7 @@ impl Status {
         Self::failure(500, "InternalError", format!("Internal error occurred: {why}")).about(details)
     }
 
-    /// An error that nobody foresaw: it has no reason.
+    /// An unforeseen error: it has no reason.
     pub fn unexpected(message: &str) -> Self {
         Self::failure(500, "", message)
     }
@@ -239,7 +239,7 @@ impl Status {
         Self::failure(code, reason, message).about(Details::of(resource, name))
     }
 
-    /// What somebody else says in a `Status` object. What is not said is empty.
+    /// The `Status` object of another server. Missing fields are empty.
     pub fn from_json(object: &Value) -> Self {
         Self {
             is_success: object["status"] == "Success",

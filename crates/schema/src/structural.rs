@@ -13,6 +13,7 @@
 
 mod coerce;
 mod compile;
+mod compile_budget;
 mod correlate;
 pub mod crd;
 mod decode;

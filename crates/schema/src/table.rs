@@ -1,6 +1,6 @@
 //! Tables: objects as `kubectl get` shows them, and objects without anything but metadata.
 //!
-//! The time is an argument: ages are told as of then.
+//! The time is an argument: ages are relative to it.
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/tableconvertor/tableconvertor.go`.
 

@@ -1,7 +1,7 @@
 //! What a write does to one object: a request and the stored object in, the new object or a refusal out.
 //!
 //! Two steps, because mutating webhooks come in between: [`propose`] reads the request, merges it into the stored
-//! object and notes the owners; [`settle`] fills in what the server sets, keeps what nobody may change, and validates.
+//! object and notes the owners; [`settle`] fills in what the server sets, keeps immutable fields, and validates.
 //!
 //! There is no clock, no randomness and no storage: what they would give is part of the [`Circumstances`]. How kinds
 //! differ is said by their [`Behaviour`].
@@ -84,7 +84,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// An object that was worked out in some other way, for example by way of its scale.
+    /// An object that was worked out in some other way, for example through its scale.
     pub fn of(object: JsonObject, warnings: Vec<String>) -> Self {
         Self { object, warnings, is_applied: false }
     }
@@ -107,7 +107,7 @@ impl Written {
         if holds_content(&self.object) {
             return false;
         }
-        // Somebody may apply an object that says of itself that it is being deleted.
+        // A client may apply an object that claims to be deleted.
         !self.is_created
             && metadata.is_some_and(|metadata| {
                 let is_empty =

@@ -14,6 +14,8 @@ const HEADER: usize = NAME + 2;
 pub struct FileFormat {
     name: [u8; NAME],
     version: u8,
+    /// The oldest version that is read.
+    oldest: u8,
 }
 
 /// A file that a later release wrote.
@@ -26,7 +28,13 @@ pub struct LaterVersion {
 
 impl FileFormat {
     pub const fn new(name: [u8; NAME], version: u8) -> Self {
-        Self { name, version }
+        Self { name, version, oldest: version }
+    }
+
+    /// The same format, where segments of earlier versions are read, too, from this one on. Their frames have to mean the same.
+    #[must_use]
+    pub const fn reading_from(self, oldest: u8) -> Self {
+        Self { oldest, ..self }
     }
 
     /// What a segment begins with.
@@ -57,15 +65,21 @@ impl FileFormat {
         }
     }
 
-    /// Whether something is a segment of this format and version.
+    /// Whether something is a segment of this format, in a version that is read.
     pub fn is_header_of(&self, segment: &[u8]) -> bool {
-        segment.starts_with(&self.header())
+        self.after_header(segment).is_some()
+    }
+
+    fn after_header<'a>(&self, segment: &'a [u8]) -> Option<&'a [u8]> {
+        match segment.strip_prefix(&self.name)? {
+            [version, b'\n', rest @ ..] if (self.oldest..=self.version).contains(version) => Some(rest),
+            _ => None,
+        }
     }
 
     /// The frames of a segment until its end, or until something is not what was written.
     pub fn frames<'a>(&self, segment: &'a [u8]) -> impl Iterator<Item = Frame<'a>> + use<'a> {
-        let header = self.header();
-        let rest = segment.strip_prefix(&header).unwrap_or_default();
+        let rest = self.after_header(segment).unwrap_or_default();
         frames(rest, segment.len() - rest.len())
     }
 }

@@ -5,8 +5,8 @@
 /// How many bytes come before the content.
 pub(crate) const HEAD: usize = 8;
 
-/// The frame around content that is written by a function. Content that is too long for its length makes a frame that nobody can read: it
-/// is too long for a segment, and refused when it is appended.
+/// The frame around content that is written by a function. Content that is too long for its length makes an unreadable frame: it is too
+/// long for a segment, and refused when it is appended.
 pub fn frame(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = vec![0; HEAD];
     write(&mut frame);
@@ -103,6 +103,17 @@ mod tests {
         for frame in FORMAT.frames(&segment) {
             assert_eq!(&segment[frame.offset..][..frame.bytes.len()], frame.bytes);
         }
+    }
+
+    #[test]
+    fn earlier_version_is_read_only_where_its_frames_mean_the_same() {
+        let segment = segment(2);
+        let later = FileFormat::new(*b"ferroplane-tst", 3);
+        assert!(!later.is_header_of(&segment) && later.frames(&segment).next().is_none());
+        let later = later.reading_from(1);
+        assert!(later.is_header_of(&segment));
+        assert_eq!(later.frames(&segment).map(|frame| frame.content[0]).collect::<Vec<_>>(), [1, 2]);
+        assert!(!later.reading_from(2).is_header_of(&segment));
     }
 
     #[test]

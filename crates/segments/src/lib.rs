@@ -1,7 +1,7 @@
 //! Append-only logs of bounded size, in the files of a directory or in memory.
 //!
-//! A [`SegmentLog`] is a row of segments: frames are appended to the newest one, and the oldest one is dropped when there is no more
-//! room. A segment begins with a [`FileFormat`], which says what it is and in which version; a frame is content with its length and
+//! A [`SegmentLog`] is a row of segments: frames are appended to the newest one, and the oldest one is dropped to stay within the limit.
+//! A segment begins with a [`FileFormat`], which says what it is and in which version; a frame is content with its length and
 //! checksum. What the content means is known to the crate that writes it.
 //!
 //! # Invariants

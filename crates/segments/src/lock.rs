@@ -22,7 +22,7 @@ impl Lock {
     pub(crate) fn take(directory: &Path) -> Result<Self, Locked> {
         let path = directory.join(NAME);
         if path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
-            // We write to it, and it might lead to a file of somebody else.
+            // We write to it, and it might be a link to a foreign file.
             return Err(Locked::Failed(io::Error::other(format!("`{}` is a symbolic link", path.display()))));
         }
         let mut options = OpenOptions::new();

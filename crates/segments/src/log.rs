@@ -1,4 +1,4 @@
-//! Segments, one after the other: the newest is appended to, the oldest goes when there is no more room.
+//! A row of segments: the newest is appended to, the oldest is dropped to stay within the limit.
 
 #[cfg(test)]
 mod tests;
@@ -98,7 +98,7 @@ impl SegmentLog {
         Self { format, limits, storage: Storage::Memory, segments, is_open: false, next_number: 1 }
     }
 
-    /// The log in a directory, which is made if it is not there. Nobody else may write to it meanwhile.
+    /// The log in a directory, which is created if it does not exist. No other process may write to it meanwhile.
     pub fn open(directory: &Path, format: FileFormat, limits: Limits) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: directory.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
@@ -247,7 +247,7 @@ impl SegmentLog {
         {
             let Some(oldest) = self.segments.pop_front() else { return };
             if let Storage::Directory { path, .. } = &self.storage {
-                // If it cannot be removed now, it will be when somebody starts here the next time.
+                // If it cannot be removed now, the next start here removes it.
                 let _ = std::fs::remove_file(path.join(file_name(oldest.number)));
             }
         }

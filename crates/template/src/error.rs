@@ -31,7 +31,7 @@ impl std::error::Error for ParseError {}
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteError(Box<ExecuteErrorDetails>);
 
-/// What there is to know about an [`ExecuteError`].
+/// The details of an [`ExecuteError`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecuteErrorDetails {
     /// The name that the text was parsed with.

@@ -1,6 +1,6 @@
 //! Executes templates: walks their trees and writes the output.
 //!
-//! Follows Go 1.26, `text/template/exec.go`. Messages are about the part of the template that was looked at last, as in
+//! Follows Go 1.26, `text/template/exec.go`. Messages are about the part of the template that was checked last, as in
 //! Go, whose state is not reset when an expression is done.
 
 mod arguments;
@@ -28,6 +28,14 @@ impl Slot {
             Self::Boxed(Value::Nil) => Self::Invalid,
             Self::Boxed(value) => Self::Plain(value),
             other => other,
+        }
+    }
+
+    /// The value without the interface around it, if there is one.
+    pub(crate) fn plain(&self) -> Option<&Value> {
+        match self {
+            Self::Invalid | Self::Boxed(Value::Nil) => None,
+            Self::Plain(value) | Self::Boxed(value) => Some(value),
         }
     }
 
@@ -92,8 +100,8 @@ const BLOCK: u32 = 1;
 /// What parentheses, and functions that execute templates, add to the depth: they take twice the stack.
 const CALL: u32 = 2;
 
-/// Goes deeper, unless that is too deep: all recursion goes through here, because our stack does not grow. Whoever comes
-/// back takes the same number off.
+/// Goes deeper, unless that is too deep: all recursion goes through here, because our stack does not grow. The caller subtracts the same
+/// number on its return.
 fn enter(ctx: &mut Context<'_>, levels: u32) -> Result<(), String> {
     let limit = ctx.budget().depth;
     if ctx.depth + levels > limit {
@@ -104,8 +112,13 @@ fn enter(ctx: &mut Context<'_>, levels: u32) -> Result<(), String> {
 }
 
 fn run<'t>(ctx: &mut Context<'t>, tree: &'t Tree, data: &Slot) -> Result<(), ExecuteError> {
-    let mut frame = Frame { ctx, tree, part: None, variables: vec![("$", data.clone())] };
-    frame.walk_list(data, &tree.root).map(|_| ())
+    let mut variables = ctx.spare_variables.take();
+    variables.push(("$", data.clone()));
+    let mut frame = Frame { ctx, tree, part: None, variables };
+    let walked = frame.walk_list(data, &tree.root);
+    let Frame { ctx, variables, .. } = frame;
+    ctx.spare_variables.keep(variables);
+    walked.map(|_| ())
 }
 
 /// The execution of one template.

@@ -130,9 +130,29 @@ pub struct Context<'e> {
     budget: Budget,
     steps: u64,
     memory: u64,
-    /// Lists for arguments that are not in use. A template makes hundreds of calls, and most of what a small one costs would be to
-    /// allocate its list.
-    spare_arguments: Vec<Vec<Value>>,
+    /// Lists for the arguments of calls.
+    pub(crate) spare_values: Spare<Value>,
+    pub(crate) spare_slots: Spare<Slot>,
+    /// Lists for the variables of templates.
+    pub(crate) spare_variables: Spare<(&'e str, Slot)>,
+    /// Where functions write texts, before it is known how long they are.
+    buffer: Vec<u8>,
+}
+
+/// Lists that are not in use. A template makes hundreds of calls, and most of what a small one costs would be to allocate the list of
+/// its arguments. It includes others as often, each with variables of its own.
+pub(crate) struct Spare<T>(Vec<Vec<T>>);
+
+impl<T> Spare<T> {
+    /// An empty list, to be given back with [`Spare::keep`].
+    pub(crate) fn take(&mut self) -> Vec<T> {
+        self.0.pop().unwrap_or_default()
+    }
+
+    pub(crate) fn keep(&mut self, mut list: Vec<T>) {
+        list.clear();
+        self.0.push(list);
+    }
 }
 
 impl<'e> Context<'e> {
@@ -157,18 +177,18 @@ impl<'e> Context<'e> {
             budget,
             steps: 0,
             memory: 0,
-            spare_arguments: Vec::new(),
+            spare_values: Spare(Vec::new()),
+            spare_slots: Spare(Vec::new()),
+            spare_variables: Spare(Vec::new()),
+            buffer: Vec::new(),
         }
     }
 
-    /// An empty list for the arguments of a call, to be given back with [`Context::keep_spare_arguments`].
-    pub(crate) fn take_spare_arguments(&mut self) -> Vec<Value> {
-        self.spare_arguments.pop().unwrap_or_default()
-    }
-
-    pub(crate) fn keep_spare_arguments(&mut self, mut arguments: Vec<Value>) {
-        arguments.clear();
-        self.spare_arguments.push(arguments);
+    /// The text that is written here. It needs one allocation, however it is put together.
+    pub(crate) fn write_text(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Text {
+        self.buffer.clear();
+        write(&mut self.buffer);
+        Text::from(self.buffer.as_slice())
     }
 
     pub(crate) fn budget(&self) -> &Budget {
@@ -186,14 +206,18 @@ impl<'e> Context<'e> {
     }
 
     /// Counts steps. A function whose work grows with its arguments counts one for each item.
+    #[inline]
     pub fn step(&mut self, count: u64) -> Result<(), Exhausted> {
         let before = self.steps;
         self.steps = before.saturating_add(count);
+        let is_due = before / Self::CHECK_INTERVAL != self.steps / Self::CHECK_INTERVAL;
+        if is_due || self.steps > self.budget.steps { self.check_steps() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn check_steps(&mut self) -> Result<(), Exhausted> {
         if self.steps > self.budget.steps {
             return Err(Exhausted::Steps(self.budget.steps));
-        }
-        if before / Self::CHECK_INTERVAL == self.steps / Self::CHECK_INTERVAL {
-            return Ok(());
         }
         self.host.expired().map_or(Ok(()), |limit| Err(Exhausted::Time(limit)))
     }

@@ -51,7 +51,7 @@ impl Heap {
         self.maps.keep(Map::new(element, entries, false))
     }
 
-    /// A map whose entries are made when somebody looks at them: most templates look at little of their data.
+    /// A map whose entries are made when they are read: most templates read little of their data.
     pub fn map_on_demand(
         &self,
         element: &'static Type,
@@ -108,7 +108,7 @@ mod tests {
         assert!(seen.contains_key(b"a") && seen.len() == 1);
         assert_eq!(count.get(), 1);
         drop(heap);
-        // What was not looked at by then is not made, and what was is gone.
+        // What was not checked by then is not made, and what was is gone.
         assert!(unseen.is_empty() && seen.is_empty());
         assert_eq!((count.get(), Rc::strong_count(&count)), (1, 1));
     }

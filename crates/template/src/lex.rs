@@ -341,13 +341,7 @@ impl<'t> Lexer<'t> {
                 self.space()
             }
             '=' => self.item(Kind::Assign),
-            ':' => {
-                if self.next() == Some('=') {
-                    self.item(Kind::Declare)
-                } else {
-                    self.error("expected :=")
-                }
-            }
+            ':' => self.declare(),
             '|' => self.item(Kind::Pipe),
             '"' => self.quoted('"', Kind::String, "unterminated quoted string"),
             '\'' => self.quoted('\'', Kind::CharConstant, "unterminated character constant"),
@@ -377,6 +371,10 @@ impl<'t> Lexer<'t> {
             ' '..='~' => self.item(Kind::Char),
             _ => self.error(format!("unrecognized character in action: {}", code_point(Some(letter)))),
         }
+    }
+
+    fn declare(&mut self) -> Item<'t> {
+        if self.next() == Some('=') { self.item(Kind::Declare) } else { self.error("expected :=") }
     }
 
     fn space(&mut self) -> Item<'t> {

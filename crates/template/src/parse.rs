@@ -49,7 +49,7 @@ struct Parser<'t> {
 
 /// What is known about the tree that is being read. A definition inside another one starts afresh.
 struct TreeState<'t> {
-    /// Items that were looked at already, the next one last. The first one is what messages take their line from.
+    /// Items that were checked already, the next one last. The first one is what messages take their line from.
     items: [Item<'t>; 3],
     peeked: usize,
     variables: Vec<&'t str>,
@@ -395,7 +395,7 @@ fn is_go_space(letter: char) -> bool {
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}')
 }
 
-/// Texts are far shorter than this number can count: [`crate::Templates::parse`] sees to it.
+/// Texts are far shorter than this number can count: [`crate::Templates::parse`] checks that.
 fn at(item: &Item<'_>) -> Position {
     Position::try_from(item.position).unwrap_or(Position::MAX)
 }

@@ -10,6 +10,9 @@ use ferroplane_golang::fmt::{
 
 use crate::{Context, Exhausted, Failure, Text, Type, Value};
 
+/// So many values are printed without a list of their own.
+const FEW: usize = 4;
+
 /// What `fmt.Sprint` gives.
 pub fn sprint(ctx: &mut Context<'_>, values: &[Value]) -> Result<Text, Failure> {
     // Text alone is by far the most frequent, and is not copied.
@@ -34,7 +37,18 @@ fn print(
     values: &[Value],
     printer: impl FnOnce(&[&dyn Operand], Limits<'_>) -> Result<Vec<u8>, Refusal>,
 ) -> Result<Text, Failure> {
-    let values: Vec<_> = values.iter().map(|value| -> &dyn Operand { value }).collect();
+    let nothing = Value::Nil;
+    let mut few: [&dyn Operand; FEW] = [&nothing; FEW];
+    let many: Vec<&dyn Operand>;
+    let operands: &[&dyn Operand] = if let Some(places) = few.get_mut(..values.len()) {
+        for (place, value) in places.iter_mut().zip(values) {
+            *place = value;
+        }
+        places
+    } else {
+        many = values.iter().map(|value| -> &dyn Operand { value }).collect();
+        &many
+    };
     let bytes = ctx.remaining_memory();
     let mut exhausted = None;
     // Values share their parts, so that a small one can have more items than anybody can wait for.
@@ -42,7 +56,7 @@ fn print(
         exhausted = ctx.step(1).err();
         exhausted.is_none()
     };
-    let result = printer(&values, Limits { bytes, count_item: &mut count_item });
+    let result = printer(operands, Limits { bytes, count_item: &mut count_item });
     match (result, exhausted) {
         (_, Some(limit)) => Err(limit.into()),
         (Ok(text), None) => {

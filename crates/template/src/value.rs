@@ -151,7 +151,7 @@ pub struct Map {
     element: &'static Type,
     is_nil: bool,
     entries: RefCell<BTreeMap<Text, Value>>,
-    /// Makes the entries when somebody looks at them first.
+    /// Makes the entries when they are first read.
     pending: Cell<Option<MakeEntries>>,
 }
 
@@ -215,8 +215,8 @@ impl Map {
         self.made().borrow_mut().remove(key)
     }
 
-    /// The entries in the order of their keys. Nothing may change the map meanwhile: use [`Map::to_vec`] where values
-    /// of unknown origin are looked at or changed.
+    /// The entries in the order of their keys. Nothing may change the map meanwhile: use [`Map::to_vec`] where values of unknown origin
+    /// are read or changed.
     pub fn entries(&self) -> Ref<'_, BTreeMap<Text, Value>> {
         self.made().borrow()
     }

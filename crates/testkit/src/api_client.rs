@@ -100,7 +100,7 @@ impl ApiAddress {
     }
 }
 
-/// Shows no certificate, whoever asks.
+/// Shows no certificate, a caller that asks.
 #[derive(Debug)]
 struct NoCertificate;
 

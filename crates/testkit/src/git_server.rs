@@ -79,7 +79,7 @@ impl GitServer {
     }
 }
 
-/// Runs git as an author would, without the configuration of whoever runs the tests.
+/// Runs git as an author would, without the configuration of the process that runs the tests.
 pub fn git(directory: &Path, arguments: &[&str]) -> String {
     let author = [("GIT_AUTHOR_NAME", "a"), ("GIT_AUTHOR_EMAIL", "a@example.org")];
     let committer = [("GIT_COMMITTER_NAME", "a"), ("GIT_COMMITTER_EMAIL", "a@example.org")];

@@ -4,6 +4,7 @@
 mod api_client;
 mod background;
 mod git_server;
+mod kubelet;
 mod pki;
 mod process;
 mod registry;
@@ -17,6 +18,7 @@ pub mod raw;
 
 pub use api_client::{ApiAddress, ApiAnswer, ApiClient, ApiWatch, RawConnection};
 pub use git_server::{GitManner, GitServer, git};
+pub use kubelet::{ExecScript, ExecStep, Kubelet};
 pub use pki::{Leaf, Pki};
 pub use process::Process;
 pub use registry::{DebianRegistry, RegistrySetup, program};

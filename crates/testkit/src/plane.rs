@@ -5,6 +5,7 @@
 #![allow(missing_debug_implementations, reason = "no test prints a plane")]
 
 mod api_server;
+mod exec_service;
 mod functions;
 pub mod registry;
 mod signer;
@@ -33,10 +34,11 @@ use http::{Method, Request};
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::Kubelet;
 use write_log::WriteLog;
 
 pub use api_server::{
-    ApiServer, RestartableDoor, RestartableServer, StoredState, master, protection_address,
+    ApiServer, RestartableServer, RestartableService, StoredState, master, protection_address,
 };
 pub use functions::built_ins;
 pub use registry::FakeRegistry;
@@ -74,6 +76,10 @@ pub struct Plane {
     pub external: Option<External>,
     /// Where packages come from. Counts from the next start on; without it, none are installed.
     pub registry: Option<FakeRegistry>,
+    /// What runs commands in pods. Counts from the next start on; without it, that is off.
+    pub kubelet: Option<Arc<Kubelet>>,
+    /// What time controllers think it is. Counts from the next start on.
+    pub clock: Clock,
 }
 
 impl Plane {
@@ -129,6 +135,8 @@ impl Plane {
             calls: grpc::Options::default(),
             external: None,
             registry: None,
+            kubelet: None,
+            clock: Clock::system(),
         }
     }
 
@@ -157,7 +165,7 @@ impl Plane {
         plane
     }
 
-    /// A plane that runs the providers of packages on this machine, as whoever follows the registry's list of them wishes.
+    /// A plane that runs the providers of packages on this machine, as a caller that follows the registry's list of them wishes.
     pub async fn with_providers(registry: &FakeRegistry) -> Self {
         let mut plane = Self::on(ApiServer::find().await).await;
         plane.registry = Some(registry.clone());
@@ -225,12 +233,14 @@ impl Plane {
     }
 
     async fn controllers_of(&self, who: &Identity, composer: Option<&Identity>) -> Controllers {
-        let client = self.server.logged_client(who, &self.log);
+        let kubelet = self.kubelet.as_deref();
+        let client = self.server.logged_client(who, &self.log, kubelet);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
         let (tuning, allows_development_functions) = (self.tuning.clone(), self.allows_development_functions);
         let composer =
-            composer.map(|composer| ApiClient::new(self.server.logged_client(composer, &self.log)));
+            composer.map(|composer| ApiClient::new(self.server.logged_client(composer, &self.log, kubelet)));
         let mut settings = Settings {
+            clock: self.clock.clone(),
             composer,
             writes_roles,
             recorder,
@@ -243,6 +253,10 @@ impl Plane {
             packages: self.registry.as_ref().map(FakeRegistry::manager),
             ..settings(&self.functions)
         };
+        if kubelet.is_some() {
+            settings.actions =
+                Some(ActionSettings { has_exec: true, pods: PodSupport::Cluster, ..actions() });
+        }
         if let Some(external) = &self.external {
             settings.built_ins.directory.enable_external(external);
         }
@@ -270,11 +284,17 @@ impl Plane {
     pub async fn versions(&self) -> BTreeMap<String, String> {
         let client = self.client_of(&master("user"));
         let mut versions = BTreeMap::new();
-        // Leases are renewed, whatever happens: a real API server has one of its own.
+        // A real API server has controllers, which renew leases and make themselves accounts, whatever happens.
+        let is_theirs = |plural: &str, namespace: &str| {
+            self.is_real() && plural == "serviceaccounts" && namespace == "kube-system"
+        };
         for resource in client.catalogue().await.unwrap().resources().filter(|it| it.plural != "leases") {
             let objects = client.list_objects(resource, "", &Query::default()).await;
             for object in objects.unwrap_or_default() {
                 let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+                if is_theirs(&resource.plural, &text("namespace")) {
+                    continue;
+                }
                 let name = format!("{} {}/{}", resource.plural, text("namespace"), text("name"));
                 versions.insert(name, text("resourceVersion"));
             }
@@ -397,7 +417,7 @@ impl Plane {
 }
 
 impl Drop for Plane {
-    /// Whatever a test is about, everything that was recorded meanwhile can be had again.
+    /// Whatever a test is about, everything that was recorded meanwhile can be obtained again.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             assert_same(&self.recordings());
@@ -405,7 +425,7 @@ impl Drop for Plane {
     }
 }
 
-/// Every recording comes to the same again, byte for byte.
+/// Every recording has the same result again, byte for byte.
 pub fn assert_same(archive: &Archive) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let replay = |recording: Recording| {

@@ -1,7 +1,7 @@
 //! Compiled code on disk, so that the next process need not compile it again.
 //!
 //! # Invariants
-//! * The directory and the key in it belong to our user and to nobody else, or the cache is refused.
+//! * The directory and the key in it belong to our user alone, or the cache is refused.
 //! * What was not sealed with the key is never run: a file that is foreign, damaged or of another engine is compiled anew.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -103,7 +103,7 @@ impl Cache {
         fs::read(self.file(digest)).ok()
     }
 
-    /// Keeps code for the next process. One that cannot be kept is compiled again, which is no failure.
+    /// Keeps code for the next process. One that cannot be kept is compiled again, which is not a failure.
     fn keep(&self, digest: [u8; 32], native: &[u8]) {
         let sealed = self.key.seal(&self.purpose(digest), native);
         if let Err(error) = self.write(digest, &sealed).and_then(|()| self.trim()) {
@@ -171,7 +171,7 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Whether something belongs to our user, and nobody else may read or write it: the six bits of group and others are zero.
+/// Whether our user alone owns it and may read or write it: the six bits of group and others are zero.
 fn is_private(metadata: &fs::Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode().trailing_zeros() >= 6
 }

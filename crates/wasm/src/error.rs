@@ -21,14 +21,14 @@ pub enum Error {
     TooLarge { size: usize, limit: usize },
 
     #[error(
-        "cannot compile what is not a WebAssembly module or component: build it for wasm32-wasip1 or wasm32-wasip2"
+        "cannot compile the code: it is not a WebAssembly module or component; build it for wasm32-wasip1 or wasm32-wasip2"
     )]
     NotWebAssembly,
 
     #[error("cannot compile the code")]
     Invalid(#[source] Source),
 
-    #[error("cannot link the code: it imports what is not offered")]
+    #[error("cannot link the code: it imports functions that are not provided")]
     Import(#[source] Source),
 
     #[error(

@@ -59,7 +59,7 @@ pub(crate) struct Meter {
     memory_limit: usize,
     elements: usize,
     elements_limit: usize,
-    /// The first limit that it met. Code may go on without what it did not get, so this alone is no failure.
+    /// The first limit that it met. Code may continue without what it did not get, so this alone is no failure.
     pub(crate) refused: Option<Refused>,
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn ready_for_call<W: Send + 'static>(
     if store.get_fuel().is_ok() {
         store.set_fuel(limits.fuel.unwrap_or(u64::MAX))?;
     }
-    // At every tick the code yields to its worker, which stops it when its time is up or when nobody waits for its answer.
+    // At every tick the code yields to its worker, which stops it when its time is up or when nothing waits for its answer.
     store.epoch_deadline_async_yield_and_update(1);
     store.set_epoch_deadline(1);
     Ok(())

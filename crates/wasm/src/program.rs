@@ -51,7 +51,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call with nothing granted and the ordinary limits, whose log nobody reads.
+    /// A call without grants, with the default limits and without a log.
     pub fn new(request: impl Into<Bytes>) -> Self {
         Self {
             request: request.into(),
@@ -132,7 +132,7 @@ fn run_to_end(
             result = tokio::time::timeout(limit, compiled.run(shared, call)) => Some(result),
         }
     });
-    // Nobody waits any more if there is none.
+    // Nothing waits any more if there is none.
     if let Some(result) = result {
         let _ = reply.send(result.unwrap_or(Err(Error::Time { limit })));
     }

@@ -113,7 +113,7 @@ impl Runtime {
         }
         let digest: [u8; 32] = Sha256::digest(code).into();
         let slot = self.slot(digest);
-        // Whoever wants the same code waits here for the first one to have compiled it.
+        // A second request for the same code waits here until the first one has compiled it.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let compiled = match slot.upgrade() {
             Some(compiled) => compiled,
@@ -139,7 +139,7 @@ impl Runtime {
 
     fn slot(&self, digest: [u8; 32]) -> Slot {
         let mut compiled = self.0.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        // A slot that nobody holds can be looked into without waiting.
+        // A slot that nothing holds can be looked into without waiting.
         compiled.retain(|_, slot| {
             Arc::strong_count(slot) > 1 || slot.lock().is_ok_and(|it| it.strong_count() > 0)
         });

@@ -1,4 +1,4 @@
-//! What code says that it needs, in a section of its own. Whoever installs it sees that, and grants it or not.
+//! What code says that it needs, in a section of its own. A user who installs it sees that, and grants it or not.
 //!
 //! The section is a custom one of the name `ferroplane.wishes`, in a module, a component, or a module of a component. Its content is words
 //! with spaces between them: `clock random read write connect env`.

@@ -55,7 +55,7 @@ pub fn from_json<M: Described>(json: &Value) -> Result<M, JsonError> {
 
 /// Merge what this JSON describes into a message, as protobuf does: map entries are replaced, lists grow.
 pub fn merge_json<M: Described>(message: &mut M, json: &Value) -> Result<(), JsonError> {
-    // By way of bytes, because prost merges messages from bytes only; that keeps one definition of what
+    // Through bytes, because prost merges messages from bytes only; that keeps one definition of what
     // merging means.
     let mut wire = Vec::new();
     write_message(M::table(), json, &mut wire).map_err(|problem| problem.at(M::table().name))?;

@@ -26,7 +26,7 @@ pub enum BadResponse {
 }
 
 /// How many results, conditions and requirements one response may have. Each will be an event, an entry of the
-/// status or a watch: nobody could read more.
+/// status or a watch: more would be unreadable.
 pub const MAX_ENTRIES: usize = 1000;
 
 /// Whether the response can be used: every object in it is one, and it does not say too much. Nothing that

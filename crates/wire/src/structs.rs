@@ -54,7 +54,7 @@ impl Struct {
     pub fn wire(&self) -> &Bytes {
         self.0.wire.get_or_init(|| {
             let json = self.0.json.get().and_then(|json| json.as_ref().ok());
-            // What is written here is what others are compared with: nobody has to read it again to know.
+            // These bytes are what others are compared with: they need not be decoded again.
             let _ = self.0.is_canonical.set(Ok(true));
             // `try_from` has checked the depth, the only thing that can be wrong with a JSON object.
             json.map(|json| codec::encode(json).unwrap_or_default()).unwrap_or_default()
@@ -70,7 +70,7 @@ impl Struct {
         Arc::clone(kept).downcast().unwrap_or_else(|_| Arc::new(read(self)))
     }
 
-    /// Identifies the content: equal objects have equal digests, whoever encoded them.
+    /// Identifies the content: equal objects have equal digests, no matter who encoded them.
     pub fn digest(&self) -> &[u8; 32] {
         self.0.digest.get_or_init(|| {
             let wire = self.wire();

@@ -82,6 +82,16 @@ impl Table {
         self.push(name, Verdict::NotRun);
     }
 
+    /// Name a stage that was left out because the run has taken long already.
+    pub(super) fn left_out(&mut self, name: &str) {
+        self.push(&format!("{name}, because the run has taken long"), Verdict::Skipped);
+    }
+
+    /// How long the run has taken so far.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.before.wall + self.started.elapsed()
+    }
+
     pub(super) fn print(&self) {
         eprint!("\n{self}");
     }
@@ -102,12 +112,11 @@ impl fmt::Display for Table {
                 Verdict::Skipped => writeln!(out, "  skipped: {name}")?,
             }
         }
-        let wall = self.before.wall + self.started.elapsed();
         let spent = self.rows.iter().filter_map(|row| match row.verdict {
             Verdict::Passed(cost) | Verdict::Failed(cost) => Some(cost.cpu),
             Verdict::NotRun | Verdict::Skipped => None,
         });
-        write_cost(out, "all", Cost { wall, cpu: spent.sum() }, "")
+        write_cost(out, "all", Cost { wall: self.elapsed(), cpu: spent.sum() }, "")
     }
 }
 
@@ -138,12 +147,14 @@ mod tests {
         table.done("clippy", seconds(61, 119), &["advisories: there is no database".to_owned()]);
         table.failed("test", seconds(5, 9));
         table.not_run("simulate");
+        table.left_out("test on Kubernetes");
         let expected = "\
 Stage                          Wall      CPU
 clippy                         1:01     1:59
   skipped: advisories: there is no database
 test                           0:05     0:09  failed
 simulate                   not run
+  skipped: test on Kubernetes, because the run has taken long
 all                            0:00     2:08
 ";
         assert_eq!(table.to_string(), expected);

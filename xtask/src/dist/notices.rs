@@ -14,6 +14,11 @@ const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"
 /// How many directories down they are looked for: packages with C in them have a licence beside that.
 const DEPTH: usize = 2;
 const APACHE: &str = "Apache-2.0";
+/// Texts that are the same for everybody but for the authors, by their names in SPDX.
+const STANDARD: [(&str, &str); 2] =
+    [("MIT", include_str!("licences/MIT.txt")), ("BSD-2-Clause", include_str!("licences/BSD-2-Clause.txt"))];
+/// What stands in the place of the authors there.
+const AUTHORS: &str = "AUTHORS";
 /// What is in the program beside packages.
 const OPENING: &str = "\
 Ferroplane contains the packages of others that are listed here, under the licences below. It also contains the standard library of Rust
@@ -58,17 +63,27 @@ fn texts(root: &Path, package: &Package, all: &[&Package]) -> Result<BTreeSet<St
             return Ok(texts);
         }
     }
-    if !package.licence.contains(APACHE) {
+    if package.licence.contains(APACHE) {
+        // The same for everybody, and our own.
+        let text = fs::read_to_string(root.join("LICENSE")).context("cannot read LICENSE")?;
+        return Ok([text].into());
+    }
+    let Some(text) = standard_text(package) else {
         bail!(
             "{} {} comes without the text of its licence, {}",
             package.name,
             package.version,
             package.licence
         );
-    }
-    // The same for everybody, and our own.
-    let text = fs::read_to_string(root.join("LICENSE")).context("cannot read LICENSE")?;
+    };
     Ok([text].into())
+}
+
+/// The text of the licence that a package names, with those whom it names as its authors.
+fn standard_text(package: &Package) -> Option<String> {
+    let (_, text) = STANDARD.iter().find(|(name, _)| *name == package.licence)?;
+    // Without them the text says nothing.
+    (!package.authors.is_empty()).then(|| text.replacen(AUTHORS, &package.authors.join(", "), 1))
 }
 
 fn texts_in(directory: &Path, depth: usize) -> Result<BTreeSet<String>> {
@@ -131,5 +146,18 @@ mod tests {
         let without = Packages([("x".to_owned(), of("x", "MIT", "d"))].into());
         let error = write(root.path(), &without).unwrap_err().to_string();
         assert_eq!(error, "x 1.0.0 comes without the text of its licence, MIT");
+    }
+
+    #[test]
+    fn package_without_a_text_has_the_standard_one_with_its_authors() {
+        let root = tempfile::tempdir().unwrap();
+        for (licence, words) in [("MIT", "free of charge"), ("BSD-2-Clause", "with or without modification")]
+        {
+            let mut bare = package(root.path(), licence, licence, "a");
+            bare.authors = vec!["Ann <ann@example.org>".to_owned(), "Ben".to_owned()];
+            let notices = write(root.path(), &Packages([(licence.to_owned(), bare)].into())).unwrap();
+            assert!(notices.contains("Copyright (c) Ann <ann@example.org>, Ben\n"), "{notices}");
+            assert!(notices.contains(words) && notices.contains("THE AUTHORS") == (licence == "MIT"));
+        }
     }
 }

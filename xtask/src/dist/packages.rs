@@ -23,6 +23,7 @@ pub(super) struct Package {
     pub(super) version: String,
     /// As an expression of SPDX.
     pub(super) licence: String,
+    pub(super) authors: Vec<String>,
     pub(super) repository: Option<String>,
     pub(super) directory: PathBuf,
     /// The SHA-256 of what was downloaded. None for our own.
@@ -57,6 +58,8 @@ struct Described {
     name: String,
     version: String,
     license: Option<String>,
+    #[serde(default)]
+    authors: Vec<String>,
     repository: Option<String>,
     manifest_path: PathBuf,
 }
@@ -133,6 +136,7 @@ impl Packages {
             let package = Package {
                 // The older form of "either".
                 licence: described.license.unwrap_or_default().replace('/', " OR "),
+                authors: described.authors,
                 repository: described.repository,
                 directory: described.manifest_path.parent().map(Path::to_owned).unwrap_or_default(),
                 checksum,

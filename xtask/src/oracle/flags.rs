@@ -48,7 +48,7 @@ pub(super) fn api_server(
     line.path("service-account-signing-key-file", directory, "accounts.key");
     line.flag("disable-admission-plugins", "ServiceAccount");
     if let Some(log) = audit {
-        // Who looks at rights should see all of them: some clusters ask for one to keep an owner from going, too.
+        // Who reads rights should see all of them: some clusters ask for one to keep an owner from going, too.
         line.flag("enable-admission-plugins", "OwnerReferencesPermissionEnforcement");
         line.path("audit-policy-file", directory, AUDIT_POLICY_FILE).flag("audit-log-path", log.display());
         line.flag("audit-log-mode", "blocking");

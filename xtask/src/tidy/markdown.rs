@@ -105,14 +105,17 @@ fn slug(heading: &str) -> String {
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
 }
 
-/// Lines with their numbers, without those between fences.
+/// Lines with their numbers, without those between fences, and without those of a comment after its first.
 fn lines_outside_code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let mut is_code = false;
+    let (mut is_code, mut is_comment) = (false, false);
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines.filter(move |(_, line)| {
         let is_fence = line.trim_start().starts_with("```");
         is_code ^= is_fence;
-        !is_code && !is_fence
+        let continues_comment = is_comment;
+        let begins_comment = !is_code && line.trim_start().starts_with("<!--");
+        is_comment = (continues_comment || begins_comment) && !line.contains("-->");
+        !is_code && !is_fence && !continues_comment
     })
 }
 
@@ -181,6 +184,13 @@ mod tests {
         let expected =
             [(1, Form::Prose, "Use code now.".to_owned()), (7, Form::Row, "| code | b |".to_owned())];
         assert_eq!(read(text), expected);
+    }
+
+    #[test]
+    fn comment_is_not_read() {
+        let prose = |line, text: &str| (line, Form::Prose, text.to_owned());
+        let text = "Before.\n\n<!-- first:\none\n# two\n-->\n\nAfter.\n\n<!-- one line -->\nEnd.\n";
+        assert_eq!(read(text), [prose(1, "Before."), prose(8, "After."), prose(11, "End.")]);
     }
 
     #[test]

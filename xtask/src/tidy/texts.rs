@@ -1,4 +1,4 @@
-//! The texts in Rust code that users may read: errors, conditions, events, log lines, notes.
+//! The texts in Rust code that users may read (errors, conditions, events, log lines, notes), and its comments.
 //!
 //! Not a parser of Rust: it knows comments, texts and characters, which is enough for our own code.
 
@@ -27,6 +27,36 @@ pub(super) fn texts(source: &str) -> Vec<(usize, String)> {
         };
     }
     texts
+}
+
+/// The comments of a source with their first lines, without those of tests. Lines with one marker that follow each other are one comment.
+pub(super) fn comments(source: &str) -> Vec<(usize, String)> {
+    let source = source.split(TESTS).next().unwrap_or_default();
+    let mut comments: Vec<(usize, String)> = Vec::new();
+    let mut last = None;
+    for (index, line) in source.lines().enumerate() {
+        let Some((marker, text)) = comment(line) else {
+            last = None;
+            continue;
+        };
+        match comments.last_mut() {
+            Some((_, whole)) if last == Some(marker) => {
+                whole.push('\n');
+                whole.push_str(text);
+            }
+            _ => comments.push((index + 1, text.to_owned())),
+        }
+        last = Some(marker);
+    }
+    comments
+}
+
+/// The marker and the text of a line that is a comment.
+fn comment(line: &str) -> Option<(&'static str, &str)> {
+    let line = line.trim_start();
+    let split = |marker: &'static str| Some((marker, line.strip_prefix(marker)?));
+    let (marker, text) = ["///", "//!", "//"].into_iter().find_map(split)?;
+    Some((marker, text.strip_prefix(' ').unwrap_or(text)))
 }
 
 /// A text and what comes after it. It may be raw: `r#"text"#`.
@@ -89,6 +119,14 @@ mod tests {
             &[(1, "cannot read"), (3, "no \\\"b\\\" here")],
         );
         check("let a = \"word\"; f(r#\"a \"b\" c\"#, \"d e\")", &[(1, "a \"b\" c"), (1, "d e")]);
+    }
+
+    #[test]
+    fn comments_of_several_lines_are_one_text() {
+        let source = "//! One\n//! two.\n\n/// Three\nfn f() {\n    // four\n    // five\n} // six\n#[cfg(test)]\nmod tests {\n// seven\n}";
+        let found = comments(source);
+        let found: Vec<_> = found.iter().map(|(line, text)| (*line, text.as_str())).collect();
+        assert_eq!(found, [(1, "One\ntwo."), (4, "Three"), (6, "four\nfive")]);
     }
 
     #[test]

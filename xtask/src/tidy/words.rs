@@ -1,7 +1,9 @@
-//! Whether documents, and texts in code that users read, keep the rules of docs/contributing/words.md, as far as a program can see that.
+//! Whether documents, texts in code that users read, and comments keep the rules of docs/contributing/words.md, as far as a program can
+//! see that.
 //!
 //! The tables of that page are the rules: they alone have the phrases to avoid, and what to write instead.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -9,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::REPRODUCTIONS;
 use super::markdown::{Form, Piece, pieces};
-use super::texts::texts;
+use super::texts::{comments, texts};
 use crate::shell::git;
 
 const RULES: &str = "docs/contributing/words.md";
@@ -47,17 +49,17 @@ struct Rule {
 /// Complain about every document that breaks a rule.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let rules = fs::read_to_string(root.join(RULES)).with_context(|| format!("cannot read {RULES}"))?;
-    let rules = rules_of(&rules);
+    let (rules, names) = (rules_of(&rules), names_of(&rules));
     ensure!(!rules.is_empty(), "{RULES} has no table of phrases");
+    ensure!(!names.is_empty(), "{RULES} has no table of terms");
     let listed = git(root, &["ls-files", "--cached", "--others", "--exclude-standard", "*.md"]).output()?;
     let documents = listed.lines().filter(|name| !EXEMPT.iter().any(|exempt| name.starts_with(exempt)));
     for document in documents.filter(|document| root.join(document).exists()) {
         let text =
             fs::read_to_string(root.join(document)).with_context(|| format!("cannot read {document}"))?;
         complaints.extend(fault_of_opening(document, &text).map(|fault| format!("{document}:1: {fault}")));
-        complaints.extend(
-            faults(&text, &rules).into_iter().map(|(line, fault)| format!("{document}:{line}: {fault}")),
-        );
+        let faults = faults(&text, &rules).into_iter().chain(unknown_names(&text, &names));
+        complaints.extend(faults.map(|(line, fault)| format!("{document}:{line}: {fault}")));
     }
     for page in HELP {
         let text = fs::read_to_string(root.join(page)).with_context(|| format!("cannot read {page}"))?;
@@ -67,14 +69,15 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     check_code(root, &rules, complaints)
 }
 
-/// Complain about errors, conditions, events and log lines with phrases to avoid.
+/// Complain about errors, conditions, events, log lines and comments with phrases to avoid.
 fn check_code(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
     let listed = git(root, &["ls-files", "--cached", "--", "crates/*/src/*.rs"]).output()?;
-    for source in listed.lines().filter(|source| is_product(source) && root.join(source).exists()) {
+    for source in listed.lines().filter(|source| has_our_comments(source) && root.join(source).exists()) {
         let code = fs::read_to_string(root.join(source)).with_context(|| format!("cannot read {source}"))?;
-        for (line, text) in texts(&code) {
-            let faults = phrases(&text, rules);
-            complaints.extend(faults.into_iter().map(|(_, fault)| format!("{source}:{line}: {fault}")));
+        let texts = if is_product(source) { texts(&code) } else { Vec::new() };
+        for (line, text) in texts.into_iter().chain(comments(&code)) {
+            let faults = phrases(&text, rules).into_iter();
+            complaints.extend(faults.map(|(at, fault)| format!("{source}:{}: {fault}", line + at - 1)));
         }
     }
     Ok(())
@@ -83,9 +86,14 @@ fn check_code(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Resu
 /// Whether users read the texts of a source, and they are ours.
 fn is_product(source: &str) -> bool {
     let is_foreign = source == FOREIGN || REPRODUCTIONS.iter().any(|folder| source.starts_with(folder));
+    !is_foreign && has_our_comments(source)
+}
+
+/// Whether the comments of a source are ours, and not those of a test.
+fn has_our_comments(source: &str) -> bool {
     let is_test =
         source.ends_with("/tests.rs") || source.contains("/tests/") || source.ends_with("/testing.rs");
-    !is_foreign && !is_test && !source.starts_with("crates/testkit/")
+    !is_test && !source.starts_with("crates/testkit/") && !source.contains("/generated/")
 }
 
 /// The rows `| forbidden | instead |` of the tables whose first column is called "Avoid".
@@ -107,6 +115,43 @@ fn rules_of(page: &str) -> Vec<Rule> {
         }
     }
     rules
+}
+
+/// The words of the tables whose first column is called "Term" or "Name".
+fn names_of(page: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut is_table = false;
+    for line in page.lines() {
+        let first = line.trim_matches(['|', ' ']).split(" | ").next().unwrap_or_default();
+        match first {
+            "Term" | "Name" => is_table = true,
+            _ if !line.starts_with('|') => is_table = false,
+            _ if is_table => names.extend(words_in(first).map(str::to_owned)),
+            _ => {}
+        }
+    }
+    names
+}
+
+fn words_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty())
+}
+
+/// Words with a capital letter within a heading that are in no table, with the lines. They are terms that a reader cannot look up.
+fn unknown_names(text: &str, names: &BTreeSet<String>) -> Vec<(usize, String)> {
+    let is_name = |word: &&str| word.len() > 1 && word.starts_with(char::is_uppercase);
+    let is_known =
+        |word: &str| names.contains(word) || word.strip_suffix('s').is_some_and(|one| names.contains(one));
+    let mut faults = Vec::new();
+    for heading in pieces(text).into_iter().filter(|piece| piece.form == Form::Heading) {
+        // The first word of a sentence has a capital letter anyway.
+        let inner = sentences(&heading.text).flat_map(|sentence| words_in(sentence).skip(1));
+        for word in inner.filter(is_name).filter(|word| !is_known(word)) {
+            let fault = format!("`{word}` in the heading `{}` is in no table of {RULES}", heading.text);
+            faults.push((heading.line, fault));
+        }
+    }
+    faults
 }
 
 /// What is wrong with a document, with the lines.
@@ -232,11 +277,31 @@ mod tests {
     }
 
     #[test]
+    fn comments_of_reproduced_programs_are_ours_and_those_of_generated_code_are_not() {
+        assert!(has_our_comments("crates/cel/src/evaluate.rs"));
+        assert!(!has_our_comments("crates/cel/src/evaluate/tests.rs"));
+        assert!(!has_our_comments("crates/wire/src/generated/v1.rs"));
+    }
+
+    #[test]
     fn heading_that_does_not_name_its_subject_is_found() {
         check("## What it does", &[(1, "What it does")]);
         check("## Limits.", &[(1, "Limits.")]);
         check("## Where do I start?", &[]);
         check("## Limits", &[]);
+    }
+
+    #[test]
+    fn unknown_name_in_a_heading_is_found() {
+        let unknown = |text| {
+            let found = unknown_names(text, &names_of(PAGE)).into_iter();
+            found
+                .map(|(line, fault)| format!("{line} {}", words_in(&fault).next().unwrap()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(unknown("# Delete XRs of an Oracle"), ["1 Oracle"]);
+        assert_eq!(unknown("Text.\n\n## Composing Title Case"), ["3 Title", "3 Case"]);
+        assert_eq!(unknown("# Limits: Where an XR ends, and `Code`\n\nThe Oracle says so."), [""; 0]);
     }
 
     #[test]

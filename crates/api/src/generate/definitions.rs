@@ -1,10 +1,5 @@
 //! `CompositeResourceDefinition`, in both its versions.
-#![allow(
-    dead_code,
-    clippy::doc_markdown,
-    clippy::struct_field_names,
-    reason = "only the schemas of these types are of interest, and words and names are for users of the API"
-)]
+#![allow(dead_code, reason = "only the schemas of these types are of interest")]
 
 use std::collections::BTreeMap;
 
@@ -57,7 +52,7 @@ struct Spec {
     /// How the API server converts objects between versions. If unset, it changes only their apiVersion.
     #[schemars(transform = rule(
         "self.strategy == 'Webhook' && has(self.webhook)",
-        "a conversion is done by a webhook: say which"
+        "conversion needs the strategy Webhook and webhook"
     ))]
     conversion: Option<Conversion>,
     /// Metadata for the CustomResourceDefinitions that the control plane creates from this XRD.
@@ -72,6 +67,7 @@ struct Spec {
     "!has(self.singular) || self.singular == self.singular.lowerAscii()",
     "the singular must be in lower case"
 ))]
+#[allow(clippy::struct_field_names, reason = "the names are those of the API")]
 struct Names {
     /// Kind of the objects, in CamelCase and singular.
     kind: String,
@@ -162,6 +158,7 @@ struct Subresources {
 
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_field_names, reason = "the names are those of the API")]
 struct Scale {
     /// JSONPath of the desired number of replicas, under .spec.
     spec_replicas_path: String,
@@ -268,8 +265,8 @@ fn modern_spec() -> Schema {
     // The rules of version 1 are about the legacy scope, which version 2 does not have; they would never hold
     // or always.
     spec.amend("", RULES, Value::Null);
-    spec.rule("!has(self.claimNames)", "there are no claims any more");
-    spec.rule("!has(self.connectionSecretKeys)", "there are no connection secrets any more");
+    spec.rule("!has(self.claimNames)", "claimNames needs the scope LegacyCluster");
+    spec.rule("!has(self.connectionSecretKeys)", "connectionSecretKeys needs the scope LegacyCluster");
     for field in ["claimNames", "connectionSecretKeys", "defaultCompositeDeletePolicy"] {
         spec.add_words(field, "Only XRDs with the scope LegacyCluster of version v1 use it.");
     }

@@ -1,10 +1,5 @@
 //! `Function` and `FunctionRevision`.
-#![allow(
-    dead_code,
-    clippy::doc_markdown,
-    clippy::struct_field_names,
-    reason = "only the schemas of these types are of interest, and words and names are for users of the API"
-)]
+#![allow(dead_code, reason = "only the schemas of these types are of interest")]
 
 use schemars::JsonSchema;
 use serde_json::json;

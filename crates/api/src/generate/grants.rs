@@ -45,7 +45,7 @@ pub(super) fn access_grant() -> Kind {
     spec.amend_item("intercept", "hosts", "items", json!({"type": "string", "pattern": NAME}));
     spec.rule(
         "has(self.read) || has(self.write) || has(self.run) || has(self.call) || has(self.intercept)",
-        "say what is granted: read, write, run, call or intercept",
+        "set at least one of read, write, run, call and intercept",
     );
     let mut schema = Schema::of_object(
         "Gives composite resources and actions of Blueprints access outside of their namespace, and privileges to their functions.",

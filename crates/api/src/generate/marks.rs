@@ -1,4 +1,4 @@
-//! What an API server is told about a field besides its type.
+//! What a schema says about a field besides its type.
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
@@ -22,7 +22,7 @@ pub(crate) fn rule(rule: &'static str, message: &'static str) -> impl FnMut(&mut
     }
 }
 
-/// A list whose items are told apart by this field.
+/// A list whose items are identified by this field.
 pub(crate) fn keyed_by(key: &'static str) -> impl FnMut(&mut Schema) {
     move |schema| {
         set("x-kubernetes-list-type", json!("map"))(schema);

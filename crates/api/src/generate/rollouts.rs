@@ -71,7 +71,7 @@ fn spec() -> Schema {
     }
     spec.rule(
         "has(self.functionRef) != has(self.compositionRef)",
-        "say what is rolled out: either functionRef or compositionRef",
+        "set either functionRef or compositionRef",
     );
     spec.rule("self.waves[size(self.waves) - 1] == '100%'", "the last wave has to be 100%");
     spec

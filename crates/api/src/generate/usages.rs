@@ -1,10 +1,5 @@
 //! `Usage` of both groups, and `ClusterUsage`.
-#![allow(
-    dead_code,
-    clippy::doc_markdown,
-    clippy::struct_field_names,
-    reason = "only the schemas of these types are of interest, and words and names are for users of the API"
-)]
+#![allow(dead_code, reason = "only the schemas of these types are of interest")]
 
 use std::collections::BTreeMap;
 
@@ -19,7 +14,7 @@ use super::schema::{Schema, of};
 /// Specification of the resource that is in use, and of the resource or reason that needs it.
 #[derive(JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = rule("has(self.by) || has(self.reason)", "say by whom or for what reason it is used"))]
+#[schemars(transform = rule("has(self.by) || has(self.reason)", "set by or reason"))]
 #[schemars(transform = rule(
     "has(self.by) || (!has(self.of.resourceRef) || !has(self.of.resourceRef.__namespace__)) && \
      (!has(self.of.resourceSelector) || !has(self.of.resourceSelector.__namespace__))",
@@ -40,7 +35,7 @@ struct Spec {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rule(
     "has(self.resourceRef) || has(self.resourceSelector)",
-    "say which with resourceRef or resourceSelector"
+    "set resourceRef or resourceSelector"
 ))]
 struct Used {
     /// API group and version of the resource.
@@ -74,7 +69,7 @@ struct Selector {
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = rule(
     "has(self.resourceRef) || has(self.resourceSelector)",
-    "say which with resourceRef or resourceSelector"
+    "set resourceRef or resourceSelector"
 ))]
 struct User {
     /// API group and version of the resource.
@@ -121,7 +116,7 @@ fn cluster_spec() -> Schema {
     spec.remove("of.resourceRef", "namespace");
     spec.remove("of.resourceSelector", "namespace");
     spec.amend("", RULES, Value::Null);
-    spec.rule("has(self.by) || has(self.reason)", "say by whom or for what reason it is used");
+    spec.rule("has(self.by) || has(self.reason)", "set by or reason");
     spec
 }
 

@@ -108,7 +108,7 @@ impl fmt::Display for InvalidDigest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "`{}` is no digest: expected `sha256:` with 64 or `sha512:` with 128 lower-case hexadecimal digits",
+            "`{}` is not a digest: expected `sha256:` with 64 or `sha512:` with 128 lower-case hexadecimal digits",
             self.0
         )
     }
@@ -116,7 +116,7 @@ impl fmt::Display for InvalidDigest {
 
 impl std::error::Error for InvalidDigest {}
 
-/// The text is somebody else's and goes into messages.
+/// The text is foreign input and becomes part of messages.
 pub(super) fn shortened(text: &str) -> String {
     const LONGEST: usize = 256;
     let clean = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c });

@@ -1,7 +1,7 @@
 //! The parts of a reference to an image, whether or not they are valid.
 
-/// The parts of a reference to an image, such as `registry.example.org:5000/org/name:v1.2.3@sha256:…`. For those who only look at
-/// the name or the tag of what somebody wrote; who fetches an image needs a [`Reference`](super::Reference).
+/// The parts of a reference to an image, such as `registry.example.org:5000/org/name:v1.2.3@sha256:…`. For callers that only need the
+/// name or the tag; to fetch an image takes a [`Reference`](super::Reference).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageReference<'a> {
     /// Registry and path.

@@ -148,7 +148,7 @@ fn check_name(registry: &str, repository: &str) -> Result<(), &'static str> {
         return Err("its name is longer than 255 characters");
     }
     if !is_registry(registry) {
-        return Err("its registry is no host with an optional port");
+        return Err("its registry is not a host with an optional port");
     }
     if !repository.split('/').all(is_path_component) {
         return Err(

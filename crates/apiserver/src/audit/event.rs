@@ -1,5 +1,4 @@
-//! One event of the log: what is known of a request at a stage. It owns what it tells, because it is made a line of text later, on
-//! the thread that writes.
+//! One event of the log: what is known of a request at a stage. It owns its data, because it is formatted later, on the thread that writes.
 
 mod line;
 
@@ -125,7 +124,7 @@ pub(crate) struct Event {
     pub(crate) reached: Timestamp,
     pub(crate) uri: String,
     pub(crate) verb: Cow<'static, str>,
-    /// Nobody if who asked is not known.
+    /// None if the user is not known.
     pub(crate) user: Option<Identity>,
     /// Whom the user acted as.
     pub(crate) impersonated: Option<Identity>,
@@ -139,7 +138,7 @@ pub(crate) struct Event {
     pub(crate) omits_managed_fields: bool,
     /// The object on whose account a controller in this process wrote: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION.
     pub(crate) cause: Option<String>,
-    /// What others want to have written down.
+    /// What others want to have recorded.
     pub(crate) annotations: Vec<(String, String)>,
 }
 
@@ -151,7 +150,7 @@ impl Event {
         size_of::<Self>() + 512 + self.uri.len() + self.user_agent.len() + annotations + objects
     }
 
-    /// Whether it was refused to somebody who did not show who they are.
+    /// Whether it was refused to an unauthenticated client.
     pub(super) fn is_refusal_of_stranger(&self) -> bool {
         let is_refusal =
             matches!(&self.outcome, Some(Outcome::Failure(status)) if matches!(status.code, 401 | 403));

@@ -2,7 +2,7 @@
 //! one begins. kube-apiserver names its files the same way.
 //!
 //! # Guarantees
-//! * Only the owner may read it, and links are not followed: whoever may write to the directory cannot have another file written.
+//! * Only the owner may read it, and links are not followed: a user who may write to the directory cannot have another file written.
 //! * Every line is whole, whatever happens: one that was cut short, by a crash or a full disk, is removed.
 //! * A full file becomes an old one by a single renaming. After a crash at any moment, no line is lost that was written.
 
@@ -120,7 +120,7 @@ impl Drop for RotatingFile {
 fn open_private(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-    // To append: if somebody cuts the file short by hand, lines go on at its end. Without blocking: a pipe would wait for a reader.
+    // To append: if a user truncates the file, lines continue at its end. Without blocking: a pipe would wait for a reader.
     let opened =
         OpenOptions::new().create(true).read(true).append(true).mode(0o600).custom_flags(flags).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
@@ -129,7 +129,7 @@ fn open_private(path: &Path) -> io::Result<File> {
     })?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(refused("it is no regular file; `-` is standard output"));
+        return Err(refused("it is not a regular file; `-` is standard output"));
     }
     if metadata.nlink() > 1 {
         return Err(refused("it has another name, by which others may have it written"));

@@ -13,7 +13,7 @@ use super::event::{Level, Stage};
 use crate::auth::identity::Identity;
 use crate::request::ResourcePath;
 
-/// What is logged unless somebody says otherwise.
+/// The default policy.
 pub const DEFAULT: &str = include_str!("policy/default.yaml");
 
 /// On a policy: at which level requests are logged that were refused with 401 or 403, even if no rule asks for it.
@@ -51,7 +51,7 @@ pub(crate) struct Stages(u8);
 /// What rules look at.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes<'r> {
-    /// Nobody if it is not known who asks.
+    /// None if the user is not known.
     pub(crate) user: Option<&'r Identity>,
     pub(crate) verb: &'r str,
     pub(crate) path: &'r str,
@@ -85,6 +85,7 @@ impl Policy {
     /// What is to be logged of a request.
     pub(crate) fn decide(&self, request: &Attributes<'_>) -> Decision {
         let rule = self.rules.iter().find(|rule| rule.matches(request));
+        // A request that no rule matches is not logged, as in kube-apiserver.
         rule.map_or(Decision::NOTHING, |rule| rule.decision)
     }
 

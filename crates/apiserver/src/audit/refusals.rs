@@ -1,7 +1,7 @@
-//! How many lines strangers get.
+//! Limits the lines of unauthenticated clients.
 //!
-//! Whoever is refused without having shown who they are costs the server next to nothing, and could fill the log with thousands of
-//! lines a second until those that matter are rotated away. Above a rate their lines are counted instead of written.
+//! An unauthenticated client that is refused costs the server next to nothing, and could fill the log with thousands of lines a second
+//! until those that matter are rotated away. Above a rate their lines are counted instead of written.
 
 use std::sync::{Mutex, PoisonError};
 

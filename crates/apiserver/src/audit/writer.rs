@@ -1,4 +1,4 @@
-//! A thread that makes events lines and writes them, so that nobody else waits for that, or for a disk.
+//! A thread that makes events lines and writes them, so that nothing else waits for that, or for a disk.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -82,6 +82,7 @@ impl<E: Entry> Writer<E> {
 
     pub(super) fn send(&self, entry: E) {
         let weight = entry.weight();
+        // Added before the check: two senders that checked first could both fill the last of the limit.
         let has_room = self.waiting.fetch_add(weight, Ordering::Relaxed) + weight <= self.bytes;
         let is_sent =
             has_room && self.sender.as_ref().is_some_and(|sender| sender.try_send(Box::new(entry)).is_ok());
@@ -107,8 +108,10 @@ impl<E> Writer<E> {
     }
 
     fn end(&mut self, patience: Duration) {
+        // A closed channel ends the thread, after it has written what is queued.
         drop(self.sender.take());
         let Some(thread) = self.thread.take() else { return };
+        // `join` has no timeout: a disk that hangs must not keep the process from ending.
         if self.ended.get_mut().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience).is_ok() {
             let _ = thread.join();
         }
@@ -126,7 +129,7 @@ struct WriterThread<E, S> {
     sink: S,
     waiting: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
-    /// How many lost lines the log has told of.
+    /// How many lost lines the log has reported.
     told: u64,
     /// Whether the last batch could not be written.
     is_failing: bool,

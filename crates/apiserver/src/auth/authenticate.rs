@@ -1,6 +1,6 @@
 //! Who asks: certificates, tokens, and impersonation.
 //!
-//! A valid certificate comes first, then a bearer token. Whoever shows neither is anonymous; whoever shows only
+//! A valid certificate comes first, then a bearer token. A client that shows neither is anonymous; a client that shows only
 //! something that is not valid is refused, so that a mistake is not taken for a missing right.
 
 mod certificate;
@@ -48,7 +48,8 @@ impl Authenticator {
 
     /// Who sent the request.
     pub fn authenticate(&self, headers: &HeaderMap, peer: &Peer, now: Timestamp) -> Result<Identity, Status> {
-        // The first that identifies somebody decides, in the order of kube-apiserver: a client with both is who its certificate says.
+        // The first that identifies a user decides, in the order of kube-apiserver: a client with both is the user
+        // of its certificate.
         if let Some(identity) = peer.identity(now) {
             return Ok(identity);
         }

@@ -35,7 +35,7 @@ impl Authorizer {
         }
     }
 
-    /// Follows what happens. Rights that were taken away are gone before the one who took them away is told.
+    /// Follows the store. A right that was removed is gone before the request that removed it is answered.
     pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         let Some(kind) = kind_of(entry.key().collection().name()) else { return };

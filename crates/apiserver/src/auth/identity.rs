@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ferroplane_schema::names;
 use serde_json::{Map, Value, json};
 
-/// Whoever shows nothing.
+/// A client that shows nothing.
 pub const ANONYMOUS: &str = "system:anonymous";
 /// Members may do everything, whatever the roles say.
 pub const MASTERS: &str = "system:masters";

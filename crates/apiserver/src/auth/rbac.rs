@@ -1,4 +1,4 @@
-//! Role-based access control: what roles and bindings allow. Pure: it is told about every object, and reads nothing.
+//! Role-based access control: what roles and bindings allow. Pure: it is given every object, and reads nothing.
 //!
 //! [`Policy`] is the index. Rights only add up, so the answer is yes as soon as one rule says so; members of
 //! `system:masters` are not asked for rules at all.

@@ -20,7 +20,7 @@ const MANAGER: &str = "ferroplane-apiserver";
 const SERVICE_ADDRESS: &str = "10.96.0.1";
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// Makes what is missing, all at once. What somebody has changed stays as it is, except where this server says that it listens.
+/// Creates missing objects, all at once. Objects that a user has changed stay as they are, except for the address of this server.
 pub(crate) async fn run(
     store: &Store,
     catalogue: &Catalogue,
@@ -42,7 +42,7 @@ pub(crate) async fn run(
         return Ok(());
     }
     match store.submit(missing).await {
-        // Refused: somebody made one of them since. The next start makes what is still missing.
+        // Refused: one of them was created since. The next start creates what is still missing.
         Ok(_) | Err(SubmitError::Refused(_)) => Ok(()),
         Err(error) => Err(crate::verbs::unavailable(&error)),
     }
@@ -68,7 +68,7 @@ fn service(store: &Store, catalogue: &Catalogue) -> Option<(Arc<Resource>, Value
         let service: Value = serde_json::from_slice(entry.bytes()).unwrap_or_default();
         service["spec"]["clusterIP"] == SERVICE_ADDRESS
     };
-    // In a store of an older program somebody may have asked for the address.
+    // In a store of an older program a service may have this address.
     if store.snapshot(&store.collection(&resource.collection)).iter().any(|entry| is_taken(entry)) {
         return None;
     }

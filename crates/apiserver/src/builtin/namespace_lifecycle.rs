@@ -11,7 +11,7 @@ use super::NAMESPACES;
 use crate::store::{Change, Entry, Expect, Operation, Store};
 use crate::verbs::ObjectLocation;
 
-/// Namespaces that nobody may delete.
+/// Namespaces that must not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
 /// Refuses an object in a namespace that is missing or being deleted.
@@ -38,8 +38,7 @@ pub(crate) fn check_delete(location: &ObjectLocation) -> Result<(), Status> {
 
 /// A condition for the transaction that creates an object: its namespace is still the one that was checked.
 ///
-/// Without it an object could be stored after the namespace controller has looked for the last time, and nobody would
-/// ever delete it.
+/// Without it an object could be stored after the namespace controller has listed objects for the last time, and would never be deleted.
 pub(crate) fn unchanged(store: &Store, namespace: &str) -> Option<Operation> {
     let namespace = find(store, namespace)?;
     let expect = Expect::Revision(namespace.revision());

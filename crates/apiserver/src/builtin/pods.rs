@@ -1,4 +1,4 @@
-//! What is done to pods by way of subresources: eviction, binding to a node.
+//! What is done to pods through subresources: eviction, binding to a node.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/registry/core/pod/storage/{eviction,storage}.go`.
 
@@ -119,7 +119,7 @@ impl ServerState {
             }
             assign(&mut object, node);
             let Value::Object(object) = object else {
-                return Err(Status::internal("the stored pod is no object"));
+                return Err(Status::internal("the stored pod is not an object"));
             };
             let draft = Draft::new(&object).map_err(|error| Status::internal(&error.to_string()))?;
             let expect = Expect::Revision(pod.revision());

@@ -1,4 +1,4 @@
-//! Nobody grants rights that they do not have themselves.
+//! Prevents privilege escalation by roles and bindings.
 //!
 //! Follows kube-apiserver's registries of roles and bindings (pkg/registry/rbac/*/policybased, 1.36). It comes after mutating
 //! webhooks, so that what is checked is what is stored.

@@ -93,7 +93,7 @@ impl ServiceAllocator {
         }
     }
 
-    /// Somebody who is about to store a service.
+    /// A request that is about to store a service.
     fn reserve(self: &Arc<Self>) -> Reservation {
         Reservation { of: Arc::clone(self), addresses: Vec::new(), ports: Vec::new() }
     }
@@ -222,7 +222,7 @@ fn address_at(offset: u32) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(NETWORK) + offset)
 }
 
-/// The place of an address among those that can be had.
+/// The place of an address among those that can be obtained.
 fn offset_of(address: Ipv4Addr) -> Option<u32> {
     let offset = u32::from(address).checked_sub(u32::from(NETWORK))?;
     (1..SIZE - 1).contains(&offset).then_some(offset)

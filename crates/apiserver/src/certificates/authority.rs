@@ -47,7 +47,7 @@ impl Authority {
         Self::open(directory, now)
     }
 
-    /// An authority that nobody keeps.
+    /// An authority that is not stored.
     pub(super) fn generate(now: Timestamp) -> Result<Self, Error> {
         let made = new(now)?;
         let unusable = |why| Error::Authority { path: "memory".to_owned(), why };
@@ -68,7 +68,7 @@ impl Authority {
         self.signer.issue(&LeafRequest { common_name: "ferroplane", organizations: &[], names, purpose }, now)
     }
 
-    /// A certificate for a client, for a short time: the name is the user, the groups are its organizations.
+    /// A certificate for a client, for a short time: the name is the user, the groups are its organisations.
     pub(super) fn issue_client(
         &self,
         user: &str,
@@ -105,10 +105,10 @@ fn new(now: Timestamp) -> Result<Issued, Error> {
 
 fn explain(why: Unusable) -> String {
     match why {
-        Unusable::NotACertificate => "it is no certificate".to_owned(),
+        Unusable::NotACertificate => "it is not a certificate".to_owned(),
         Unusable::NotAnAuthority => "it is not an authority's certificate".to_owned(),
-        Unusable::OtherKey => "its key, ca.key, is no key or belongs to another certificate".to_owned(),
-        Unusable::Expired => "it has expired; docs/certificates.md tells how to replace it".to_owned(),
+        Unusable::OtherKey => "its key, ca.key, is not a key or belongs to another certificate".to_owned(),
+        Unusable::Expired => "it has expired; docs/certificates.md describes how to replace it".to_owned(),
         Unusable::Other(why) => why,
     }
 }

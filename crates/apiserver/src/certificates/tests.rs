@@ -155,7 +155,7 @@ fn client_certificates_that_are_revoked_do_not_count_any_more() {
     assert!(certificates.renew_if_due(now).unwrap().revocation);
     assert_eq!(known(&peers), [false, false, true]);
     assert!(!certificates.renew_if_due(now).unwrap().revocation, "it is told once");
-    // After a restart as well, and whoever connects anew.
+    // After a restart as well, and a client that connects anew.
     let restarted = Arc::new(open(&directory, now));
     let peers = [&long, &before, &after].map(|issued| identify(&restarted, issued));
     assert_eq!(known(&peers), [false, false, true]);

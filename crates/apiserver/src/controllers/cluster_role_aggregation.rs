@@ -1,4 +1,4 @@
-//! Writes down the rules of roles that gather those of others. They count already; this is so that everyone sees them.
+//! Stores the rules of aggregated roles. They apply already; this makes them visible.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::PAUSE;
 use crate::auth::rbac::{GROUP, RbacKind};
 use crate::server::ServerState;
 
-/// Works until it is stopped. Whoever watched the store could be told of a role before the policy knows it, and would find
+/// Works until it is stopped. A client that watched the store could be notified of a role before the policy knows it, and would find
 /// nothing to do.
 pub(super) async fn run(server: Arc<ServerState>) {
     loop {

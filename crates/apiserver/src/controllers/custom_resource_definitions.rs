@@ -34,11 +34,12 @@ async fn work(server: &ServerState) {
     }
 }
 
-/// The next definition to look at. That it has one object less matters only if it is to go.
+/// The next definition to check. That it has one object less matters only if it is to go.
 async fn next(server: &ServerState) -> Box<str> {
     loop {
         let name = tokio::select! {
             biased;
+            // Changed definitions first: clients wait for their kinds, and emptied ones can wait.
             name = server.queues.definitions.pop() => return name,
             name = server.queues.emptied.pop() => name,
         };
@@ -75,7 +76,7 @@ pub(crate) fn serve_established(server: &ServerState) {
         is_true(&definition, "Established").then(|| registry::custom(&definition).ok()).flatten()
     };
     let compile = || snapshot.iter().filter_map(custom).map(Arc::new).collect::<Vec<_>>();
-    // Whoever else shares the thread, such as those who ask whether the process lives, need not wait for a thousand schemas.
+    // Other tasks of the thread, such as health checks, need not wait for a thousand schemas.
     let resources = beside_others(UNBOUNDED, compile);
     server.registry.change(|catalogue| resources.iter().cloned().for_each(|it| catalogue.insert(it)));
 }
@@ -129,7 +130,7 @@ async fn establish(server: &ServerState, name: &str, definition: &Value) -> Resu
         "status": status,
     });
     match server.patch(&resource, Part::Status, "", name, &patch).await {
-        // It has changed meanwhile, and will be looked at again for that.
+        // It has changed meanwhile, and will be checked again for that.
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
     }
@@ -165,7 +166,7 @@ struct Names<'d> {
     short: Vec<&'d str>,
 }
 
-/// Why names cannot be had.
+/// Why names cannot be obtained.
 struct Conflict {
     reason: &'static str,
     message: String,
@@ -335,7 +336,7 @@ fn uncollected_dependent(server: &ServerState, names: &Names<'_>, is_namespaced:
     let is_gone = |uid: &Uid| server.store.by_uid(uid).is_none();
     let is_left = |entry: &Entry| {
         let metadata = entry.metadata();
-        // Nobody can tell in which namespace an owner of something outside of namespaces would be.
+        // The namespace of a namespaced owner of a cluster-scoped object is unknown.
         let can_be_owned = !is_namespaced || !entry.key().namespace().is_empty();
         if metadata.is_terminating || !can_be_owned || !metadata.owners.iter().any(is_gone) {
             return false;

@@ -1,6 +1,6 @@
-//! Forgets events that nobody has written to for an hour.
+//! Deletes events that were not written for an hour.
 //!
-//! Nothing is looked for: every event is noted when it is written, and looked at again when its time is over.
+//! Nothing is listed: every event is recorded when it is written, and checked again when its time is over.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -34,6 +34,8 @@ pub(super) async fn run(server: Arc<ServerState>) {
         loop {
             let events = tokio::select! {
                 biased;
+                // Changes first: an event that was written again since has a new time, and must not be deleted by
+                // its old one.
                 events = watcher.next() => events,
                 () = queue.next() => {
                     forget(&server, &collection, &mut queue).await;
@@ -52,7 +54,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
     }
 }
 
-/// When to look at which event.
+/// When to check which event.
 #[derive(Debug, Default)]
 struct ExpiryQueue {
     /// Each event is here once. If it was written to since, it is put back.
@@ -109,7 +111,7 @@ async fn forget(server: &ServerState, collection: &Collection, queue: &mut Expir
         let expect = Expect::Revision(revision);
         let operation = Operation { key: key.clone(), expect, change: Change::Delete };
         match server.store.submit(vec![operation]).await {
-            // Somebody wrote to it just now, or deleted it; the watch tells.
+            // A client wrote to it just now, or deleted it; the watch tells.
             Ok(_) | Err(SubmitError::Refused(_)) => {}
             Err(error) => {
                 warn!(%error, "cannot delete an expired event yet");

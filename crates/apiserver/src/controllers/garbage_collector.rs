@@ -3,7 +3,7 @@
 //! Nothing is deleted on doubt: an owner is gone only if its kind is known and there is no object of its name with its
 //! identifier. Of kinds that are not known, owners are taken to be there.
 //!
-//! Every object is a piece of work of its own. An owner that goes has what it owned looked at, and deletes nothing itself: a
+//! Every object is a piece of work of its own. An owner that is deleted requeues its dependents, and deletes nothing itself: a
 //! webhook that refuses to have one dependent deleted must not keep the others, above all if they are what it is in use by.
 //! Follows the garbage collector of kube-controller-manager 1.36, which has the same shape.
 
@@ -21,7 +21,7 @@ use crate::server::ServerState;
 use crate::store::{Entry, Uid};
 use crate::verbs::{FOREGROUND, ORPHAN};
 
-/// How many objects are looked at at once. Deletions share commits, and a webhook that does not answer holds up one worker only.
+/// How many objects are checked at once. Deletions share commits, and a webhook that does not answer holds up one worker only.
 const WORKERS: usize = 16;
 
 /// Works until it is stopped.
@@ -76,7 +76,7 @@ fn enqueue_unfinished(server: &ServerState) {
 
 async fn reconcile(server: &ServerState, uid: &Uid) -> Result<Progress, Status> {
     let Some(entry) = server.store.by_uid(uid) else {
-        // It is gone, and what it owned may have nobody else.
+        // It is deleted, and its dependents may have no other owner.
         for dependent in server.store.dependents(uid) {
             server.queues.garbage.push(dependent.metadata().uid.clone());
         }
@@ -90,13 +90,13 @@ async fn reconcile(server: &ServerState, uid: &Uid) -> Result<Progress, Status> 
         if held.has_finalizer(FOREGROUND) {
             return wait_for_dependents(server, &entry, &held).await;
         }
-        // Somebody else's finalizer keeps it. There is nothing left to delete.
+        // Another finalizer keeps it. There is nothing left to delete.
         return Ok(Progress::Done);
     }
     collect(server, &entry).await.map(|()| Progress::Done)
 }
 
-/// The part of an object that decisions go by. The rest is not read: everything that has an owner is looked at when the server
+/// The part of an object that decisions go by. The rest is not read: everything that has an owner is checked when the server
 /// starts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,14 +184,14 @@ fn is_waiting(entry: &Entry) -> bool {
     entry.metadata().is_terminating && read(entry).is_ok_and(|held| held.has_finalizer(FOREGROUND))
 }
 
-/// Nobody waits for an object that owns one that waits: they would wait for each other, in a circle.
+/// Nothing waits for an object that owns one that waits: they would wait for each other, in a circle.
 async fn unblock_owners(server: &ServerState, entry: &Entry, references: &[Value]) -> Result<(), Status> {
     let mut references = references.to_vec();
     for reference in references.iter_mut().filter(|reference| blocks(reference)) {
         reference["blockOwnerDeletion"] = false.into();
     }
     set_owners(server, entry, &references).await?;
-    // Who its owners are has not changed, so nobody else has them looked at.
+    // Its owners have not changed, so that nothing else requeues them.
     entry.metadata().owners.iter().for_each(|owner| server.queues.garbage.push(owner.clone()));
     server.queues.garbage.push(entry.metadata().uid.clone());
     Ok(())
@@ -205,7 +205,7 @@ fn classify(server: &ServerState, dependent: &Entry, reference: &Value) -> Owner
     // A kind that is not served now may be served again, with the owner still in the store.
     let Some(resource) = catalogue.find_kind(group, text("kind")) else { return Owner::Solid };
     let namespace = dependent.key().namespace();
-    // Something outside of namespaces cannot be owned by something inside of one: nobody knows which.
+    // A cluster-scoped object cannot have a namespaced owner: its namespace is unknown.
     if resource.is_namespaced && namespace.is_empty() {
         return Owner::Solid;
     }
@@ -265,7 +265,7 @@ async fn release_dependent(server: &ServerState, owner: &Entry, dependent: &Entr
     set_owners(server, dependent, &others).await
 }
 
-/// Has everything looked at that an object owns. When nothing that it has to wait for is left, it may go, too.
+/// Requeues all dependents of an object. When none is left that it has to wait for, it is deleted, too.
 async fn wait_for_dependents(server: &ServerState, owner: &Entry, held: &Held) -> Result<Progress, Status> {
     let uid = owner.metadata().uid.to_string();
     let is_blocking = |dependent: &Entry| {

@@ -121,7 +121,7 @@ async fn report(server: &ServerState, name: &str, failures: &[Status]) -> Result
         "status": {"conditions": new},
     });
     match server.patch(&resource, Part::Status, "", name, &patch).await {
-        // Somebody else changes it; that wakes us again.
+        // Another client changes it; that wakes us again.
         Err(status) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),
     }

@@ -32,7 +32,7 @@ struct State<T> {
     order: VecDeque<T>,
     queued: HashSet<T>,
     running: HashSet<T>,
-    /// What was asked for while somebody was at it.
+    /// Keys that were added while they were processed.
     again: HashSet<T>,
     failures: HashMap<T, FailedWork>,
     /// What waits for its time. The number tells apart what is due at the same time, and keeps the order the same in every run.
@@ -111,7 +111,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         }
     }
 
-    /// The next piece of work. Whoever takes it says how it ended, by [`Self::done`] or [`Self::retry`].
+    /// The next piece of work. A client that takes it says how it ended, by [`Self::done`] or [`Self::retry`].
     pub(crate) async fn pop(&self) -> T {
         loop {
             let arrival = self.arrival.notified();
@@ -180,7 +180,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
         if state.again.remove(work) {
             state.hasten(work);
         }
-        // Somebody may be waiting for something that is due later.
+        // A worker may be waiting for a key that is due later.
         self.arrival.notify_one();
         is_news
     }
@@ -191,7 +191,7 @@ impl<T: Clone + Eq + Hash> Queue<T> {
 }
 
 impl<T: Clone + Eq + Hash> State<T> {
-    /// Returns whether somebody should look.
+    /// Returns whether a worker should be woken.
     fn push(&mut self, work: T) -> bool {
         if self.running.contains(&work) {
             // What happens while it is being done must make it be done again.

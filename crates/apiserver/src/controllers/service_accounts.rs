@@ -20,7 +20,7 @@ pub(super) async fn run(server: Arc<ServerState>) {
         }
         let Ok(mut watcher) = server.store.watch(&collection, snapshot.revision()) else { continue };
         while let Ok(events) = watcher.next().await {
-            // Only new ones: whoever deletes the default account of a namespace gets it back at the next start, not at once.
+            // Only new ones: a user who deletes the default account of a namespace gets it back at the next start, not at once.
             for event in events.iter().filter(|event| event.kind() == EventKind::Added) {
                 ensure_defaults(&server, event.entry().key().name()).await;
             }
@@ -37,7 +37,7 @@ async fn ensure_defaults(server: &ServerState, namespace: &str) {
             "kind": "ConfigMap",
             "metadata": {
                 "name": "kube-root-ca.crt",
-                "annotations": {"kubernetes.io/description": "Whom to trust when connecting to the API server."},
+                "annotations": {"kubernetes.io/description": "Certificate authority that signed the certificate of the API server."},
             },
             "data": {"ca.crt": authority},
         });
@@ -62,7 +62,7 @@ async fn make(
         return Ok(());
     }
     match server.create(&resource, namespace, object).await {
-        // Somebody was faster, or the namespace is gone already.
+        // It was created meanwhile, or the namespace is deleted already.
         Err(status) if matches!(status.code, 403 | 404 | 409) => Ok(()),
         other => other.map(drop),
     }

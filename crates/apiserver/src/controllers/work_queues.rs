@@ -22,7 +22,7 @@ pub(crate) struct WorkQueues {
 }
 
 impl WorkQueues {
-    /// Looks at what has happened. Called for every event, so it must be quick.
+    /// Reads what has happened. Called for every event, so it must be quick.
     pub(crate) fn observe(&self, event: &Event) {
         let entry = event.entry();
         if entry.key().collection().name() == CLUSTER_ROLES {

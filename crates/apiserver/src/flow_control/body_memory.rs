@@ -1,6 +1,6 @@
 //! How much memory the bodies of requests may take, all together and those of one user.
 //!
-//! A body is held from its first byte until its request is answered. Whoever sends slowly, or has many requests waiting, uses up
+//! A body is held from its first byte until its request is answered. A client that sends slowly, or has many requests waiting, uses up
 //! an own share of the memory and nothing else.
 
 use std::collections::HashMap;
@@ -60,6 +60,7 @@ impl BodyMemory {
     pub(crate) fn reserve(self: &Arc<Self>, user: &str) -> Result<BodyReservation, Status> {
         let user = {
             let mut state = self.lock();
+            // One allocation for a user with many requests at the same time.
             let known = state.users.get_key_value(user).map(|(key, _)| Arc::clone(key));
             let user = known.unwrap_or_else(|| Arc::from(user));
             self.take(&mut state, &user, LEAST)?;
@@ -70,6 +71,8 @@ impl BodyMemory {
 
     fn take(&self, state: &mut State, user: &Arc<str>, bytes: usize) -> Result<(), Status> {
         let own = state.users.get(user).copied().unwrap_or_default();
+        // Refused, not queued: a request that waits for memory holds a connection, and a client with a 429 waits
+        // without one.
         if own + bytes > self.limit_of_one || state.bytes + bytes > self.limit {
             return Err(too_many_requests());
         }
@@ -83,6 +86,7 @@ impl BodyMemory {
         state.bytes -= bytes;
         if let Some(own) = state.users.get_mut(user) {
             *own -= bytes;
+            // Names of users come from clients: entries of those that are gone would add up.
             if *own == 0 {
                 state.users.remove(user);
             }
@@ -97,6 +101,7 @@ impl BodyMemory {
 impl BodyReservation {
     /// Makes room for a body of so many bytes. It never becomes smaller.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Status> {
+        // Only what exceeds the first share is counted anew, so that most bodies take the lock once.
         if let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) {
             self.memory.take(&mut self.memory.lock(), &self.user, more)?;
             self.bytes = bytes;

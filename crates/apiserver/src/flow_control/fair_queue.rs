@@ -14,7 +14,7 @@ pub(crate) struct FairQueue {
 }
 
 /// # Invariants
-/// * Nobody waits while there is a free permit, unless they have as many as one user may have.
+/// * Nothing waits while there is a free permit, unless they have as many as one user may have.
 /// * `waiting` has every user with a queue, once, under the number of permits that the user has.
 /// * A user with neither permits nor a queue is forgotten.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct State {
     waiting: BTreeSet<Turn>,
 }
 
-/// Whose turn it is: the fewest permits first, then whoever was served longest ago.
+/// The order of the queue: the user with the fewest permits first, then the one that was served longest ago.
 type Turn = (usize, u64, Arc<str>);
 
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ struct User {
 #[derive(Debug)]
 struct Waiter {
     ticket: u64,
-    /// Is told nothing if there is no room after all.
+    /// Receives nothing if there is no capacity after all.
     sender: oneshot::Sender<Permit>,
 }
 
@@ -75,7 +75,7 @@ impl FairQueue {
             if let Some(user) = is_free.then(|| state.admit(user, self.limit_per_user)).flatten() {
                 return Some(self.permit(user));
             }
-            // Whoever has a full share waits like the others: the share is a matter of seconds, not a mistake.
+            // A user with a full share waits like the others: the share lasts for seconds, and is no error.
             self.enqueue(&mut state, user)?
         };
         let _position = QueuePosition { queue: self, user, ticket };
@@ -105,7 +105,7 @@ impl FairQueue {
                 state.release(&user);
                 continue;
             }
-            // A permit that nobody takes is dropped by `send`, which needs the lock.
+            // A permit that is not taken is dropped by `send`, which needs the lock.
             drop(state);
             // If they left just now, the permit comes back and is dropped, which frees it.
             let _ = waiter.sender.send(self.permit(user));
@@ -183,7 +183,7 @@ impl State {
         (ticket, user)
     }
 
-    /// Gives a free permit to whoever waits and has the fewest, unless even those have enough.
+    /// Gives a free permit to a client that waits and has the fewest, unless even those have enough.
     fn pop(&mut self, most: usize) -> Option<(Arc<str>, Waiter)> {
         let (running, _, user) = self.waiting.first()?.clone();
         if running >= most {

@@ -1,8 +1,8 @@
 //! HTTPS: HTTP/1.1 and HTTP/2 over TLS 1.2 and 1.3, with optional client certificates.
 //!
 //! # Guarantees
-//! * Whoever connects and then does nothing, or little, is disconnected: until there is a request, every step has a time
-//!   limit; so has a connection on which nobody shows who they are, and one on which nothing happens.
+//! * A client that connects and then does nothing, or little, is disconnected: until there is a request, every step has a time
+//!   limit; so has an unauthenticated connection, and an idle one.
 //! * There are never more than so many connections, and one address or user never has all of them. A new one takes the place of one
 //!   that does nothing useful ([`connection_table`]).
 //! * At the end, requests that were begun are answered if they can be within a time limit.
@@ -40,16 +40,15 @@ pub struct Settings {
     pub handshake: Duration,
     /// For the header of a request of HTTP/1.1. Also how long a connection may be idle between two of them.
     pub header: Duration,
-    /// How many bytes a header may have, more or less: HTTP/1.1 looks after each read.
+    /// How many bytes a header may have, more or less: HTTP/1.1 manages each read.
     pub header_bytes: u32,
     /// How many connections there may be.
     pub connections: usize,
     /// How many of them one network address may have.
     pub connections_of_peer: usize,
-    /// How many of them one user may have who is no administrator.
+    /// How many of them one user may have who is not an administrator.
     pub connections_of_user: usize,
-    /// How long a connection may be open without a request by somebody who shows who they are. Not limited if there is no way to
-    /// show it.
+    /// How long a connection may be open without an authenticated request. Not limited if there is no way to authenticate.
     pub unauthenticated: Option<Duration>,
     /// How long a connection may be open without a request.
     pub idle: Duration,
@@ -117,7 +116,7 @@ impl Https {
         Self::listen(address, config, Some(verifier), settings).await
     }
 
-    /// A listener with certificates of somebody else, who also says which versions of TLS and HTTP there are.
+    /// A listener with foreign certificates, and with a choice of versions of TLS and HTTP.
     pub async fn with_config(
         address: SocketAddr,
         config: rustls::ServerConfig,
@@ -166,6 +165,7 @@ impl Https {
         loop {
             tokio::select! {
                 biased;
+                // The end first: under constant connections, a fair choice could keep accepting for some time.
                 () = &mut end => break,
                 Some(_) = connections.join_next() => {}
                 (stream, remote) = accept(&self.listener) => {
@@ -184,7 +184,7 @@ impl Https {
                 }
             }
         }
-        // Nobody else may come in.
+        // No further connection is accepted.
         drop(self.listener);
         let _ = ending.send(());
         let _ = tokio::time::timeout(self.settings.drain, ending.closed()).await;

@@ -20,11 +20,11 @@ use crate::{Body, Server};
 #[derive(Debug, Clone)]
 pub struct HttpService {
     server: Server,
-    /// Who sends all requests; nobody if each has to be authenticated.
+    /// The user of all requests; none if each has to be authenticated.
     caller: Option<Identity>,
 }
 
-/// On a request: whether its client has gone away, so that nobody waits for the answer.
+/// On a request: whether its client has gone away, so that nothing waits for the answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 

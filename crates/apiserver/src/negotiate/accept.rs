@@ -36,7 +36,7 @@ pub(crate) enum Amount {
     Many,
 }
 
-/// How a client wants to be told what there is.
+/// The form of discovery that a client wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Discovery {
     /// Everything at once, by a version of `apidiscovery.k8s.io`.
@@ -60,10 +60,11 @@ pub(crate) fn presentation(headers: &HeaderMap) -> Result<Presentation, Status> 
     if clauses.is_empty() {
         return Ok(Presentation::Objects(Form::Json));
     }
+    // The first that can be served, and not the first: kubectl asks for a Table and falls back to JSON in one header.
     clauses.iter().find_map(Clause::presentation).ok_or_else(not_acceptable)
 }
 
-/// How a client wants to be told what there is.
+/// The form of discovery that a client wants.
 pub(crate) fn discovery(headers: &HeaderMap) -> Result<Discovery, Status> {
     let clauses = clauses(headers)?;
     if clauses.is_empty() {
@@ -82,7 +83,7 @@ pub(crate) fn wants_protobuf_of_openapi(headers: &HeaderMap) -> bool {
     clauses.iter().find(|clause| is_protobuf(clause) || clause.form().is_some()).is_some_and(is_protobuf)
 }
 
-/// How a client wants to be told that something went wrong, which it is even if its wishes cannot be met.
+/// How a client wants to be notified that something went wrong, which it is even if its wishes cannot be met.
 pub(crate) fn error_form(headers: &HeaderMap) -> Form {
     let clauses = clauses(headers).unwrap_or_default();
     clauses.iter().find_map(Clause::form).unwrap_or(Form::Json)
@@ -114,6 +115,7 @@ impl<'h> Clause<'h> {
                 "as" => clause.kind = value.trim(),
                 "g" => clause.group = value.trim(),
                 "v" => clause.version = value.trim(),
+                // An invalid quality counts as if there were none: refusing the request would not help the client.
                 "q" => clause.quality = value.trim().parse().unwrap_or(1.0),
                 _ => {}
             }
@@ -140,6 +142,7 @@ impl<'h> Clause<'h> {
             _ => return None,
         };
         match self.kind {
+            // Without the group it is another kind of that name, which is not served.
             _ if self.group != "meta.k8s.io" => None,
             "Table" => Some(Presentation::Table(form, version)),
             "PartialObjectMetadata" => Some(Presentation::Metadata(form, version, Amount::One)),
@@ -153,6 +156,7 @@ impl<'h> Clause<'h> {
             (Form::Json, "APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => {
                 Some(Discovery::Aggregated("v2"))
             }
+            // Clients list the aggregated form first and this one last, for servers that do not know the former.
             (_, "", ..) => Some(Discovery::Plain),
             _ => None,
         }

@@ -29,6 +29,7 @@ impl DeleteOptions {
     pub(crate) fn read(body: Option<&Value>, query: &Query) -> Result<Self, Status> {
         let mut errors = Vec::new();
         let raw = match body {
+            // kube-apiserver does not merge the two: with a body, the query is not even read.
             Some(body) => Raw::of_body(body, &mut errors),
             None => Raw::of_query(query, &mut errors)?,
         };
@@ -100,6 +101,8 @@ impl Raw {
             is_dry_run: dry_run(query.all("dryRun"), errors),
             ..DeleteOptions::default()
         };
+        // That it is not there and that it is false are different: only the latter asks for a deletion in the
+        // background.
         let orphan_dependents = query.has("orphanDependents").then(|| query.flag("orphanDependents"));
         let policy = query.has("propagationPolicy").then(|| query.get("propagationPolicy").to_owned());
         Ok(Self { options, orphan_dependents, policy })
@@ -108,6 +111,7 @@ impl Raw {
     fn check(self, errors: &mut Vec<Error>) -> DeleteOptions {
         let path = Path::new("propagationPolicy");
         if let (Some(policy), Some(_)) = (&self.policy, self.orphan_dependents) {
+            // The words are those of kube-apiserver, which names a field that does not exist.
             let words = "orphanDependents and deletionPropagation cannot be both set";
             errors.push(Error::invalid(&path, policy.as_str(), words));
         }
@@ -116,6 +120,7 @@ impl Raw {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
+                // The order and the `nil` are kube-apiserver's: clients compare the message.
                 let values = ["Foreground", "Background", "Orphan", "nil"];
                 errors.push(Error::not_supported(&path, other, values));
                 None

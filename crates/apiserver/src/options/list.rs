@@ -40,10 +40,10 @@ pub(crate) enum ResourceVersion {
     Exactly(u64),
 }
 
-/// Where a list goes on.
+/// Where a list continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Continue {
-    /// As of when; nothing if the list may go on with newer objects.
+    /// As of when; nothing if the list may continue with newer objects.
     pub(crate) revision: Option<u64>,
     /// Behind which object of the list: its name, with its namespace if the list has several.
     pub(crate) behind: String,
@@ -168,14 +168,15 @@ impl Continue {
             return Err(refuse(&format!("server does not recognize this encoded version {version}")));
         }
         let behind = value["start"].as_str().and_then(|start| start.strip_suffix('\0'));
-        // A token is only encoded, not signed: somebody may have made it up, so that it must not lead out of its place.
+        // A token is only encoded, not signed: a client may have forged it, so that it must not lead out of its
+        // collection.
         if behind.is_some_and(|behind| !is_clean(behind)) {
             return Err(refuse(value["start"].as_str().unwrap_or_default()));
         }
         let empty = "encoded start key empty (version meta.k8s.io/v1)";
         let behind = behind.ok_or_else(|| refuse(empty))?.to_owned();
         match value["rv"].as_i64() {
-            // Kubernetes' mark for a list that goes on with whatever is there now, after its own moment had expired.
+            // Kubernetes' mark for a list that continues with whatever is there now, after its own moment had expired.
             Some(-1) => Ok(Self { revision: None, behind }),
             Some(revision) if revision > 0 => Ok(Self { revision: u64::try_from(revision).ok(), behind }),
             _ => Err(refuse("incorrect encoded start resourceVersion (version meta.k8s.io/v1)")),

@@ -60,7 +60,7 @@ impl WriteOptions {
             let values = ["", "Ignore", "Strict", "Warn"];
             let given = query.get("fieldValidation");
             errors.push(Error::not_supported(&Path::new("fieldValidation"), given, values));
-            // Never used: the error above ends the request. All mistakes are told at once.
+            // Never used: the error above ends the request. All mistakes are reported at once.
             FieldValidation::Warn
         });
         if !errors.is_empty() {

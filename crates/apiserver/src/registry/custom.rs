@@ -32,7 +32,7 @@ const VERBS: [Verb; 8] = [
 /// Why a definition cannot be served. It has been validated, so that only a stored one of another release can be.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DefinitionError {
-    #[error("the definition is no object")]
+    #[error("the definition is not an object")]
     NotAnObject,
     #[error("no version is stored")]
     NoStoredVersion,

@@ -45,7 +45,7 @@ pub(crate) struct Resource {
 pub(crate) struct DeletionStrategy {
     /// What becomes of what it owns if a client does not say; nothing leaves that to its finalizers.
     pub(crate) default_propagation: Option<Propagation>,
-    /// What clients are told that do not say it.
+    /// What clients are notified that do not say it.
     pub(crate) warning: Option<&'static str>,
     /// Added when the deletion begins, so that a controller can clean up.
     pub(crate) finalizer: Option<&'static str>,
@@ -103,7 +103,7 @@ pub(crate) struct Version {
     pub(crate) scale: Option<Scale>,
     pub(crate) printer: Printer,
     pub(crate) selectable: SelectableFields,
-    /// What clients that still use this version are told.
+    /// The warning for clients that still use this version.
     pub(crate) deprecation: Option<String>,
     pub(crate) verbs: Vec<Verb>,
     /// Subresources besides status and scale.

@@ -8,7 +8,7 @@ const PARTS_OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 /// Where a path leads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// `/api` or `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`: what there is.
+    /// `/api` or `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`: discovery.
     Groups {
         is_core: bool,
     },
@@ -55,9 +55,12 @@ impl Target {
     /// Reads the path of a request.
     pub(super) fn parse(path: &str) -> Self {
         let other = || Self::Other(path.to_owned());
+        // Decoded before it is cut, as in Go's `URL.Path`: `%2F` separates parts just as a slash does, so that no
+        // name can smuggle a slash past authorization.
         let Ok(decoded) = percent_decode_str(path).decode_utf8() else { return other() };
         let inner = decoded.strip_prefix('/').unwrap_or(&decoded);
         let inner = inner.strip_suffix('/').unwrap_or(inner);
+        // An empty part would shift all that follow it: `/api/v1//pods` is no list of pods.
         if inner.split('/').any(str::is_empty) {
             return other();
         }
@@ -70,6 +73,7 @@ impl Target {
         let Some(group) = group else { return Self::Groups { is_core } };
         let rest: Vec<_> = parts.collect();
         match (is_core, rest.split_first()) {
+            // `/api` has no groups below it: what follows it is a version at once.
             (true, None) => Self::Groups { is_core },
             (false, None) => Self::Group(group),
             (_, Some((version, []))) => Self::GroupVersion { group, version: version.clone() },
@@ -85,6 +89,8 @@ impl ResourcePath {
     fn below(group: String, version: String, parts: &[String]) -> Option<Self> {
         let (namespace, parts) = match parts {
             [namespaces, namespace, rest @ ..]
+                // `namespaces/x` alone is an object of the kind Namespace, and so is `namespaces/x/status`; anything
+                // else behind it is a kind in that namespace.
                 if namespaces == "namespaces"
                     && rest.first().is_some_and(|part| !PARTS_OF_NAMESPACES.contains(&part.as_str())) =>
             {

@@ -1,6 +1,6 @@
 //! What a request leaves in the audit log: nothing, or an event for each of its stages.
 //!
-//! The last one is written when the request is answered, when the body of a watch ends, or when nobody waits for the answer any
+//! The last one is written when the request is answered, when the body of a watch ends, or when nothing waits for the answer any
 //! more: what was begun by then may well have happened.
 
 use std::borrow::Cow;
@@ -28,10 +28,10 @@ use crate::request::{RequestInfo, ResourcePath, Verb};
 use crate::response::Body;
 use crate::verbs::Subject;
 
-/// On requests of controllers in this process: the object on whose account they write. Nobody else is believed.
+/// On requests of controllers in this process: the object on whose behalf they write. It is ignored on all other requests.
 const CAUSE: HeaderName = HeaderName::from_static("ferroplane-cause");
 
-/// What is noted of a request while it is served. It is told even of a request that is dropped before it is answered.
+/// The audit data of a request while it is served. It is logged even if the request is dropped before it is answered.
 #[derive(Debug, Default)]
 pub(super) struct AuditNotes {
     /// Whether the log is to show what was sent.
@@ -64,7 +64,7 @@ impl AuditNotes {
 /// A request, as far as it is known before it is served.
 #[derive(Clone, Copy)]
 pub(super) struct AuditedRequest<'r> {
-    /// Nobody if who asks is not known.
+    /// None if the user is not known.
     pub(super) caller: Option<&'r Identity>,
     pub(super) info: &'r RequestInfo,
     pub(super) parts: &'r Parts,
@@ -114,7 +114,7 @@ impl<'r> AuditTrail<'r> {
         Some(trail)
     }
 
-    /// Writes down how a request ended that was refused before it was served.
+    /// Logs how a request ended that was refused before it was served.
     pub(super) fn refuse(mut self, status: &Status) {
         self.is_finished = true;
         self.note_refusal(status.code);
@@ -124,7 +124,7 @@ impl<'r> AuditTrail<'r> {
         }
     }
 
-    /// Writes down how a request was answered. A watch goes on: its end is written down when it comes.
+    /// Logs how a request was answered. A watch continues: its end is logged later.
     pub(super) fn finish(mut self, response: Response<Body>) -> Response<Body> {
         self.is_finished = true;
         let code = response.status().as_u16();
@@ -202,7 +202,7 @@ impl Drop for AuditTrail<'_> {
     }
 }
 
-/// Writes down that a watch has ended.
+/// Logs that a watch has ended.
 struct EndOfWatch {
     state: Arc<ServerState>,
     event: Option<Event>,
@@ -217,7 +217,7 @@ impl Drop for EndOfWatch {
 }
 
 impl Event {
-    /// Adds what the answer says: as whom the user acted, what webhooks want to have written down, and what was sent back.
+    /// Adds data of the response: the impersonated user, annotations of webhooks, and the body.
     fn add_answer(&mut self, response: &Response<Body>) {
         let extensions = response.extensions();
         self.impersonated = extensions.get::<ImpersonatedIdentity>().map(|identity| identity.0.clone());

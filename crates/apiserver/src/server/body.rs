@@ -24,7 +24,7 @@ const MAX_DRAINED: usize = 32 * 1024 * 1024;
 /// How long a body may take that does not come at once. A client that has lost its network needs a moment to send again.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How many bytes a second have to come after that: a line of the last century. Whoever sends less wants to keep us waiting.
+/// How many bytes a second have to come after that: a line of the last century. A client that sends less wants to keep us waiting.
 const LEAST_RATE: u64 = 4 << 10;
 
 /// How long any body may take. Leaves enough of the deadline of a request to do what it asks for.
@@ -171,7 +171,7 @@ mod tests {
     async fn body_that_is_too_large_is_read_to_its_end_and_refused() {
         assert_eq!(collected(MAX_BODY).await, (Ok(MAX_BODY), MAX_BODY));
         assert_eq!(collected(MAX_BODY + PIECE).await, (Err(413), MAX_BODY + PIECE));
-        // There is an end to it: whoever sends without one is cut off.
+        // There is an end to it: a client that sends without one is cut off.
         assert_eq!(collected(10 * MAX_DRAINED).await, (Err(413), MAX_DRAINED + PIECE));
     }
 

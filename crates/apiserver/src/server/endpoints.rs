@@ -1,8 +1,8 @@
-//! Paths at which somebody else in this process answers, by method and path, to those whom roles let do that there.
+//! Paths that other parts of this process serve, by method and path, to users with a right on the path.
 //!
 //! # Guarantees
-//! * Whoever is asked was allowed the verb on the path before: `get` for GET and HEAD, `post` for POST.
-//! * An answer that goes on for as long as its client wants ends when the server does.
+//! * A handler is called only after the verb on the path was authorized: `get` for GET and HEAD, `post` for POST.
+//! * An answer that continues for as long as its client wants ends when the server does.
 
 use std::fmt;
 use std::future::Future;
@@ -27,7 +27,7 @@ use crate::response::{self, Body};
 /// Text that comes as things happen.
 pub type PageStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-/// What somebody else is asked.
+/// A request to a handler.
 #[derive(Debug)]
 pub struct EndpointRequest {
     /// Who asks.
@@ -102,6 +102,7 @@ impl EndpointPath {
     fn rest<'p>(&self, path: &'p str) -> Option<&'p str> {
         match self {
             Self::At(own) => (path.strip_suffix('/').unwrap_or(path) == *own).then_some(""),
+            // The path itself is another one: a handler that lists what is below registers it with `At`.
             Self::Below(own) => path.strip_prefix(own).filter(|rest| !rest.is_empty()),
         }
     }
@@ -125,7 +126,7 @@ impl RegisteredEndpoint {
     }
 }
 
-/// What there is at a path that somebody else answers.
+/// The handlers at a path.
 pub(super) enum FoundEndpoint {
     Answers {
         endpoint: InProcessEndpoint,
@@ -138,6 +139,7 @@ pub(super) enum FoundEndpoint {
 impl Endpoints {
     fn find(&self, method: &Method, path: &str) -> Option<FoundEndpoint> {
         let endpoints = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        // All methods of a path are needed: with none that fits, the answer is 405 and names them, as HTTP demands.
         let here: Vec<_> = endpoints.iter().filter_map(|it| Some((it, it.path.rest(path)?))).collect();
         if here.is_empty() {
             return None;
@@ -152,19 +154,20 @@ impl Endpoints {
 }
 
 impl Server {
-    /// Has this one answer requests with a method at a path. Whoever is registered there already is replaced.
+    /// Registers the handler of a method at a path. It replaces an existing one.
     pub fn register_endpoint(&self, method: Method, path: EndpointPath, endpoint: InProcessEndpoint) {
         let mut endpoints = self.state.endpoints.0.write().unwrap_or_else(PoisonError::into_inner);
+        // Replaced, not refused: controllers that are started again register their pages again.
         endpoints.retain(|it| (&it.method, it.path) != (&method, path));
         endpoints.push(RegisteredEndpoint { method, path, endpoint });
     }
 
-    /// Whoever answers a request that is about no resource, if somebody else does.
+    /// The handler of a request that is about no resource, if there is one.
     pub(super) fn endpoint(&self, request: AuthenticatedRequest<'_>) -> Option<FoundEndpoint> {
         self.state.endpoints.find(&request.parts.method, request.parts.uri.path())
     }
 
-    /// Answers with what somebody else says. The caller is allowed to ask.
+    /// Answers with the response of a handler. The caller is authorized.
     pub(super) async fn answer_at<B>(
         &self,
         found: FoundEndpoint,
@@ -185,9 +188,11 @@ impl Server {
         let body = if is_read {
             Bytes::new()
         } else {
+            // As a create: any verb that changes something reserves the same, and pages have no verbs of their own.
             reserved = self.reserve_body(Verb::Create, request)?;
             body::collect(body, reserved.as_mut()).await?
         };
+        // After the body was read: a client that sends slowly must not hold a place among those that run.
         let _permit = self.take_turn(request).await?;
         let asked = EndpointRequest {
             identity: identity.clone(),
@@ -197,13 +202,15 @@ impl Server {
             query: request.info.query.clone(),
         };
         let answer = (endpoint.0)(asked).await;
+        // The body is with the endpoint until it has answered, so that its memory counts until then.
         drop(reserved);
         Ok(answer.map_or_else(response::page_not_found, |answer| answer.map(|body| self.ending(body))))
     }
 
-    /// An answer may go on for as long as its client wants, and a server must be able to end.
+    /// An answer may continue for as long as its client wants, and a server must be able to end.
     fn ending(&self, body: Body) -> Body {
         match body {
+            // What is there already ends by itself.
             Body::Chunks(_) => body,
             Body::Stream(stream) => {
                 let mut stop = self.state.stop.subscribe();

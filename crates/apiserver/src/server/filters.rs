@@ -97,7 +97,7 @@ fn note_user(parts: &Parts, caller: &Identity) -> Result<(), Status> {
     Err(Status::too_many_requests("Too many connections, please close some of them.", 1))
 }
 
-/// By what somebody tried to show who they are. The client is not told, but the log is.
+/// How a client tried to authenticate. It is not part of the response, but of the log.
 fn attempted(parts: &Parts) -> String {
     let has_certificate =
         parts.extensions.get::<Arc<Connection>>().is_some_and(|connection| connection.peer != Peer::Unknown);

@@ -18,10 +18,10 @@ use crate::negotiate::Form;
 use crate::request::RequestInfo;
 use crate::response::{self, Body};
 
-/// How long a request may take that is no watch; kube-apiserver's `--request-timeout`.
+/// How long a request may take that is not a watch; kube-apiserver's `--request-timeout`.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// How long a request may take: what it says itself (`?timeout=10s`), but not longer than any other. As kube-apiserver, whose
+/// How long a request may take: its own timeout (`?timeout=10s`), but not longer than any other. As kube-apiserver, whose
 /// words these are; `kubectl --request-timeout` sends it.
 pub(super) fn time_limit(info: &RequestInfo) -> Result<Duration, Status> {
     let given = info.query.get("timeout");
@@ -70,7 +70,7 @@ pub(super) async fn guarded(
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it gave no reason")
 }
 
 #[cfg(test)]

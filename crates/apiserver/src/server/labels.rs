@@ -8,8 +8,7 @@ use crate::metrics::Labels;
 use crate::request::{RequestInfo, Verb};
 
 impl Server {
-    /// The labels of a request. Resources that there are not share one series, so that nobody can make up new ones without
-    /// end.
+    /// The labels of a request. Resources that do not exist share one series, so that clients cannot create series without end.
     pub(super) fn labels(&self, method: &Method, info: &RequestInfo) -> Labels {
         let method = match *method {
             Method::GET | Method::HEAD => "GET",

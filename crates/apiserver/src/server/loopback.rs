@@ -140,7 +140,7 @@ impl ServerState {
         });
     }
 
-    /// What the server itself writes is no business of webhooks, unless it does so for somebody.
+    /// Webhooks are not called for writes of the server itself, unless it writes on behalf of a client.
     fn admission<'a>(
         &'a self,
         identity: Option<&'a Identity>,
@@ -174,7 +174,7 @@ impl ServerState {
             namespace: entry.key().namespace().to_owned(),
             name: entry.key().name().to_owned(),
         };
-        // By its uid: since it was looked at, somebody may have deleted it and made another of the same name.
+        // By its uid: since it was checked, it may have been deleted and created again.
         let options = DeleteOptions { uid: Some(entry.metadata().uid.to_string()), ..options };
         let identity = controller.map(|name| Identity::service_account("kube-system", name, ""));
         let webhooks = controller.map(|_| &*self.webhooks);
@@ -188,7 +188,7 @@ impl ServerState {
     }
 }
 
-/// The path by which somebody from outside would do the same.
+/// The path by which a client would do the same.
 fn path_of(location: &ObjectLocation) -> ResourcePath {
     let View { resource, .. } = &location.view;
     ResourcePath {

@@ -1,4 +1,4 @@
-//! Requests that are not about objects: what there is, what it is like, and whether all is well.
+//! Requests that are not about objects: discovery, OpenAPI, version and health.
 
 use bytes::Bytes;
 use ferroplane_metrics::Exposition;

@@ -30,7 +30,7 @@ pub(super) struct AuthenticatedRequest<'r> {
 }
 
 impl Server {
-    /// Answers as the caller, or as whom the caller wants to act as.
+    /// Answers as the caller, or as the user that the caller impersonates.
     pub(super) async fn impersonate<B>(
         &self,
         request: AuthenticatedRequest<'_>,
@@ -104,9 +104,7 @@ impl Server {
         let Some(view) = find_view(catalogue, path) else {
             return not_served(catalogue.is_builtin(&path.group), &parts.method);
         };
-        // Custom resources can be asked for without being sent.
-        let is_head = parts.method == Method::HEAD && view.is_custom();
-        let verb = if is_head { Verb::of(&Method::GET, path, &info.query) } else { info.verb };
+        let verb = verb_for(&view, path, request);
         if !is_in_scope(&view, path, verb) {
             return not_served(!view.is_custom(), &parts.method);
         }
@@ -132,7 +130,7 @@ impl Server {
         let form = negotiate::error_form(&parts.headers);
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));
         if verb == Verb::Watch {
-            // A watch has been answered, but goes on: it keeps its permit until its body ends.
+            // A watch has been answered, but continues: it keeps its permit until its body ends.
             response = response.map(|body| body.holding(permit));
         }
         if let Some(deprecation) = &handler.view.version().deprecation {
@@ -140,6 +138,13 @@ impl Server {
         }
         Ok(response)
     }
+}
+
+/// What a request does to a resource. Kubernetes answers `HEAD` for custom resources only, as `GET` without the object.
+fn verb_for(view: &View, path: &ResourcePath, request: AuthenticatedRequest<'_>) -> Option<Verb> {
+    let AuthenticatedRequest { info, parts, .. } = request;
+    let is_head = parts.method == Method::HEAD && view.is_custom();
+    if is_head { Verb::of(&Method::GET, path, &info.query) } else { info.verb }
 }
 
 /// The resource at a path, in the version of the path.
@@ -168,7 +173,7 @@ pub(super) fn has_part(view: &View, subresource: &str) -> bool {
     }
 }
 
-/// Whether a path has a namespace where there is one. A list may do without.
+/// Whether a path has a namespace where there is one. A list may leave it out.
 fn is_in_scope(view: &View, path: &ResourcePath, verb: Option<Verb>) -> bool {
     if !view.resource.is_namespaced {
         return path.namespace.is_empty();

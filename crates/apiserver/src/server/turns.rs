@@ -1,6 +1,6 @@
 //! Whose turn it is: the place that a request takes while it runs, and the memory that its body takes.
 //!
-//! Authorization comes before both, because it costs next to nothing: whoever may not do what they ask for takes nothing from
+//! Authorization comes before both, because it costs next to nothing: a user who may not do what they ask for takes nothing from
 //! those who may.
 
 use ferroplane_schema::status::Status;
@@ -11,7 +11,7 @@ use crate::auth::identity::{Identity, MASTERS};
 use crate::flow_control::{BodyReservation, Permit, RequestClass};
 use crate::request::{RequestInfo, Target, Verb};
 
-/// Whoever asks whether the server lives must learn it most of all when nobody else gets an answer. As kube-apiserver, which
+/// A client that asks whether the server lives must learn it most of all when other requests get no answer. As kube-apiserver, which
 /// exempts its probes, too; what is asked here costs microseconds.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
 
@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-/// Whether somebody has the places of administrators.
+/// Whether a user has the reserved capacity of administrators.
 fn is_administrator(caller: &Identity) -> bool {
     caller.is_in(MASTERS)
 }

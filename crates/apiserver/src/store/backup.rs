@@ -45,7 +45,7 @@ pub enum BackupError {
 /// What to do about a store that has lost something that it had acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
-    /// Refuse to copy it: a backup of which nobody knows that it is not whole is worse than none.
+    /// Refuse to copy it: an incomplete backup without a sign of it is worse than none.
     Refuse,
     /// Copy what is left.
     Accept,
@@ -74,7 +74,7 @@ fn copy(data_directory: &Path, file: &Path, loss: Loss) -> Result<(), BackupErro
     let partial = Partial::create(file)?;
     let copy = |connection: Connection| {
         connection.busy_timeout(std::time::Duration::from_secs(5))?;
-        // If nobody else has it open: what may be damaged must be left as it is.
+        // If no other process has it open: a database that may be damaged must be left as it is.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // One consistent moment, read from a connection of its own: the writer does not wait.
         connection.execute("VACUUM INTO ?1", [partial.path.to_string_lossy()])
@@ -93,7 +93,7 @@ fn copy(data_directory: &Path, file: &Path, loss: Loss) -> Result<(), BackupErro
 struct Source<'a> {
     database: &'a Path,
     acknowledged: Option<Record>,
-    /// Held while it is copied, unless somebody else has it, who has checked it already.
+    /// Held while it is copied, unless another process holds it, which has checked it already.
     lock: Option<Directory>,
 }
 
@@ -122,7 +122,7 @@ impl<'a> Source<'a> {
         let Some(acknowledged) = self.acknowledged else { return Ok(()) };
         let failed = |source| BackupError::Sqlite { action: "read", file: self.database.to_owned(), source };
         let found = summarize(copy).map_err(failed)?;
-        // Whoever writes meanwhile may come any way, but never back.
+        // A user who writes meanwhile may come any way, but never back.
         let is_whole = self.lock.is_none() && found.revision >= acknowledged.revision();
         let checked = if is_whole { Ok(()) } else { acknowledged.check(&found) };
         checked.map_err(|detail| {
@@ -148,7 +148,7 @@ fn summarize(copy: &Path) -> rusqlite::Result<Summary> {
 
 /// Make the store in a data directory what it was when a backup was taken.
 ///
-/// A store that is there already is replaced only if told so. Watches and lists from before are told to begin anew.
+/// An existing store is replaced only if the caller says so. Watches and lists from before have to begin anew.
 pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), BackupError> {
     check_header(file)?;
     let lock = Directory::lock(data_directory)?;
@@ -157,7 +157,7 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
     if database.exists() && !replace {
         return Err(BackupError::NotEmpty(data_directory.to_owned()));
     }
-    // Two copies: one of the file as it is, which nobody changes while it is checked, and one of its rows.
+    // Two copies: one of the file as it is, which nothing changes while it is checked, and one of its rows.
     let received = Partial::create(&lock.path().join(RECEIVED))?;
     fs::copy(file, &received.path)
         .and_then(|_| directory::make_private(&File::open(&received.path)?))
@@ -169,7 +169,7 @@ pub fn restore(file: &Path, data_directory: &Path, replace: bool) -> Result<(), 
     partial.finish(true)
 }
 
-/// Remove what restores left that were interrupted. Whoever has the lock is the only one who restores.
+/// Remove files of interrupted restores. Only the holder of the lock restores.
 fn remove_leftovers(directory: &Path) -> Result<(), BackupError> {
     let failed = |source| BackupError::File { action: "read", file: directory.to_owned(), source };
     for entry in fs::read_dir(directory).map_err(failed)? {
@@ -210,7 +210,7 @@ fn prepare(received: &Path, copy: &Path, original: &Path) -> Result<(), BackupEr
     tables::distrust(&source).map_err(failed)?;
     let version = source.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(failed)?;
     tables::check(&source, original, version)?;
-    // Before any table is read: a tree in which a page is there twice could be walked for ever.
+    // Before any table is read: a tree with the same page in two places could be walked for ever.
     let detail: String =
         source.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(failed)?;
     if detail != "ok" {
@@ -270,7 +270,7 @@ impl Partial {
             if replace {
                 fs::rename(&self.path, &self.target)?;
             } else {
-                // Unlike renaming, this fails if somebody made the file meanwhile.
+                // Unlike renaming, this fails if the file was created meanwhile.
                 fs::hard_link(&self.path, &self.target)?;
                 fs::remove_file(&self.path)?;
             }

@@ -83,6 +83,7 @@ impl Pending {
     /// Take back everything after the first events.
     fn retract(&mut self, revision: u64, length: usize) {
         self.revision = revision;
+        // From the newest back, so that of several changes of one object the oldest previous state remains.
         for event in self.events.drain(length..).rev() {
             // Possibly the same as the state has, which does no harm.
             self.changed.insert(event.entry().key().clone(), event.previous().cloned());

@@ -56,7 +56,7 @@ impl Directory {
     }
 }
 
-/// Makes sure that a data directory is ours, and that nobody else can put files there.
+/// Makes sure that a data directory is ours, and that no other user can create files there.
 fn make_own(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Directory { path: path.to_owned(), source };
     let metadata = std::fs::metadata(path).map_err(failed)?;
@@ -90,14 +90,14 @@ fn permissions(mode: u32, is_empty: bool, has_store: bool) -> Permissions {
         (true, false) => Permissions::Refuse,
         (true, true) if is_shared => Permissions::Refuse,
         (true, true) => Permissions::Narrow,
-        // Our files are for their owner alone wherever they are. A directory that holds other things as well, such as the one somebody
-        // works in, may stay as open as it is.
+        // Our files are for their owner alone wherever they are. A directory that holds other things as well, such as a working
+        // directory, may stay as open as it is.
         (false, _) if mode & 0o077 != 0 && (is_empty || has_store) => Permissions::Narrow,
         (false, _) => Permissions::Fine,
     }
 }
 
-/// Refuses links in the place of files that are written to. Nobody else can put them there after the directory was checked.
+/// Refuses links in the place of files that are written. No other user can create them after the directory was checked.
 fn refuse_links(directory: &Path) -> Result<(), OpenError> {
     let database = database_in(directory);
     let files = [directory.join(LOCK), write_ahead_log_of(&database), head::path_of(&database), database];
@@ -117,14 +117,14 @@ pub(super) fn write_ahead_log_of(database: &Path) -> PathBuf {
     name.into()
 }
 
-/// How to open a file that nobody else may read, and that is itself what its name says.
+/// How to open a file that only its owner may read, and that is no link.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     options
 }
 
-/// Make sure that nobody else can read a file.
+/// Make sure that no other user can read a file.
 pub(super) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }

@@ -73,7 +73,7 @@ impl History {
         self.events.push_back(event);
     }
 
-    /// Forget an event that nobody can ask for.
+    /// Drop an event that no client can request.
     pub(super) fn release(&mut self, event: &Event) {
         let release = Release {
             revision: event.revision(),

@@ -1,6 +1,6 @@
-//! What is being written, so that whoever reads an object can wait for what was begun before.
+//! What is being written, so that a client that reads an object can wait for what was begun before.
 //!
-//! Nobody has to: what was acknowledged is visible anyway. It is for those who gave up waiting for a write, and now look
+//! That is optional: acknowledged writes are visible anyway. It is for those who gave up waiting for a write, and now look
 //! whether it happened. Otherwise they might be shown the object as it was a moment before, and their next write be refused.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use super::entry::{Change, Operation};
 use super::key::Key;
 
-/// Keys share slots, which costs those who meet a short wait, and nobody room that grows.
+/// Keys share slots, which costs those that collide a short wait, and takes constant memory.
 const SLOTS: usize = 1024;
 
 /// How much was begun and ended, of keys that share a slot.

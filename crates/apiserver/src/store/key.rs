@@ -48,6 +48,7 @@ impl Collection {
 
 impl PartialEq for Collection {
     fn eq(&self, other: &Self) -> bool {
+        // A store has one of each name, so that identity is equality, and costs no comparison of text.
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
@@ -88,6 +89,7 @@ impl Key {
     }
 
     fn order(&self) -> (usize, &str) {
+        // By the index, and not by the name: keys are compared in every lookup of the tree.
         (self.collection.index(), &self.path)
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn load(log: &mut dyn Log, options: Options) -> Result<(State, Histor
         if event.revision() > marks.floor {
             event.collection().watch_cache().write().push(event.clone());
             history.push(event);
-            // While reading, or the window would first hold the whole log. Ages begin anew: nobody knows how long we were away.
+            // While reading, or the window would first hold the whole log. Ages begin anew: the length of the downtime is unknown.
             history.evict(started);
         } else {
             history.release(&event);

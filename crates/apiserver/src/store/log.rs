@@ -77,7 +77,7 @@ pub enum LogError {
     /// Nothing of the batch was written; it may work later.
     #[error("cannot write to `{}`: the disk is full", file.display())]
     Full { file: PathBuf },
-    /// Nobody knows what was written.
+    /// It is unknown what was written.
     #[error("cannot {action} `{}`", file.display())]
     Failed { action: &'static str, file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("`{}` is damaged ({detail}); restore a backup, or inspect the file with `sqlite3 FILE .recover`", file.display())]

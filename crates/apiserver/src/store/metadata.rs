@@ -14,7 +14,7 @@ pub struct ObjectMetadata {
     /// The uids of the object's owners.
     pub owners: Owners,
     pub labels: Pairs,
-    /// Fields that can be selected by, if whoever writes supplies them.
+    /// Fields that can be selected by, if a user who writes supplies them.
     pub fields: Option<Box<Pairs>>,
     /// Whether deletion has begun: there is a `deletionTimestamp`.
     pub is_terminating: bool,
@@ -30,6 +30,7 @@ pub(super) struct Read<'a> {
 
 /// Read the metadata from an object's bytes.
 pub(super) fn read(object: &[u8]) -> Result<Read<'_>, serde_json::Error> {
+    // The rest of the object is skipped, not parsed: objects of a megabyte are read for their labels.
     let StoredObject { metadata: parsed } = serde_json::from_slice(object)?;
     let metadata = ObjectMetadata {
         uid: Uid::from(parsed.uid.as_deref().unwrap_or_default()),
@@ -52,6 +53,8 @@ struct StoredObject<'a> {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
+    // Borrowed, never owned: a version is digits and needs no escapes, and its place in the bytes is where the next
+    // version is written.
     resource_version: &'a str,
     #[serde(borrow, default)]
     uid: Option<Cow<'a, str>>,
@@ -99,6 +102,7 @@ impl FromIterator<Uid> for Owners {
         Self(match (uids.pop(), uids.is_empty()) {
             (None, _) => Uids::None,
             (Some(only), true) => Uids::One(only),
+            // It was taken out only to see whether it is the only one.
             (Some(last), false) => {
                 uids.push(last);
                 Uids::Many(uids.into())
@@ -107,7 +111,7 @@ impl FromIterator<Uid> for Owners {
     }
 }
 
-/// An object's uid: 16 bytes if it is a UUID as we write them, text if somebody else thought of it.
+/// An object's uid: 16 bytes if it is a UUID as we write them, text if a client chose another form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Form);
 
@@ -144,6 +148,8 @@ fn uuid(text: &[u8]) -> Option<[u8; 16]> {
     let mut digits = 0;
     for (index, character) in text.iter().enumerate() {
         let digit = match (index, character) {
+            // Lower case with hyphens only: any other form would be written differently than it was read, and a uid
+            // is compared as text by clients.
             (8 | 13 | 18 | 23, b'-') => continue,
             (8 | 13 | 18 | 23, _) => return None,
             (_, b'0'..=b'9') => character - b'0',
@@ -202,6 +208,7 @@ impl Pairs {
 }
 
 fn write_pair(text: &mut String, key: &str, value: &str) {
+    // Lengths instead of separators: labels may hold anything, and nothing has to be escaped.
     text.push_str(&format!("{}:{key}{}:{value}", key.len(), value.len()));
 }
 

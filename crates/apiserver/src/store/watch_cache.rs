@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::entry::Entry;
 use super::key::Collection;
 
-/// How many events a watcher takes at once. Whoever is far behind must not hold the lock, which the writer needs, while it
+/// How many events a watcher takes at once. A client that is far behind must not hold the lock, which the writer needs, while it
 /// copies a hundred thousand of them.
 const BATCH: usize = 256;
 
@@ -66,7 +66,7 @@ impl Event {
     }
 }
 
-/// Why a watch cannot begin, or go on.
+/// Why a watch cannot begin, or continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
     /// The events after the revision are no longer known: list, and watch from there.
@@ -80,7 +80,7 @@ pub enum WatchError {
 /// Where a collection's events go through.
 pub(super) struct WatchCache {
     ring: RwLock<Ring>,
-    /// Wakes this collection's watchers, and nobody else's, in the order in which they began to wait.
+    /// Wakes the watchers of this collection only, in the order in which they began to wait.
     arrival: Notify,
 }
 
@@ -139,8 +139,8 @@ impl Ring {
     }
 }
 
-/// Follows a collection. Everyone sees the same events in the same order, none twice and none left out; who falls behind
-/// further than the window is told so.
+/// Follows a collection. Everyone sees the same events in the same order, none twice and none left out; a watch that falls behind further
+/// than the window ends with an error.
 #[derive(Debug)]
 pub struct Watcher {
     collection: Collection,
@@ -159,6 +159,8 @@ impl Watcher {
         if revision > current {
             return Err(WatchError::TooNew { revision, current });
         }
+        // Only checks that the window reaches back so far, so that the error comes now and not with the first
+        // event.
         drop(collection.watch_cache().read().after(revision)?);
         Ok(Self { collection: collection.clone(), cursor: revision, published })
     }

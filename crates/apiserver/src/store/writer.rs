@@ -82,9 +82,10 @@ impl fmt::Debug for Writer {
 }
 
 impl Writer {
-    /// Write until there is nobody left who could ask. Whatever ends it early is a failure that everyone hears of.
+    /// Write until no client is left. If it ends early, that is a failure that all of them receive.
     pub(super) fn run_to_the_end(self) {
         let shared = self.shared.clone();
+        // Without this, requests that wait for a commit would wait for ever after a panic.
         if catch_unwind(AssertUnwindSafe(|| self.run())).is_err() {
             let source = "the thread that writes has panicked".into();
             shared.fail(&Arc::new(LogError::Failed { action: "write to", file: "store".into(), source }));
@@ -109,7 +110,7 @@ impl Writer {
                 Ok(Message::Close) | Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // In this order: the database is closed before somebody else may open it.
+        // In this order: the database is closed before another process may open it.
         drop(self.log);
         drop(self.directory);
     }
@@ -155,8 +156,8 @@ impl Writer {
             return;
         }
         self.history.settle(&due);
-        // In this order: watchers see it when it is durable; observers (rights, webhooks, addresses) before the answer, so that
-        // whoever is told that a right was taken away can rely on it.
+        // In this order: watchers see it when it is durable; observers (rights, webhooks, addresses) before the answer, so that the
+        // client that removed a right can rely on it.
         self.publish(pending.events());
         if let Some(observer) = self.shared.observer.get() {
             pending.events().iter().for_each(|event| (observer.0)(event));
@@ -245,7 +246,7 @@ impl Writer {
         self.history.evict(Instant::now());
     }
 
-    /// Housekeeping while nobody waits. Returns whether all is tidy.
+    /// Housekeeping while nothing waits. Returns whether all is tidy.
     fn housekeep(&mut self) -> bool {
         if self.shared.failure.get().is_some() {
             return true;

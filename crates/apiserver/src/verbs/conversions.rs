@@ -1,4 +1,4 @@
-//! What an object is in other versions, as far as somebody wanted to know.
+//! What an object is in other versions, as far as that was requested.
 //!
 //! Working out who owns which fields is pure, but may need objects in other versions, which only a webhook can tell. So it
 //! asks for them here, fails, and is tried again when the answers are there.

@@ -74,7 +74,7 @@ async fn attempt(
         return Ok(Some(Deleted { is_gone, bytes, subject, warnings }));
     }
     let change = match begun {
-        // It is being deleted already. Nothing changes, so nothing is written, and nobody is woken.
+        // It is being deleted already. Nothing changes, so that nothing is written, and no watcher is woken.
         Some(begun) if begun == object => {
             return Ok(Some(Deleted { is_gone, bytes: entry.bytes().clone(), subject, warnings }));
         }
@@ -188,7 +188,7 @@ fn has_spec_finalizers(object: &Map<String, Value>) -> bool {
     finalizers.and_then(Value::as_array).is_some_and(|finalizers| !finalizers.is_empty())
 }
 
-/// What a client is told of an object that is gone.
+/// What a client is notified of an object that is gone.
 pub(crate) fn success(location: &ObjectLocation, stored: &Bytes) -> Status {
     let object: Value = serde_json::from_slice(stored).unwrap_or_default();
     let text = |name: &str| object["metadata"][name].as_str().unwrap_or_default().to_owned();

@@ -83,7 +83,7 @@ impl Page {
                 let last: Option<&Arc<Entry>> = entries.last();
                 let behind = last.and_then(|last| last.key().path().strip_prefix(&place)).unwrap_or_default();
                 continues = Some(Continue { revision: Some(revision), behind: behind.to_owned() });
-                // With a selector every object behind this page would have to be looked at. Kubernetes leaves it out, too.
+                // With a selector every object behind this page would have to be checked. Kubernetes leaves it out, too.
                 remaining = selection.is_everything().then_some(range.len() + 1);
                 break;
             }
@@ -92,7 +92,7 @@ impl Page {
                 entries.push(Arc::clone(entry));
             }
         }
-        // A list that may go on with newer objects goes on doing so.
+        // A list that may continue with newer objects continues doing so.
         if let (Some(next), Some(Continue { revision: None, .. })) = (&mut continues, &options.continues) {
             next.revision = None;
         }
@@ -127,7 +127,7 @@ impl Page {
         metadata
     }
 
-    /// The page as an answer. Whoever is in this process may share the objects of the store.
+    /// The page as a response. Clients in this process may share the objects of the store.
     pub(crate) fn into_response(
         self,
         view: &View,
@@ -137,7 +137,7 @@ impl Page {
     ) -> Response<Body> {
         let mut metadata = self.metadata();
         if view.is_custom() && matches!(presentation, Presentation::Objects(_)) {
-            // Lists of custom resources always say how they go on.
+            // Lists of custom resources always say how they continue.
             metadata.entry("continue").or_insert_with(|| "".into());
         }
         let metadata = Value::Object(metadata);
@@ -241,7 +241,7 @@ async fn convert_all(
     Ok(entries.iter().map(|entry| entry.key().path().to_owned()).zip(converted).collect())
 }
 
-/// What says that a page is no longer available, with a token to go on in spite of that.
+/// What says that a page is no longer available, with a token to continue in spite of that.
 pub(crate) fn expired(behind: &str) -> Response<Body> {
     let status = Status::expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list \

@@ -1,7 +1,7 @@
 //! Watches: what is there, if wanted, and then everything that happens.
 //!
-//! A watch holds no queue. It reads the history of its collection at its own pace; if it falls behind further than that
-//! reaches, it is told so and ends.
+//! A watch holds no queue. It reads the history of its collection at its own pace; if it falls behind further than that reaches, it ends
+//! with an error.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::negotiate::Presentation;
 use crate::response::{self, Body};
 use crate::store::{Entry, Event, EventKind, Snapshot, Store, WatchError, Watcher};
 
-/// How often a client that wants it is told how far it has come; as often as kube-apiserver does.
+/// How often a client that wants bookmarks gets one; as often as kube-apiserver sends them.
 const BOOKMARKS: Duration = Duration::from_mins(1);
 /// What is there already is sent in pieces of about this size.
 const PIECE: usize = 64 * 1024;
@@ -38,7 +38,7 @@ pub(crate) struct WatchOptions {
     /// Whether a bookmark says that everything that was there has been sent.
     pub(crate) marks_initial: bool,
     pub(crate) timeout: Duration,
-    /// Whether whoever watches holds on to objects, and may hold those of the store.
+    /// Whether a client that watches holds on to objects, and may hold those of the store.
     pub(crate) shares_objects: bool,
 }
 
@@ -78,7 +78,7 @@ enum Next {
     Stopping,
 }
 
-/// Answers with a watch that begins with what is there, if there is a snapshot, and goes on from the watcher.
+/// Answers with a watch that begins with what is there, if there is a snapshot, and continues from the watcher.
 pub(crate) fn start(
     options: WatchOptions,
     initial: Option<Snapshot>,
@@ -107,7 +107,7 @@ pub(crate) fn refuse(status: &Status) -> Response<Body> {
     response::json(StatusCode::OK, error_line(status))
 }
 
-/// What says that a watch cannot go on from where a client is.
+/// What says that a watch cannot continue from where a client is.
 pub(crate) fn too_old(error: &WatchError) -> Status {
     match error {
         WatchError::TooOld { revision, floor } => {
@@ -201,7 +201,7 @@ impl Watch {
                 Stage::Initial { .. } => self.initial().await,
                 Stage::Live => self.live().await,
             };
-            // What cannot be shown ends the watch, so that nobody believes to have seen everything.
+            // An object that cannot be shown ends the watch, so that no client believes to have seen everything.
             if let Err(status) = outcome {
                 self.stage = Stage::Over;
                 self.lines.put_status(&status);
@@ -277,12 +277,12 @@ impl Watch {
 
     async fn wait(&mut self) -> Next {
         tokio::select! {
-            // In this order: whoever is told that the watch ends has been told everything that happened before.
+            // In this order: a client that sees the end of the watch has received all events before it.
             biased;
             events = self.watcher.next() => events.map_or_else(Next::FallenBehind, Next::Events),
             () = sleep_until(self.end) => Next::TimeIsUp,
             _ = self.stop.wait_for(|is_stopping| *is_stopping) => Next::Stopping,
-            // What happened before has been told by now.
+            // Earlier events have been sent by now.
             _ = self.gone.wait_for(|is_gone| *is_gone) => Next::Stopping,
             _ = self.bookmarks.tick() => Next::Bookmark,
         }

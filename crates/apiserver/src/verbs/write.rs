@@ -251,7 +251,7 @@ impl Attempt<'_> {
         }
     }
 
-    /// Somebody was faster. Whether it is worth another attempt depends on what was to be done.
+    /// A conflict. Whether it is worth another attempt depends on the request.
     fn refused(
         self,
         name: &str,
@@ -317,7 +317,7 @@ impl Attempt<'_> {
     }
 }
 
-/// Pauses just long enough for the listener to drop a request whose client went away: what nobody waits for is not begun. Who
+/// Pauses just long enough for the listener to drop a request whose client went away: what nothing waits for is not begun. Who
 /// asks next, by the same connection, then finds either nothing of it or, by [`Store::finish_writes`], how it ended.
 pub(super) async fn yield_to_cancellation() {
     let mut has_paused = false;

@@ -85,6 +85,8 @@ impl AdmissionRequest<'_> {
     pub(super) fn kind<'k>(&'k self, version: &'k str) -> GroupVersionKind<'k> {
         let whole =
             GroupVersionKind { group: &self.resource.group, version, name: &self.resource.names.kind };
+        // What is written to a part, such as a Scale, has a kind of its own, whatever version the webhook wants to
+        // see.
         self.part.unwrap_or(whole)
     }
 
@@ -107,6 +109,7 @@ impl AdmissionRequest<'_> {
         let Some(wanted) = self.resource.served(version) else { return Ok(value) };
         let api_version = wanted.behaviour.api_version();
         let mut object = match value {
+            // Parts are not objects of the kind that is converted: they are shown as they are.
             Value::Object(object) if self.part.is_none() => object,
             other => return Ok(other),
         };
@@ -116,6 +119,8 @@ impl AdmissionRequest<'_> {
         if let Some(converter) = &self.resource.converter {
             object = converter.convert(object, api_version, store).await?;
         }
+        // A converter sets only what it has to: this names the version also where there is none, as with the strategy
+        // None.
         wanted.behaviour.adopt(&mut object);
         Ok(Value::Object(object))
     }
@@ -144,6 +149,7 @@ impl AdmissionRequest<'_> {
             ("name", self.name),
             ("namespace", self.namespace),
         ];
+        // Go leaves these out if they are empty (`omitempty`), and some webhooks tell an empty name from none.
         for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_empty()) {
             request[name] = text.into();
         }

@@ -75,7 +75,7 @@ impl Webhook {
         format!("timeout={}s", self.timeout.as_secs())
     }
 
-    /// Whether a request may go on without the webhook's word.
+    /// Whether a request may continue without the webhook's word.
     pub(super) fn apply_failure_policy(&self, failure: CallFailure) -> Result<(), Status> {
         match failure {
             CallFailure::Call(error) if self.fails_open => {

@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 use super::destination::{self, Route};
 
-/// How many connections are kept that nobody uses at the moment.
+/// How many connections are kept that nothing uses at the moment.
 const IDLE: usize = 8;
 /// The most that a webhook may say. A patch may be about as large as an object, and is encoded twice.
 const LONGEST_ANSWER: usize = 8 << 20;
@@ -143,7 +143,7 @@ async fn connect(route: &Route, tls: Arc<ClientConfig>) -> Result<Sender, Error>
     let stream =
         TlsConnector::from(tls).connect(name, stream).await.map_err(|error| untrusted(&route.host, error))?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(failed)?;
-    // It ends when there is nobody left to send anything on it.
+    // It ends when no client is left to send anything on it.
     tokio::spawn(async move {
         let _ = connection.await;
     });
@@ -154,7 +154,7 @@ fn unreachable(host: String, port: u16, source: io::Error) -> Error {
     let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     match source.kind() {
         io::ErrorKind::ConnectionRefused => Error::Refused { address },
-        // Names that nobody knows have no kind of their own.
+        // `io::ErrorKind` has no kind for a name that does not resolve: such an error has no code of the system.
         _ if source.raw_os_error().is_none() => Error::NoSuchHost { host },
         _ => Error::Connect { address, source },
     }

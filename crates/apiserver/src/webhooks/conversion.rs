@@ -43,13 +43,14 @@ pub(crate) struct Converter {
 }
 
 impl Converter {
-    /// Reads how a definition wants to be converted. Nobody, if versions are all the same.
+    /// Reads how a definition wants to be converted. None if all versions are the same.
     pub(crate) fn read(conversion: &Value, kind: &str) -> Option<Self> {
         if conversion["strategy"] != "Webhook" {
             return None;
         }
         let webhook = &conversion["webhook"];
         let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten();
+        // The first in the webhook's own order that we can write, as in kube-apiserver.
         let known = |version: &Value| ["v1", "v1beta1"].into_iter().find(|known| version == known);
         Some(Self {
             kind: kind.to_owned(),
@@ -74,15 +75,17 @@ impl Converter {
             stored.iter().map(|stored| self.cache.get(stored, api_version)).collect();
         if converted.iter().any(Option::is_none) {
             let _turn = self.room.acquire().await;
-            // Somebody else may have converted them meanwhile.
+            // Another request may have converted them meanwhile.
             for (converted, stored) in converted.iter_mut().zip(stored).filter(|(it, _)| it.is_none()) {
                 *converted = self.cache.get(stored, api_version);
             }
+            // Lists are converted in few requests: one for each object would take minutes for thousands of them.
             let missing = (0..stored.len()).filter(|index| converted[*index].is_none()).collect();
             for batch in batches(missing, |index| stored[index].len()) {
                 let objects = batch.iter().map(|index| prepare(&stored[*index])).collect();
                 for (index, mut object) in batch.into_iter().zip(self.ask(objects, api_version, store).await?)
                 {
+                    // Before it is cached, so that defaults and pruning are paid for once.
                     finish(&mut object);
                     let bytes = Bytes::from(Value::Object(object).to_string());
                     self.cache.put(&stored[index], api_version, bytes.clone());
@@ -101,6 +104,7 @@ impl Converter {
         store: &Store,
     ) -> Result<JsonObject, Status> {
         let _turn = self.room.acquire().await;
+        // Boxed: writes hold this future, and most kinds have no webhook.
         let converted = Box::pin(self.ask(vec![object], api_version, store)).await?;
         converted.into_iter().next().ok_or_else(|| Status::unexpected("conversion webhook returned nothing"))
     }
@@ -122,6 +126,7 @@ impl Converter {
             return Err(Status::unexpected("no supported conversion review versions"));
         };
         let sent: Vec<&JsonObject> = places.iter().map(|index| &objects[*index]).collect();
+        // The answer has to repeat it: one that a proxy kept from another request is refused.
         let uid = crate::random::uuid().to_string();
         let request = review::ask(version, &uid, api_version, &sent);
         let reply = self.send(request.into(), store).await.map_err(|error| fail(error.into()))?;
@@ -136,6 +141,7 @@ impl Converter {
     async fn send(&self, body: Bytes, store: &Store) -> Result<Reply, CallError> {
         let route = self.destination.route(store)?;
         let tls = self.destination.tls()?;
+        // kube-apiserver tells webhooks how long it will wait, and libraries read it.
         let query = format!("timeout={}s", TIMEOUT.as_secs());
         let sent = tokio::time::timeout(TIMEOUT, self.connections.post(&route, tls, &query, body)).await;
         let reply = sent.unwrap_or(Err(connections::Error::Deadline));

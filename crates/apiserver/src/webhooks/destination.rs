@@ -84,7 +84,8 @@ impl Destination {
         };
         let bundle = configuration["caBundle"].as_str().filter(|bundle| !bundle.is_empty());
         let authority = bundle.map(|bundle| {
-            // Validated when it was stored. What cannot be read trusts nobody, rather than everybody whom the machine trusts.
+            // Validated when it was stored. An invalid bundle trusts no certificate, rather than all that the
+            // machine trusts.
             let pem = STANDARD.decode(bundle).unwrap_or_default();
             String::from_utf8_lossy(&pem).into_owned()
         });

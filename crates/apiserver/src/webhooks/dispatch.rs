@@ -48,7 +48,7 @@ impl Webhooks {
         }
         let hooks: Vec<&Arc<Webhook>> = configurations.values().flatten().collect();
         let mut rounds = Rounds::default();
-        // Twice at most, as Kubernetes does: two webhooks that undo each other must not go on for ever.
+        // Twice at most, as Kubernetes does: two webhooks that undo each other must not continue for ever.
         for round in 0..2 {
             for (index, hook) in hooks.iter().enumerate() {
                 if round == 1 && !rounds.again.contains(&index) {
@@ -98,7 +98,7 @@ impl Webhooks {
                 }
                 Err(failure) => hook.apply_failure_policy(failure),
             };
-            // The first refusal, in the order of configurations, is told; what the others warn of is told, too.
+            // The first refusal, in the order of configurations, is returned; so are the warnings of all others.
             outcome = outcome.and(judged);
         }
         outcome
@@ -131,7 +131,7 @@ enum Invocation {
     Changed,
 }
 
-/// Asks a webhook and does what it says.
+/// Calls a webhook and applies its response.
 async fn change(
     hook: &Webhook,
     request: &mut AdmissionRequest<'_>,
@@ -174,7 +174,7 @@ fn patched(
     }
     let undecodable =
         |error: String| CallFailure::Call(format!("received undecodable patch in webhook response: {error}"));
-    // Read before the operation is looked at: a patch that says nothing is allowed everywhere, even for a deletion.
+    // Read before the operation is checked: a patch that says nothing is allowed everywhere, even for a deletion.
     let patch = Body::json(&verdict.patch).map_err(undecodable)?.value;
     if patch.is_null() || patch.as_array().is_some_and(Vec::is_empty) {
         return Ok(None);

@@ -22,7 +22,7 @@ pub(super) struct MatchConditions {
 #[derive(Debug)]
 struct MatchCondition {
     expression: String,
-    /// Made when it is first needed: whoever stores a webhook does not wait for it.
+    /// Made when it is first needed: a client that stores a webhook does not wait for it.
     program: OnceLock<Result<Program, Refusal>>,
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Webhook {
     namespaces: Result<LabelSelector, String>,
     objects: Result<LabelSelector, String>,
     conditions: MatchConditions,
-    /// Whether a request goes on if the webhook cannot be asked.
+    /// Whether a request continues if the webhook cannot be asked.
     pub(super) fails_open: bool,
     pub(super) timeout: Duration,
     /// Whether it may be asked about what is only tried.

@@ -19,7 +19,7 @@ use crate::gate::Gate;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server whose disk can be stopped, and which writes down what is done.
+/// A server whose disk can be stopped, and which records what is done.
 struct Slow {
     server: Server,
     gate: Gate,
@@ -61,7 +61,7 @@ impl Slow {
         self.gate.arrival();
     }
 
-    /// What was written down about a path, once it is.
+    /// What was recorded about a path, once it is.
     async fn lines(&self, path: &str) -> Vec<Value> {
         loop {
             let text = std::fs::read_to_string(self.log()).unwrap_or_default();
@@ -129,7 +129,7 @@ async fn what_nobody_waited_for_is_written_down_all_the_same() {
     slow.gate.open();
     assert_eq!((&line["user"]["username"], &line["verb"]), (&json!("ada"), &json!("create")));
     assert_eq!(line["annotations"]["authorization.k8s.io/decision"], "allow");
-    let words = "it was given up before it was answered; what was asked for may have happened";
+    let words = "the request was abandoned before it was answered; it may have taken effect";
     assert_eq!(line["responseStatus"], json!({"metadata": {}, "status": "Failure", "message": words}));
     let read = slow.send("secret", "GET", &format!("{MAPS}/one"), Value::Null).await;
     assert_eq!(read.status(), 200, "it has happened");

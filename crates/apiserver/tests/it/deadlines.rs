@@ -46,7 +46,7 @@ fn large(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}})
 }
 
-/// A large object without owners: the garbage collector may not take it away while a test looks at it.
+/// A large object without owners: the garbage collector may not take it away while a test reads it.
 fn without_owners(name: &str) -> Value {
     let data: serde_json::Map<_, _> = (0..30_000).map(|index| (format!("key-{index}"), json!("1"))).collect();
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})

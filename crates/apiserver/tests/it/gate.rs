@@ -1,10 +1,10 @@
-//! A log that writes only while its gate is open, so that a test can look at what is underway.
+//! A log that writes only while its gate is open, so that a test can check what is underway.
 
 use std::sync::{Arc, Condvar, Mutex};
 
 use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Options, Row, RowError, Store};
 
-/// Whether writing goes on. Clones are the same gate.
+/// Whether writing continues. Clones are the same gate.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<State>, Condvar)>);
 

@@ -15,6 +15,8 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const TOO_MANY: usize = 1_500;
 /// As many as are accepted together. Compiling them takes some tenths of a second.
 const ALLOWED: usize = 4;
+/// As many as a release without a limit has stored.
+const BURDEN: usize = 400;
 /// How often a server is asked at least meanwhile whether it is well. One that is held up is asked once or twice, between the steps
 /// of a request.
 const OFTEN: usize = 6;
@@ -62,7 +64,7 @@ async fn establish(cluster: &Cluster, plural: &str, properties: &Value) {
     cluster.until(&format!("{DEFINITIONS}/{plural}.example.org"), is_established).await;
 }
 
-/// What a server says to an object that somebody creates, and how often it says meanwhile that it is well.
+/// What a server says to an object that a client creates, and how often it says meanwhile that it is well.
 async fn create_beside_others(cluster: &Cluster, path: String, object: Value) -> (Answer, usize) {
     let writer = cluster.clone();
     let writing = tokio::spawn(async move { writer.post(&path, &object).await });
@@ -125,6 +127,27 @@ async fn store_with_a_definition_that_would_be_refused_starts_and_answers() {
     }
 }
 
+/// As many patterns are compiled as a new definition could have. No value matches the others, and objects without such values are
+/// served as before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn stored_definition_that_would_be_refused_takes_no_more_than_one_that_is_accepted() {
+    let store = Store::in_memory(Options::default()).unwrap();
+    let cluster = Cluster::of(store.clone()).await;
+    establish(&cluster, "ones", &patterns(1)).await;
+    drop(cluster);
+    burden(&store, "ones").await;
+
+    let cluster = Cluster::of(store).await;
+    let (answer, answers) = create_beside_others(&cluster, objects("ones"), object("ones", BURDEN)).await;
+    let causes = answer.is(422)["details"]["causes"].as_array().unwrap().clone();
+    assert_eq!(causes.len(), BURDEN);
+    let is_withheld = |cause: &&Value| cause["message"].to_string().contains("too complex together");
+    let compiled = BURDEN - causes.iter().filter(is_withheld).count();
+    assert!((ALLOWED..BURDEN / 10).contains(&compiled), "{compiled}");
+    assert!(answers >= OFTEN, "{answers}");
+    cluster.post(&objects("ones"), &object("ones", 0)).await.is(201);
+}
+
 /// Stores more patterns in a definition than a server would accept.
 async fn burden(store: &Store, plural: &str) {
     let collection = store.collection("apiextensions.k8s.io/customresourcedefinitions");
@@ -133,7 +156,7 @@ async fn burden(store: &Store, plural: &str) {
     let mut stored: Value = serde_json::from_slice(entry.bytes()).unwrap();
     stored["metadata"]["generation"] = json!(2);
     let schema = &mut stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    schema["properties"]["spec"]["properties"] = patterns(400);
+    schema["properties"]["spec"]["properties"] = patterns(BURDEN);
     let draft = Draft::new(stored.as_object().unwrap()).unwrap();
     store.submit(vec![Operation::update(key, entry.revision(), draft)]).await.unwrap();
 }

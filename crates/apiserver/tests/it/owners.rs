@@ -66,7 +66,7 @@ async fn object_whose_owner_is_of_an_unknown_kind_stays() {
     object["metadata"]["ownerReferences"] =
         json!([{"apiVersion": "unknown.org/v1", "kind": "Thing", "name": "x", "uid": "u"}]);
     cluster.post(MAPS, &object).await.is(201);
-    // Something that goes afterwards shows that the first has been looked at.
+    // Something that goes afterwards shows that the first has been checked.
     let nobody = json!({"metadata": {"name": "nobody", "uid": "v"}});
     make(&cluster, "gone", &[&nobody], false).await;
     cluster.until(&format!("{MAPS}/gone"), |it| it.code == 404).await;

@@ -2,7 +2,7 @@
 //!
 //! `real/script/*.http` are the requests, `real/answers/*.jsonl` what the real server answered, without what differs
 //! between any two runs. Where `FERROPLANE_ORACLE_URL` names a server (`cargo xtask oracle` starts one), it is asked anew;
-//! with `FERROPLANE_RECORD` set, what it says is written down. The chapter about owners needs `--controllers`. `docs/differences.md` explains every `@except` of the
+//! with `FERROPLANE_RECORD` set, what it says is recorded. The chapter about owners needs `--controllers`. `docs/differences.md` explains every `@except` of the
 //! script.
 
 mod exchange;

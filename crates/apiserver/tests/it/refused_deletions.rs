@@ -1,9 +1,12 @@
 //! A webhook refuses to have something deleted: that keeps neither its siblings nor, once it no longer refuses, itself.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ferroplane_apiserver::InProcessWebhook;
+use ferroplane_apiserver::store::{Options, Store};
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::definitions::{WIDGETS, cluster_with_widgets, widget};
@@ -14,14 +17,23 @@ const TEAM_MAPS: &str = "/api/v1/namespaces/team/configmaps";
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.org";
 
+/// When deletions were refused.
+type Refusals = Arc<Mutex<Vec<Instant>>>;
+
 /// Refuses to have a config map deleted that is labelled as used.
-async fn protect_used(cluster: &Cluster) {
-    let webhook = InProcessWebhook::new(|review| async move {
+async fn protect_used(cluster: &Cluster) -> Refusals {
+    let refusals = Refusals::default();
+    let noted = refusals.clone();
+    let webhook = InProcessWebhook::new(move |review: Value| {
         let request = &review["request"];
         let is_used = request["oldObject"]["metadata"]["labels"]["used"] == "true";
-        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
+        if is_used {
+            noted.lock().unwrap().push(Instant::now());
+        }
+        let answer = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
             "uid": request["uid"], "allowed": !is_used, "status": {"code": 409, "reason": "it is in use"},
-        }})
+        }});
+        std::future::ready(answer)
     });
     cluster.server().register_webhook("usages.internal", &webhook);
     let configuration = json!({
@@ -37,6 +49,7 @@ async fn protect_used(cluster: &Cluster) {
         }],
     });
     cluster.post(CONFIGURATIONS, &configuration).await.is(201);
+    refusals
 }
 
 fn map(name: &str, owner: Option<&Value>, is_used: bool) -> Value {
@@ -155,6 +168,32 @@ async fn refused_deletion_is_tried_again_when_the_webhook_goes() {
     for (name, _) in DEPENDENTS {
         cluster.until(&format!("{MAPS}/{name}"), |it| it.code == 404).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_deletion_is_tried_again_later_each_time() {
+    // Nothing waits for a thread, so that time passes only while the garbage collector waits.
+    let options = Options { writes_in_place: true, ..Options::default() };
+    let cluster = Cluster::of(Store::in_memory(options).unwrap()).await;
+    let refusals = protect_used(&cluster).await;
+    let owner = cluster.post(MAPS, &map("owner", None, false)).await.is(201).clone();
+    cluster.post(MAPS, &map("used", Some(&owner), true)).await.is(201);
+    cluster.delete(&format!("{MAPS}/owner")).await.is(200);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let refusals = refusals.lock().unwrap().clone();
+    let pauses: Vec<_> = refusals.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // Timers are precise to a millisecond.
+    let grows = |pair: &[Duration]| pair[1] + Duration::from_millis(1) >= pair[0];
+    assert!(pauses.windows(2).all(grows), "{pauses:?}");
+    assert!(pauses[0] < Duration::from_millis(100), "{pauses:?}");
+    assert!(*pauses.last().unwrap() >= Duration::from_secs(59), "{pauses:?}");
+    assert!((10..=30).contains(&pauses.len()), "{pauses:?}");
+
+    let path = format!("{MAPS}/used");
+    cluster.merge(&path, &json!({"metadata": {"labels": {"used": null}}})).await.is(200);
+    let changed_at = Instant::now();
+    cluster.until(&path, |it| it.code == 404).await;
+    assert!(changed_at.elapsed() <= Duration::from_secs(2), "{:?}", changed_at.elapsed());
 }
 
 #[tokio::test]

@@ -266,7 +266,7 @@ impl Sized<'_, '_> {
 
     /// The type of the elements of a list, and how large they are.
     fn element<'k>(&self, list: &'k Operand<'_>) -> Option<(&'k Type, Range)> {
-        // The first parameter of any generic type: that is all that Kubernetes' `listElementNode` looks at.
+        // The first parameter of any generic type: that is all that Kubernetes' `listElementNode` reads.
         let (Type::List(kind) | Type::Map(kind, _) | Type::Optional(kind)) = list.kind else { return None };
         let size =
             if list.route.is_empty() { None } else { found(self.extent, &list.route.copied_to("@items")) };

@@ -35,7 +35,7 @@ impl Range {
         Self { least: scale(self.least, factor), most: scale(self.most, factor) }
     }
 
-    /// What it costs to look at all of a text that is so long.
+    /// What it costs to check all of a text that is so long.
     pub(super) fn traversed(self) -> Self {
         self.scaled(0.1)
     }

@@ -9,7 +9,7 @@ use std::rc::Rc;
 ///
 /// A route that is continued may share its storage with the original, and continuing the original once more then
 /// changes the last step of the first continuation. So it happens in Kubernetes, whose estimates depend on it: of
-/// `x.a.all(y, x.b == y)`, the size of `x.a` is looked up only after `x.b` was looked at.
+/// `x.a.all(y, x.b == y)`, the size of `x.a` is looked up only after `x.b` was checked.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Route {
     storage: Rc<RefCell<Vec<Rc<str>>>>,

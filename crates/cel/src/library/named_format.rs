@@ -128,7 +128,7 @@ fn label(text: &str, rule: &NameFormat) -> Vec<String> {
     complaints
 }
 
-/// A prefix may end with a dash, because something will follow. What is before the dash is not looked at.
+/// A prefix may end with a dash, because something will follow. What is before the dash is not checked.
 fn as_prefix(text: &str) -> String {
     match text.get(..text.len().saturating_sub(2)) {
         Some(before) if text.len() > 1 && text.ends_with('-') => format!("{before}a"),

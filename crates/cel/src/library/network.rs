@@ -55,7 +55,7 @@ impl fmt::Display for Cidr {
 fn mask(address: IpAddr, length: u8) -> IpAddr {
     match address {
         IpAddr::V4(address) => {
-            // A length of zero would shift by the width of the type, which is no shift in Rust.
+            // A length of zero would shift by the width of the type, which is not a shift in Rust.
             let mask = u32::MAX.checked_shl(32 - u32::from(length.min(32))).unwrap_or(0);
             IpAddr::V4((u32::from(address) & mask).into())
         }
@@ -181,7 +181,7 @@ pub(super) fn cidr<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answe
         }
         ("prefixLength", _) => Ok(Value::Int(i64::from(cidr.length))),
         ("containsIP", [Value::String(text)]) => {
-            // Kubernetes loses the reason here: a text that is no address is told as a missing overload.
+            // Kubernetes loses the reason here: a text that is not an address is reported as a missing overload.
             let ip = parse_ip(text.as_str()).map_err(|_| Fault::no_such_overload())?;
             Ok(Value::Bool(cidr.contains(ip.0)))
         }

@@ -82,7 +82,7 @@ pub(super) fn add<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer
     }
 }
 
-/// Appends to the first list in place if nobody else has it.
+/// Appends to the first list in place if it is not shared.
 fn add_lists<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     let [first, second] = values else { return Err(Fault::no_such_overload()) };
     let (Value::List(first), Value::List(second)) = (std::mem::take(first), second) else {
@@ -132,29 +132,28 @@ pub(super) fn arithmetic<'v>(context: &Context<'_>, values: &mut [Value<'v>]) ->
     }
 }
 
-fn integers<'v>(operator: &str, one: i64, other: i64) -> Answer<'v> {
-    let result = match operator {
-        "_+_" => one.checked_add(other),
-        "_-_" => one.checked_sub(other),
-        "_*_" => one.checked_mul(other),
-        "_/_" if other == 0 => return Err(Fault::text("division by zero")),
-        "_/_" => one.checked_div(other),
-        _ if other == 0 => return Err(Fault::text("modulus by zero")),
-        _ => one.checked_rem(other),
+/// The operators on whole numbers. A macro, because the checked operations of `i64` and `u64` have no trait in common.
+macro_rules! whole_number_operator {
+    ($operator:ident, $one:ident, $other:ident) => {
+        match $operator {
+            "_+_" => $one.checked_add($other),
+            "_-_" => $one.checked_sub($other),
+            "_*_" => $one.checked_mul($other),
+            "_/_" if $other == 0 => return Err(Fault::text("division by zero")),
+            "_/_" => $one.checked_div($other),
+            _ if $other == 0 => return Err(Fault::text("modulus by zero")),
+            _ => $one.checked_rem($other),
+        }
     };
+}
+
+fn integers<'v>(operator: &str, one: i64, other: i64) -> Answer<'v> {
+    let result = whole_number_operator!(operator, one, other);
     result.map(Value::Int).ok_or(Fault::text("integer overflow"))
 }
 
 fn unsigned<'v>(operator: &str, one: u64, other: u64) -> Answer<'v> {
-    let result = match operator {
-        "_+_" => one.checked_add(other),
-        "_-_" => one.checked_sub(other),
-        "_*_" => one.checked_mul(other),
-        "_/_" if other == 0 => return Err(Fault::text("division by zero")),
-        "_/_" => one.checked_div(other),
-        _ if other == 0 => return Err(Fault::text("modulus by zero")),
-        _ => one.checked_rem(other),
-    };
+    let result = whole_number_operator!(operator, one, other);
     result.map(Value::Uint).ok_or(Fault::text("unsigned integer overflow"))
 }
 

@@ -75,6 +75,6 @@ fn offset(zone: &str) -> Result<i64, Fault> {
     let (hour, minute) = (number(hours)?, number(minutes)?);
     // The sign is looked for in the text, because `-00:30` has no negative hour.
     let minutes = if zone.starts_with('-') { hour * 60 - minute } else { hour * 60 + minute };
-    // Keeps far-off zones, which nobody means, within what can be computed.
+    // Keeps far-off zones, which are not meant, within what can be computed.
     Ok(minutes.clamp(-5_000_000, 5_000_000) * 60)
 }

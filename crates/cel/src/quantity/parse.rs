@@ -119,7 +119,7 @@ fn small(parts: &Parts<'_>, suffix: &Suffix) -> Option<Parsed> {
     let (factor, scale) = match suffix.notation {
         Notation::Binary => {
             // Kubernetes' guess whether the product fits (`ParseQuantity`): three digits for each factor of
-            // 1024. What it says decides whether users see an integer.
+            // 1024. The guess decides whether users see an integer.
             let room = 14 - i64::try_from(length).ok()? - i64::from(suffix.exponent) * 3 / 10;
             if room < 0 || !parts.fraction.is_empty() {
                 return None;

@@ -1,5 +1,4 @@
 //! ActionSets as data: one action for each object, or the actions of one that is complete, once more.
-#![expect(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
 
 use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
@@ -21,7 +20,7 @@ pub(crate) struct ActionParameters {
     pub(crate) pod_annotations: Object,
 }
 
-/// What an ActionSet takes over from one that it goes on from.
+/// What an ActionSet takes over from one that it continues from.
 const INHERITED: [&str; 10] = [
     "blueprint",
     "object",
@@ -60,7 +59,7 @@ pub(crate) fn new(parameters: &ActionParameters, naming: &Naming) -> Result<Obje
     Ok(action_set(actions.collect(), &format!("{}-", parameters.action), naming))
 }
 
-/// An ActionSet that goes on where another one ended: for each action of the parent one with what it left.
+/// An ActionSet that continues where another one ended: for each action of the parent one with what it left.
 ///
 /// What the parent was given is given on, the version of functions that it preferred included: what a backup made should be restored by
 /// the same version. Kanister forgets that, and the overrides of pods.
@@ -70,6 +69,7 @@ pub(crate) fn child(
     naming: &Naming,
 ) -> Result<Object, String> {
     let parent_name = meta::name(parent);
+    // One that failed may have left half of its artifacts, and a restore from those is worse than none.
     if state(parent) != "complete" {
         return Err(format!(
             "ActionSet `{parent_name}` is {}: only a complete ActionSet can be continued",
@@ -91,6 +91,7 @@ pub(crate) fn child(
     }
     let children = specs.iter().enumerate().map(|(index, spec)| {
         let mut action = json!({"name": parameters.action});
+        // The spec of the parent, and not its status: the status has what was resolved, not what was asked for.
         for field in INHERITED {
             if let Some(value) = spec.get(field) {
                 action[field] = value.clone();
@@ -141,13 +142,15 @@ fn action_set(actions: Vec<Value>, prefix: &str, naming: &Naming) -> Object {
     let mut metadata = json!({"namespace": naming.namespace});
     match &naming.name {
         Some(name) => metadata["name"] = name.clone().into(),
+        // Not the name of the action alone: the same backup is taken many times.
         None => metadata["generateName"] = prefix.into(),
     }
     if !naming.labels.is_empty() {
         metadata["labels"] = naming.labels.clone().into();
     }
     let action_set = json!({
-        "apiVersion": API_VERSION, "kind": "ActionSet", "metadata": metadata, "spec": {"actions": actions},
+        "apiVersion": API_VERSION, "kind": "ActionSet", "metadata": metadata,
+        "spec": {"actions": Value::Array(actions)},
     });
     match action_set {
         Value::Object(object) => object,
@@ -160,7 +163,10 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().unwrap().clone()
+        match value {
+            Value::Object(object) => object,
+            other => panic!("{other} is no object"),
+        }
     }
 
     fn naming() -> Naming {

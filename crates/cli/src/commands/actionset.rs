@@ -1,4 +1,4 @@
-//! `ferroplane actionset`: run actions of Blueprints, and see what became of them.
+//! `ferroplane actionset`: runs actions of Blueprints, and shows their results.
 
 mod cancel;
 mod create;

@@ -1,4 +1,4 @@
-//! `ferroplane audit`: what follows from the rights that people have.
+//! `ferroplane audit`: analyses the rights on a control plane.
 
 mod who_can;
 

@@ -1,4 +1,4 @@
-//! `ferroplane blueprint`: check Blueprints, and see what their phases would do.
+//! `ferroplane blueprint`: checks Blueprints, and shows the rendered arguments of their phases.
 
 mod render;
 mod validate;

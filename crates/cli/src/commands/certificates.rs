@@ -1,10 +1,11 @@
-//! `ferroplane certificates`: what administrators do about certificates.
+//! `ferroplane certificates`: manages the certificates of a control plane on this machine.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ferroplane_apiserver::certificates;
+use ferroplane_offline::times;
 use jiff::Timestamp;
 
 use crate::Verdict;
@@ -59,8 +60,9 @@ impl Revoke {
             std::thread::sleep(Duration::from_millis(20));
         }
         terminal.note(&format!(
-            "revoked all client certificates that were issued until {until}; a control plane that runs writes a new kubeconfig within \
-             10 seconds, otherwise the next start does"
+            "revoked all client certificates that were issued until {}; a control plane that runs writes a new kubeconfig within \
+             10 seconds, otherwise the next start does",
+            times::local(until)
         ));
         Ok(Verdict::Yes)
     }

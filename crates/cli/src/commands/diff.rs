@@ -1,4 +1,4 @@
-//! `ferroplane diff`: what would a change do to a control plane?
+//! `ferroplane diff`: plans a change of a control plane.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `ferroplane functions`: what can be called, and what does it answer?
+//! `ferroplane functions`: lists, documents and calls functions.
 
 mod declare;
 mod explain;

@@ -25,7 +25,7 @@ use crate::terminal::Terminal;
 /// For how long an intercept holds after it was renewed, and how often that is done.
 const LEASE: i64 = 15;
 const RENEWAL: Duration = Duration::from_secs(4);
-/// How often it is looked what came of it.
+/// How often the status is read.
 const INTERVAL: Duration = Duration::from_millis(300);
 /// For how long a control plane that does not answer is asked again. Its lease is over by then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,7 +103,7 @@ impl Intercept {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         block_on(async {
             let connection = self.access.connect()?;
-            // Before anything is made: whoever is interrupted has to remove it.
+            // Before anything is made: a caller that is interrupted has to remove it.
             let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
             let (composites, expected) = self.composites(&connection).await?;
             let spec = self.spec(composites)?;
@@ -203,7 +203,7 @@ impl Intercept {
     }
 }
 
-/// An intercept while it is renewed and looked at.
+/// An intercept that is being renewed, and whose status is read.
 struct Session<'a> {
     command: &'a Intercept,
     intercept: &'a mut Made,
@@ -259,11 +259,11 @@ impl Session<'_> {
         let Intercept { function, to, for_real, .. } = self.command;
         match (seen.is_active, seen.reason.as_str()) {
             (Some(true), "Intercepting") => {
-                let count = if *for_real { "its answers count" } else { "its answers are compared" };
+                let count = if *for_real { "its responses are used" } else { "its responses are compared" };
                 self.terminal.note(&format!("calls of function `{function}` are sent to {to}, and {count}"));
             }
             (Some(true), _) => self.terminal.note(&seen.message),
-            // A control plane that was restarted, or was not heard of for a while, goes on when it sees a renewal.
+            // A control plane that was restarted, or was unreachable for a while, continues when it sees a renewal.
             (_, "LeaseExpired") => self.terminal.warn(&seen.message),
             _ => bail!("the control plane refuses: {}", seen.message),
         }
@@ -291,7 +291,7 @@ fn patiently<T>(since: Instant, answer: anyhow::Result<T>) -> anyhow::Result<Opt
     }
 }
 
-/// Each time that somebody presses Enter. The thread ends with the process, which would otherwise wait for a last line.
+/// A message for each time that the user presses Enter. The thread ends with the process, which would otherwise wait for a last line.
 fn lines() -> mpsc::Receiver<()> {
     let (sender, receiver) = mpsc::channel(1);
     std::thread::spawn(move || {

@@ -1,7 +1,7 @@
-//! `ferroplane internal`: what other programs call, and people do not.
+//! `ferroplane internal`: commands that other programs call, and users do not.
 
+mod complete;
 mod host;
-mod names;
 mod supervise;
 
 use std::io::Read as _;
@@ -17,12 +17,12 @@ use prost::Message as _;
 use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
+use complete::Complete;
 use host::Host;
-use names::Names;
 use supervise::Supervise;
 pub(crate) use supervise::supervising_command;
 
-/// What other programs call
+/// Commands that other programs call
 #[derive(Debug, clap::Args)]
 pub(crate) struct Internal {
     #[command(subcommand)]
@@ -34,7 +34,7 @@ enum Command {
     Render(Render),
     Supervise(Supervise),
     Host(Host),
-    Names(Names),
+    Complete(Complete),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -49,12 +49,17 @@ struct Render {
 }
 
 impl Internal {
-    pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    /// The definition of the whole command line is made only for the command that reads it: the others are started often.
+    pub(crate) fn run(
+        self,
+        definition: fn() -> clap::Command,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
         match self.command {
             Command::Render(render) => render.run(terminal),
             Command::Supervise(supervise) => match supervise.run()? {},
             Command::Host(host) => Ok(host.run()),
-            Command::Names(names) => names.run(terminal),
+            Command::Complete(complete) => complete.run(&definition(), terminal),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `ferroplane logs`: what a function or provider printed.
+//! `ferroplane logs`: shows the output of a function or provider.
 
 use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, PackageKind, keys, meta};

@@ -1,4 +1,4 @@
-//! `ferroplane operation`: run operations, and see what became of them.
+//! `ferroplane operation`: runs operations, and shows their results.
 
 mod cancel;
 mod history;

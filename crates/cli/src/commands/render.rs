@@ -1,4 +1,4 @@
-//! `ferroplane render`: what would this composite resource become?
+//! `ferroplane render`: shows what a composite resource would become.
 
 mod from_recording;
 mod inputs;
@@ -153,14 +153,14 @@ impl Render {
         }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let verdict = runtime.block_on(async {
-            // Before anything is started: from then on, somebody has to end it.
+            // Before anything is started, which has to be stopped from then on.
             let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
             tokio::select! {
                 result = self.render_or_watch(&inputs, terminal) => result,
                 verdict = interrupts.next() => Ok(verdict),
             }
         });
-        // Whoever pressed Ctrl-C does not want to wait for a step that is still thinking.
+        // A user who pressed Ctrl-C does not want to wait for a step that is still thinking.
         runtime.shutdown_timeout(GRACE);
         verdict
     }
@@ -226,8 +226,8 @@ impl Render {
         results.conclude(terminal)
     }
 
-    /// Start functions, and say so if that takes long: a program that does not listen has until the timeout, and nobody should have to
-    /// wonder what is going on for so long.
+    /// Start functions, and say so if that takes long: a program that does not listen has until the timeout, and users should see what
+    /// they wait for.
     async fn start_functions(
         &self,
         renderer: &Renderer,
@@ -295,7 +295,7 @@ impl Results {
         }
     }
 
-    /// The last error is the answer; the others are told now.
+    /// The last error is returned; the others are printed now.
     fn conclude(mut self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         self.progress.finish_and_clear();
         let Some(last) = self.errors.pop() else { return Ok(self.verdict) };
@@ -306,7 +306,7 @@ impl Results {
     }
 }
 
-/// How long functions may take to start before that is told.
+/// How long functions may take to start before a note is printed.
 const UNREMARKABLE: Duration = Duration::from_secs(3);
 
 /// How much later than the timeout of one call the time for all of them is up: whichever call used up the time

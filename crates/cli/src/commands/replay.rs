@@ -7,17 +7,21 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use ferroplane_functions::Library;
 use ferroplane_offline::manifest::yaml;
-use ferroplane_offline::replay::{comparison, document, listing, rerun};
+use ferroplane_offline::replay::{comparison, document, listing, phases, rerun};
+use ferroplane_recorder::Recording;
+use jiff::Timestamp;
 
 use crate::Verdict;
+use crate::random_values;
 use crate::recordings::{RecordingSelector, RecordingsLocation};
 use crate::terminal::Terminal;
 
 /// Replay a recorded reconcile and compare the result
 ///
 /// `ferroplane up` and `ferroplane start` record every reconcile of a composite resource without secrets: its inputs, the responses of
-/// functions, the decisions and their result. A replay runs offline: it needs neither the control plane nor the functions, and can be
-/// done while the control plane runs.
+/// functions, the decisions and their result. They also record operations and ActionSets. A replay runs offline: it needs neither the
+/// control plane nor the functions, and can be done while the control plane runs. A replay of an ActionSet calls the built-in functions of
+/// its phases again and performs nothing of what they return.
 ///
 /// Exit codes: 0 the result is the same, byte for byte; 3 it differs; 1 the recording cannot be replayed
 #[derive(Debug, clap::Args)]
@@ -30,7 +34,8 @@ use crate::terminal::Terminal;
   ferroplane replay app/shop --at 2h          # the last one two hours ago
   ferroplane replay 1234 --functions built-in # run the built-in functions again
   ferroplane replay show 1234
-  ferroplane replay export 1234 -o shop.recording"
+  ferroplane replay export 1234 -o shop.recording
+  ferroplane replay actionset/backup-7x9fk    # the last turn of an ActionSet"
 )]
 pub(crate) struct Replay {
     #[command(subcommand)]
@@ -65,11 +70,11 @@ enum Command {
 /// List recordings, newest last
 #[derive(Debug, clap::Args)]
 struct List {
-    /// Only recordings of this composite resource: `KIND/NAME`
+    /// Only recordings of this object: `KIND/NAME`
     #[arg(value_name = "KIND/NAME")]
     what: Option<String>,
 
-    /// The namespace of the composite resource
+    /// The namespace of the object
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
@@ -126,9 +131,16 @@ impl Replay {
     }
 
     fn replay(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let recording = self.recordings.recordings()?.get(&self.selector.into())?;
+        let recordings = self.recordings.recordings()?;
+        let recording = recordings.get(&self.selector.into())?;
+        if self.functions == Functions::BuiltIn {
+            random_values::draw_as_recorded(&recordings)?;
+        }
+        terminal.line(&listing::title(&recording.head, Timestamp::now()));
+        if recording.head.is_action_set() {
+            return replay_phases(&recording, terminal);
+        }
         let mut verdict = Verdict::Yes;
-        terminal.line(&listing::title(&recording.head));
         if recording.takes.is_empty() {
             terminal.note("this reconcile ran no pipeline: there is nothing to replay");
         }
@@ -149,6 +161,17 @@ impl Replay {
     }
 }
 
+/// Ask the functions of an ActionSet again.
+fn replay_phases(recording: &Recording, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    if recording.phase_calls.is_empty() {
+        terminal.note("no phase called a function: there is nothing to replay");
+    }
+    let library = Library::built_in().context("this build is broken")?;
+    let replayed = phases::replay(recording, &library);
+    terminal.text(&replayed.text)?;
+    Ok(if replayed.is_same { Verdict::Yes } else { Verdict::No })
+}
+
 impl List {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let heads = self.recordings.recordings()?.heads(self.what.as_deref(), self.namespace.as_deref())?;
@@ -156,7 +179,7 @@ impl List {
             bail!("there are no recordings of `{what}`");
         }
         let text = match self.output {
-            Format::Table => listing::table(&heads, terminal.width()),
+            Format::Table => listing::table(&heads, Timestamp::now(), terminal.width()),
             Format::Json => format!("{:#}\n", listing::document(&heads)),
             Format::Yaml => yaml::print(&listing::document(&heads))?,
         };

@@ -1,4 +1,4 @@
-//! `ferroplane resource validate`: Crossplane's command line, for those who call it like that.
+//! `ferroplane resource validate`: `ferroplane validate` with the arguments of Crossplane's command line.
 
 use std::path::PathBuf;
 

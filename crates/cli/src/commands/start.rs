@@ -44,7 +44,7 @@ impl Start {
         let advice = self.upstream.advice()?;
         let configuration = Configuration::new(self.options.or(file.0))?;
         if self.dry_run {
-            // Whoever tries a start with the flags of a Crossplane wants to know now what becomes of them.
+            // A user who tries a start with the flags of a Crossplane wants to know now what becomes of them.
             for words in &advice {
                 terminal.note(words);
             }

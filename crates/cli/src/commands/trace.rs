@@ -1,7 +1,8 @@
-//! `ferroplane trace`: the tree of what was composed.
+//! `ferroplane trace`: shows the tree of composed resources.
 
 use ferroplane_explain::{Node, Purpose, tree};
 use ferroplane_offline::manifest::yaml;
+use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::explain::drawing::{self, Style};
@@ -11,8 +12,8 @@ use crate::terminal::Terminal;
 
 /// Show the tree of resources that an object is composed of
 ///
-/// Works for composite resources, claims, Compositions, Functions, definitions, CronOperations and WatchOperations. For each object it shows
-/// whether it is synced and ready, and the first problem. STEP is the pipeline step that made the resource: the step whose input names it,
+/// Works for composite resources, claims, Compositions, definitions, CronOperations, WatchOperations, and packages with their revisions and
+/// dependencies. For each object it shows whether it is synced and ready, and the first problem. STEP is the pipeline step that made the resource: the step whose input names it,
 /// or the only step that composes; `-` if it is unknown.
 ///
 /// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
@@ -65,17 +66,18 @@ impl Trace {
     }
 
     async fn follow(&self, inquiry: &Inquiry, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let mut last = String::new();
+        let mut last = None;
         let mut tree = look(inquiry).await?;
         loop {
             // First when, then what: nothing is missed in between.
             let versions = inquiry.versions(&tree).await?;
             tree = look(inquiry).await?;
-            let shown = self.shown(&tree, terminal)?;
-            if shown != last {
+            // Trees are compared, and not texts: ages change all the time.
+            if last.as_ref() != Some(&tree) {
+                let shown = self.shown(&tree, terminal)?;
                 terminal.clear();
                 terminal.text(&shown)?;
-                last = shown;
+                last = Some(tree.clone());
             }
             inquiry.changed_since(versions).await;
         }
@@ -85,9 +87,10 @@ impl Trace {
         let shown = if self.broken { tree.clone().broken() } else { Some(tree.clone()) };
         let Some(tree) = shown else { return Ok(String::new()) };
         let is_wide = self.output == TraceFormat::Wide;
-        // Whoever asks for everything gets it, however it looks.
+        // Wide output is not shortened, even if the terminal then breaks its lines.
         let room = terminal.width().filter(|_| !is_wide);
-        let style = Style { is_wide, is_colourful: terminal.shows_data_in_colour(), room };
+        let style =
+            Style { is_wide, is_colourful: terminal.shows_data_in_colour(), room, now: Timestamp::now() };
         Ok(match self.output {
             TraceFormat::Default | TraceFormat::Wide => drawing::table(&tree, style),
             TraceFormat::Json => format!("{:#}\n", serde_json::to_value(&tree)?),

@@ -109,6 +109,13 @@ pub(crate) struct Up {
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     install_packages: bool,
 
+    /// Run functions as processes, without isolation, if this machine cannot run containers
+    ///
+    /// Only functions whose program is a static executable. Such a process can use the network of this machine and, unless you are root,
+    /// everything that you can. The condition `RuntimeHealthy` of its revision says so. See docs/containers.md.
+    #[arg(long)]
+    allow_unisolated_functions: bool,
+
     /// Host, or host and beginning of a path, from which templates may be fetched; can be given several times
     ///
     /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or digest.
@@ -186,8 +193,7 @@ struct Simulation {
 impl Up {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         if self.demo && self.no_controllers {
-            let words =
-                "--demo shows what controllers do, so there have to be some: leave out --no-controllers\n";
+            let words = "--demo needs controllers: leave out --no-controllers\n";
             clap::Error::raw(ErrorKind::ArgumentConflict, words).exit();
         }
         if self.manifests.watch && self.manifests.paths.iter().any(|path| path.as_os_str() == "-") {
@@ -209,6 +215,7 @@ impl Up {
             has_strict_function_versions: self.strict_function_versions,
             enables_function_revision_selectors: self.enable_function_revision_selectors,
             installs_packages: self.install_packages,
+            allows_unisolated_functions: self.allow_unisolated_functions,
             remote_templates: self.allow_remote_templates,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
@@ -218,6 +225,7 @@ impl Up {
                 paths: self.manifests.paths,
                 are_watched: self.manifests.watch,
                 are_pruned: self.manifests.prune,
+                // Without controllers nothing calls the programs.
                 may_run_commands: self.manifests.allow_commands && !self.no_controllers,
             },
             simulated: Simulated {

@@ -1,13 +1,17 @@
 //! `ferroplane validate`: would an API server take these manifests?
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
 use ferroplane_offline::validate::{self, Layout, Style, Validated, Validation};
 
 use crate::Verdict;
+use crate::explain::block_on;
 use crate::terminal::Terminal;
+use crate::xpkg::package_files::{NamedPackages, PackageFiles};
+use crate::xpkg::registry::{CacheFlags, ClientFlags};
 
 /// Validate manifests as an API server would, without one
 ///
@@ -15,8 +19,8 @@ use crate::terminal::Terminal;
 /// built-in schemas: unknown and duplicate fields, types, CEL rules. XRDs and CRDs are validated themselves, and so are the inputs of
 /// functions in Compositions and Operations: those of built-in functions, and those whose kind is defined in the files.
 ///
-/// Every error names its file, line and field. Packages are not downloaded: add their CRDs to the files, or let Crossplane's command line
-/// cache them.
+/// Every error names its file, line and field. Packages are downloaded with --download-packages only: otherwise add their CRDs to the files, or
+/// let Crossplane's command line cache them.
 ///
 /// Exits with 3 if anything is invalid, and with 1 if something cannot be read. Objects of unknown kinds are no error, unless
 /// --error-on-missing-schemas makes them one.
@@ -26,7 +30,8 @@ use crate::terminal::Terminal;
   ferroplane validate xr.yaml --schemas xrds/,crds/
   ferroplane render xr.yaml composition.yaml -x |
     ferroplane validate - --schemas xrds/
-  ferroplane validate . --error-on-missing-schemas --output json")]
+  ferroplane validate . --error-on-missing-schemas --output json
+  ferroplane validate . --download-packages")]
 pub(crate) struct Validate {
     /// Files and directories to validate (`-` is standard input)
     #[arg(required = true, value_delimiter = ',')]
@@ -60,15 +65,19 @@ pub(super) struct Options {
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<PathBuf>,
 
+    /// Pull the packages that the manifests name, and their dependencies, for the kinds that they bring
+    #[arg(long, alias = "update-cache")]
+    download_packages: bool,
+
     /// Ignored: the cache is only read
     #[arg(long, hide = true)]
     clean_cache: bool,
-    /// Ignored: the cache is only read
-    #[arg(long, hide = true)]
-    update_cache: bool,
     /// Ignored: Crossplane's own kinds are built in
     #[arg(long, hide = true)]
     crossplane_image: Option<String>,
+
+    #[command(flatten)]
+    client: ClientFlags,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -106,7 +115,12 @@ impl Options {
     ) -> anyhow::Result<Verdict> {
         self.explain_ignored(terminal);
         ferroplane_functions::wait_for_interpreter();
-        let mut validation = Validation::read(files, schemas, self.cache_dir.as_deref())?;
+        // They are read more than once, and last until everything is validated.
+        let packages = self.pull_packages(files, schemas, terminal)?;
+        let packages = packages.as_ref().map(PackageFiles::directory);
+        let schemas: Vec<PathBuf> =
+            schemas.iter().map(PathBuf::as_path).chain(packages).map(Into::into).collect();
+        let mut validation = Validation::read(files, &schemas, self.cache_dir.as_deref())?;
         if let (true, Some(path)) = (validation.is_cache_missing, &self.cache_dir) {
             terminal.warn(&format!("{}: there is no such cache", path.display()));
         }
@@ -129,6 +143,32 @@ impl Options {
         self.verdict(validated, terminal)
     }
 
+    /// The packages that manifests name, if they are to be pulled.
+    fn pull_packages(
+        &self,
+        files: &[PathBuf],
+        schemas: &[PathBuf],
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Option<PackageFiles>> {
+        if !self.download_packages {
+            return Ok(None);
+        }
+        // Standard input can be read only once, and is read later.
+        let named: BTreeSet<PathBuf> =
+            files.iter().chain(schemas).filter(|path| path.as_os_str() != "-").cloned().collect();
+        let named: Vec<PathBuf> = named.into_iter().collect();
+        let read = Validation::read(&named, &[], None)?;
+        let packages = NamedPackages::new(read.packages(), read.package_manifests())?;
+        if packages.is_empty() {
+            return Ok(None);
+        }
+        let (client, store) = (self.client.open()?, CacheFlags::default().open()?);
+        let spinner = terminal.spinner("pulling packages");
+        let pulled = block_on(PackageFiles::pull(packages, &client, &store));
+        spinner.finish_and_clear();
+        pulled.map(Some).context("cannot pull the packages that the manifests name")
+    }
+
     fn verdict(&self, validated: Validated, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let is_readable = validated.unreadable.is_empty();
         for error in validated.unreadable {
@@ -144,8 +184,7 @@ impl Options {
 
     fn explain_ignored(&self, terminal: &mut Terminal) {
         for (flag, is_given, why) in [
-            ("--clean-cache", self.clean_cache, "packages are not downloaded, and the cache is only read"),
-            ("--update-cache", self.update_cache, "packages are not downloaded, and the cache is only read"),
+            ("--clean-cache", self.clean_cache, "the cache of Crossplane's command line is only read"),
             ("--crossplane-image", self.crossplane_image.is_some(), "Crossplane's own kinds are built in"),
         ] {
             if is_given {

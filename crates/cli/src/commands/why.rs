@@ -110,7 +110,7 @@ impl Why {
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording);
         let answer = match self.output {
-            WhyFormat::Text => then.text(terminal.shows_data_in_colour()),
+            WhyFormat::Text => then.text(Timestamp::now(), terminal.shows_data_in_colour()),
             WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&then)?),
             WhyFormat::Yaml => yaml::print(&then)?,
         };

@@ -1,4 +1,4 @@
-//! Reads what decides who can cause what.
+//! Reads the roles, bindings and kinds from which `audit who-can` computes its answer.
 
 use std::collections::BTreeSet;
 
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// What somebody calls a kind. One that the API server does not have is taken as it is called: rights can be about what is no object.
+/// The kind that a user names. One that the API server does not have is taken as it is written: rights can be about resources without objects.
 pub(crate) fn find_kind(scene: &Scene, word: &str) -> AuditKind {
     let found = scene.kinds.catalogue().find(word).map(|found| audit_kind(found));
     found.unwrap_or_else(|| {

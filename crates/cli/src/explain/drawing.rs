@@ -1,10 +1,11 @@
-//! Draws trees, and tells causes.
+//! Prints trees and causes.
 
 use ferroplane_explain::{CauseGroup, Diagnosis, Finding, Node, Overview};
 use ferroplane_offline::table::{TableLayout, print, shortened};
+use ferroplane_offline::times;
 use jiff::Timestamp;
 
-/// How much of a message is shown unless somebody asks for more.
+/// How much of a message is shown unless a user asks for more.
 const SHORT: usize = 72;
 
 /// How much to show, and how.
@@ -14,6 +15,8 @@ pub(crate) struct Style {
     pub(crate) is_colourful: bool,
     /// How many columns the terminal has, if it is to fit.
     pub(crate) room: Option<usize>,
+    /// The time that ages are relative to.
+    pub(crate) now: Timestamp,
 }
 
 /// A tree as a table.
@@ -25,7 +28,7 @@ pub(crate) fn table(root: &Node, style: Style) -> String {
 }
 
 fn headers(style: Style) -> Vec<String> {
-    let all = ["NAME", "RESOURCE", "STEP", "SYNCED", "READY", "STATUS"];
+    let all = ["NAME", "RESOURCE", "STEP", "SYNCED", "READY", "AGE", "STATUS"];
     let shown = all.into_iter().filter(|header| style.is_wide || *header != "RESOURCE");
     shown.map(str::to_owned).collect()
 }
@@ -39,7 +42,8 @@ fn add_rows(node: &Node, branch: &str, below: &str, style: Style, rows: &mut Vec
     if style.is_wide {
         row.push(dash(&node.resource));
     }
-    row.extend([dash(&node.step), dash(&node.synced), dash(&node.ready)]);
+    let age = node.created_at.as_ref().map(|created_at| times::age_of(created_at, style.now));
+    row.extend([dash(&node.step), dash(&node.synced), dash(&node.ready), dash(&age)]);
     row.push(if style.is_wide { message } else { shortened(&message, SHORT) });
     rows.push(row);
     for (place, child) in node.children.iter().enumerate() {
@@ -152,7 +156,7 @@ fn affected(group: &CauseGroup) -> String {
     const SHOWN: usize = 3;
     let names: Vec<_> = group.affected.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = group.count - names.len();
-    let more = if more > 0 { format!(", and {more} more that say the same") } else { String::new() };
+    let more = if more > 0 { format!(", and {more} more with the same message") } else { String::new() };
     let count = if group.count == 1 { String::new() } else { format!(" {}", group.count) };
     format!("Affects{count}: {}{more}", names.join(", "))
 }
@@ -163,23 +167,14 @@ fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {
         return format!("{id} is ready.\n\nRead {looked_at}.\n");
     }
     let says = diagnosis.chain.first().map(|link| link.says.as_str()).unwrap_or_default();
-    format!("{id} {says}: nothing that was found explains why.\n\nRead {looked_at}.\n")
+    format!("{id} {says}: none of the known causes explains why.\n\nRead {looked_at}.\n")
 }
 
 /// A cause, and for how long it has been so.
 fn told(cause: &Finding, now: Timestamp) -> String {
     match cause.since.parse::<Timestamp>() {
-        Ok(since) => format!("{cause} (since {since}, for {})", age(now.as_second() - since.as_second())),
+        Ok(since) => format!("{cause} (since {}, for {})", times::local(since), times::age(since, now)),
         Err(_) => cause.to_string(),
-    }
-}
-
-fn age(seconds: i64) -> String {
-    match seconds.max(0) {
-        seconds if seconds < 120 => format!("{seconds}s"),
-        seconds if seconds < 7200 => format!("{}m", seconds / 60),
-        seconds if seconds < 172_800 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86400),
     }
 }
 
@@ -193,7 +188,8 @@ mod tests {
         let message = (ready == Some("False")).then(|| format!("{name} is {}", "wrong ".repeat(30)));
         let (ready, step) = (ready.map(str::to_owned), Some("compose".to_owned()));
         let id = Id::new("e.org/v1", "App", "default", name);
-        Node { id, synced: None, ready, resource: None, step, message, children }
+        let created_at = ready.is_some().then(|| "2026-01-01T00:00:00Z".to_owned());
+        Node { id, synced: None, ready, resource: None, step, created_at, message, children }
     }
 
     #[test]
@@ -206,25 +202,20 @@ mod tests {
                 node("d", Some("True"), Vec::new()),
             ],
         );
-        let drawn = |room| table(&root, Style { is_wide: false, is_colourful: false, room });
+        let now = "2026-01-04T04:00:00Z".parse().unwrap();
+        let drawn = |room| table(&root, Style { is_wide: false, is_colourful: false, room, now });
         let expected = "\
-NAME                    STEP      SYNCED   READY   STATUS
-App/a (default)         compose   -        False   a is wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong …
-├─ App/b (default)      compose   -        -
-│  └─ App/c (default)   compose   -        True
-└─ App/d (default)      compose   -        True
+NAME                    STEP      SYNCED   READY   AGE    STATUS
+App/a (default)         compose   -        False   3d4h   a is wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong wrong …
+├─ App/b (default)      compose   -        -       -
+│  └─ App/c (default)   compose   -        True    3d4h
+└─ App/d (default)      compose   -        True    3d4h
 ";
         assert_eq!(drawn(None), expected);
         let narrow = drawn(Some(80));
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        assert!(narrow.contains("└─ App/d (default)      compose   -        True"), "{narrow}");
+        assert!(narrow.contains("└─ App/d (default)      compose   -        True    3d4h"), "{narrow}");
         let dots = dot(&root);
         assert!(dots.contains("n1 -- n2;") && dots.contains("n0 -- n3;"), "{dots}");
-    }
-
-    #[test]
-    fn ages_are_short() {
-        assert_eq!([5, 300, 10_000, 900_000].map(age), ["5s", "5m", "2h", "10d"]);
-        assert_eq!(age(-5), "0s");
     }
 }

@@ -1,4 +1,4 @@
-//! Reads what an inquiry wants to see, in as few requests as possible, several at a time.
+//! Reads the objects that an inquiry asks for, in as few requests as possible, several at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -150,9 +150,9 @@ impl Reader {
         let state = match self.client.get_object(path).await {
             Ok(Some(object)) => State::Here(Box::new(object)),
             Ok(None) => State::Missing,
-            // Whoever may not read one object is told so at that object, and sees the rest.
+            // An object that the user may not read is marked as such, and the rest is shown.
             Err(Error::Refused(status)) => State::Unreadable(status.message),
-            // Whoever wrote the reference wrote no name. The rest of the tree can be read all the same.
+            // A user who wrote the reference wrote no name. The rest of the tree can be read all the same.
             Err(Error::InvalidPath(problem)) => State::Unreadable(problem),
             Err(error) => return Err(failure(error)),
         };
@@ -250,7 +250,7 @@ pub(super) fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>>
     }
 }
 
-/// Without the words that whoever asked adds anyhow: that the server cannot be reached.
+/// Without the words that a caller that asked adds anyhow: that the server cannot be reached.
 pub(super) fn failure(error: Error) -> anyhow::Error {
     match error {
         Error::Refused(status) => anyhow::anyhow!("it says {}: {}", status.code, status.message),

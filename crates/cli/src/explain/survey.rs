@@ -1,4 +1,4 @@
-//! Looks at everything that can be not ready, page by page, and explains one object of each group that says the same.
+//! Reads everything that can be not ready, page by page, and explains one object of each group that says the same.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ impl Reader {
         Ok(newest.into_values().map(|(_, revision)| revision).collect())
     }
 
-    /// Objects are looked at page by page, so that no more than a page of them is in memory.
+    /// Objects are checked page by page, so that no more than a page of them is in memory.
     async fn note_all(
         &self,
         resource: &Resource,
@@ -92,7 +92,7 @@ impl Reader {
             let query =
                 Query { limit: Some(PAGE), continuation: continuation.as_deref(), ..Query::default() };
             let page = self.client().list(resource, namespace, &query).await;
-            // What may not be read cannot be told about.
+            // Objects that may not be read are left out.
             let Some(page) = readable(page)? else { return Ok(()) };
             for object in page.objects(resource).map_err(failure)? {
                 survey.note(ground, &object);

@@ -1,11 +1,12 @@
-//! What an API server had of a composite resource at some time, as far as it was recorded.
+//! A composite resource and its composed resources, or an ActionSet, at an earlier time, as far as they were recorded.
 //!
-//! The same rules explain it as explain what there is now. They know what the reconcile knew: the composite resource, what
-//! it composed, the pipeline, and what was said in the end.
+//! The same rules explain it as explain the present state. They know what the reconcile knew: the composite resource, what
+//! it composed, the pipeline, and the conditions and events in the end.
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_explain::{Diagnosis, Home, Id, List, Snapshot, State, diagnose};
 use ferroplane_offline::replay::began_at;
+use ferroplane_offline::times;
 use ferroplane_recorder::{Head, Recording, Take};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -30,20 +31,24 @@ impl Then {
         Self { diagnosis: diagnose(&snapshot, &root), at: began_at(head), recording: head.id }
     }
 
-    pub(crate) fn text(&self, is_colourful: bool) -> String {
+    pub(crate) fn text(&self, now: Timestamp, is_colourful: bool) -> String {
         let Self { diagnosis, at, recording } = self;
+        let time = times::with_age(*at, now);
         let mut text = if diagnosis.is_ready && diagnosis.cause.is_none() {
-            format!("{} was ready at {at}.\n", diagnosis.object)
+            format!("{} was ready at {time}.\n", diagnosis.object)
         } else {
-            drawing::answer(diagnosis, &format!("what was recorded at {at}"), *at, is_colourful)
+            drawing::answer(diagnosis, &format!("what was recorded at {time}"), *at, is_colourful)
         };
-        text += &format!("\nEverything that was recorded at {at}:\n  ferroplane replay show {recording}\n");
+        text += &format!("\nEverything that was recorded at {time}:\n  ferroplane replay show {recording}\n");
         text
     }
 }
 
-/// What there was, and which composite resource it is about.
+/// What there was, and which object it is about.
 fn snapshot(recording: &Recording) -> (Id, Snapshot) {
+    if recording.head.is_action_set() {
+        return action_set(recording);
+    }
     let (head, last) = (&recording.head, recording.takes.last());
     let mut snapshot = Snapshot::knowing(known_functions()).at(Home::Embedded);
     let xr = composite(recording, last);
@@ -60,6 +65,17 @@ fn snapshot(recording: &Recording) -> (Id, Snapshot) {
         let revision = revision(head, take);
         snapshot.put(Id::of(&revision), State::Here(Box::new(revision)));
     }
+    (id, snapshot)
+}
+
+/// An ActionSet with the status that it had in the end, which says everything about it.
+fn action_set(recording: &Recording) -> (Id, Snapshot) {
+    let mut snapshot = Snapshot::knowing(known_functions()).at(Home::Embedded);
+    let mut action_set = object(recording.action_set.clone());
+    action_set.insert("status".to_owned(), recording.settlement["status"].clone());
+    let id = Id::of(&action_set);
+    snapshot.put_events(id.clone(), events(recording));
+    snapshot.put(id.clone(), State::Here(Box::new(action_set)));
     (id, snapshot)
 }
 
@@ -101,7 +117,7 @@ fn reference(written: &Value) -> Value {
     Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
-/// What was said in the end. Of what could not even be told, the trouble is known all the same.
+/// The conditions in the end. If they could not be written, the failure is known from the recording.
 fn conditions(recording: &Recording) -> Option<Value> {
     let head = &recording.head;
     let settled = &recording.settlement["conditions"];
@@ -116,7 +132,7 @@ fn conditions(recording: &Recording) -> Option<Value> {
 
 fn events(recording: &Recording) -> Vec<Object> {
     let list = |field: &str| recording.settlement[field].as_array().map(Vec::as_slice).unwrap_or_default();
-    // They were told after the conditions were decided.
+    // Events are written after the conditions were decided.
     let times = list("conditions").iter().filter_map(|condition| condition["lastTransitionTime"].as_str());
     let time = times.max().unwrap_or_default();
     let event = |event: &Value| {
@@ -188,7 +204,14 @@ mod tests {
             ending: (if trouble.is_empty() { Ending::Succeeded } else { Ending::Failed }).into(),
             ..Head::default()
         };
-        Recording { head, takes: Vec::new(), settlement, is_written: true }
+        Recording {
+            head,
+            takes: Vec::new(),
+            phase_calls: Vec::new(),
+            action_set: Value::Null,
+            settlement,
+            is_written: true,
+        }
     }
 
     fn condition(kind: &str, status: &str, message: &str) -> Value {
@@ -206,11 +229,10 @@ mod tests {
         assert_eq!(conditions_in(&settled.status["conditions"]).len(), 1);
         let then =
             Then::of(&recording("x", json!({"conditions": settled.status["conditions"], "events": []})));
-        let text = then.text(false);
-        assert!(
-            text.starts_with("App shop: step `size`: too big (since 1970-01-01T00:00:03Z, for 1s)\n"),
-            "{text}"
-        );
+        let text = then.text(then.at, false);
+        let since = times::local("1970-01-01T00:00:03Z".parse().unwrap());
+        let expected = format!("App shop: step `size`: too big (since {since}, for 1s)\n");
+        assert!(text.starts_with(&expected), "{text}");
         assert!(text.ends_with("\n  ferroplane replay show 4\n"), "{text}");
         let cause = then.diagnosis.cause.unwrap();
         assert_eq!((cause.rule, cause.code), ("function-fatal", Some("FunctionFatalResult")));
@@ -241,10 +263,36 @@ mod tests {
     }
 
     #[test]
+    fn action_set_is_explained_by_the_status_that_it_had() {
+        let condition = json!({
+            "type": "Succeeded", "status": "False", "reason": "ActionFailed", "message": "it ended with 1",
+            "code": "PhaseFailed", "step": "dump", "lastTransitionTime": "1970-01-01T00:00:03Z", "observedGeneration": 1,
+        });
+        let status = json!({
+            "state": "failed", "actions": [], "conditions": [condition],
+            "errors": [{"action": 0, "phase": "dump", "code": "PhaseFailed", "message": "it ended with 1"}],
+        });
+        let mut recording =
+            recording("it ended with 1", json!({"conditions": [condition], "status": status}));
+        recording.head.api_version = "cr.kanister.io/v1alpha1".to_owned();
+        recording.head.kind = "ActionSet".to_owned();
+        recording.action_set = json!({
+            "apiVersion": "cr.kanister.io/v1alpha1", "kind": "ActionSet",
+            "metadata": {"name": "shop", "namespace": "default", "uid": "1", "generation": 1}, "spec": {"actions": []},
+        });
+        let then = Then::of(&recording);
+        assert!(!then.diagnosis.is_ready);
+        let cause = then.diagnosis.cause.unwrap();
+        assert_eq!((cause.code, cause.message.as_str()), (Some("PhaseFailed"), "it ended with 1"));
+    }
+
+    #[test]
     fn what_was_ready_is_said_to_have_been() {
         let conditions = json!([condition("Synced", "True", ""), condition("Ready", "True", "")]);
         let then = Then::of(&recording("", json!({"conditions": conditions})));
         assert!(then.diagnosis.is_ready);
-        assert!(then.text(false).starts_with("App shop was ready at 1970-01-01T00:00:04Z.\n"));
+        let text = then.text(Timestamp::from_second(304).unwrap(), false);
+        let time = times::local(then.at);
+        assert!(text.starts_with(&format!("App shop was ready at {time} (5m ago).\n")), "{text}");
     }
 }

@@ -55,7 +55,7 @@ fn places(node: &Node, versions: &mut Versions) {
     }
 }
 
-/// Whether there was a change, or the watch ended and nobody knows.
+/// Whether there was a change, or the watch ended and there may have been one.
 async fn watch(reader: &Reader, api_version: &str, kind: &str, namespace: &str, version: &str) -> bool {
     let Some(resource) = reader.catalogue().get(api_version, kind) else { return false };
     let Ok(mut watch) = reader.watch(resource, namespace, version).await else { return false };

@@ -5,7 +5,7 @@ use ferroplane_functions::Contract;
 use ferroplane_offline::manifest::yaml;
 use serde_json::{Map, Value};
 
-/// How deep fields are listed unless somebody asks for more.
+/// How deep fields are listed unless a user asks for more.
 const DEPTH: usize = 2;
 
 /// The part of a schema that a path such as `resources.patches` leads to. Lists and maps are looked through.
@@ -94,7 +94,7 @@ fn list(schema: &Value, level: usize, depth: usize, text: &mut String) {
     let required: Vec<_> =
         holder["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     for (name, field) in fields {
-        // Every input has them, and they are told before.
+        // Every input has them, and they are shown before.
         if level == 1 && ["apiVersion", "kind", "metadata"].contains(&name.as_str()) {
             continue;
         }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 const LIFETIME: SignedDuration = SignedDuration::from_hours(24);
 
 /// Make a certificate for a process on a host, and write it and its key to a directory. Returns the authority that signed it, whose key
-/// nobody has any more.
+/// is not kept.
 pub(crate) fn write_server(directory: &Path, host: &str) -> anyhow::Result<String> {
     let now = Timestamp::now();
     let id = Uuid::new_v4().simple().to_string();
@@ -34,7 +34,7 @@ pub(crate) fn write_server(directory: &Path, host: &str) -> anyhow::Result<Strin
     Ok(made.certificate)
 }
 
-/// Write down whom the process has to trust: only the control plane may call it.
+/// Write the CA that the process has to trust: only the control plane may call it.
 pub(crate) fn write_client_ca(directory: &Path, authority: &str) -> anyhow::Result<()> {
     write(&directory.join("ca.crt"), authority)
 }

@@ -1,4 +1,4 @@
-//! A plan as people read it: what cannot be undone first, and composite resources together to which the same happens. Pure.
+//! Prints plans: destructive changes first, and composite resources with the same changes together. Pure.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,7 @@ pub(crate) fn draw_change(change: &Change, paint: Paint, text: &mut String) {
 }
 
 fn draw_fields(fields: &[FieldChange], text: &mut String) {
-    // What is created and deleted is told already.
+    // Creations and deletions are printed already.
     let fields: Vec<_> = fields.iter().filter(|field| !field.is_reference()).collect();
     for FieldChange { path, before, after } in fields.iter().take(FIELDS) {
         let _ = match (before, after) {
@@ -133,7 +133,7 @@ fn short(value: &Value) -> String {
     format!("{start}…")
 }
 
-/// What the plan comes to, in numbers.
+/// The plan in numbers.
 fn summary(plan: &ChangePlan) -> String {
     if !plan.has_differences() {
         return format!("No differences. {} checked.\n", counted(plan.considered, "composite resource"));

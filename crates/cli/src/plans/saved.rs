@@ -1,4 +1,4 @@
-//! A plan in a file, with what it takes to make it true.
+//! A plan in a file, with the request that it was made for.
 //!
 //! The file has the objects as their files have them, Secrets included: only its owner may read it.
 
@@ -35,7 +35,7 @@ impl SavedPlan {
         let saved: Self =
             serde_json::from_slice(&std::fs::read(path).with_context(read)?).with_context(read)?;
         if saved.api_version != API_VERSION || saved.kind != KIND {
-            bail!("`{}` is not a plan of this release: make it again", path.display());
+            bail!("`{}` is not a plan of this release: make it again with `ferroplane diff`", path.display());
         }
         Ok(saved)
     }

@@ -1,4 +1,4 @@
-//! Answers those who ask for a plan.
+//! Serves requests for plans.
 
 use bytes::Bytes;
 use ferroplane_client::ApiClient;
@@ -7,7 +7,7 @@ use http::StatusCode;
 use serde_json::json;
 
 /// The plan that a request asks for, as JSON, or why there is none, as Kubernetes says such things. `caller` is the API server as
-/// whoever asks sees it.
+/// a client that asks sees it.
 pub(crate) async fn answer(planner: &Planner, caller: &ApiClient, body: &[u8]) -> (StatusCode, Bytes) {
     let request: PlanRequest = match serde_json::from_slice(body) {
         Ok(request) => request,
@@ -20,7 +20,7 @@ pub(crate) async fn answer(planner: &Planner, caller: &ApiClient, body: &[u8]) -
         Ok(plan) => (StatusCode::OK, serde_json::to_vec(&plan).unwrap_or_default().into()),
         Err(error) => {
             let (code, reason) = match &error {
-                PlanError::Moving(_) => (StatusCode::CONFLICT, "Conflict"),
+                PlanError::Moving(_) | PlanError::Unread(_) => (StatusCode::CONFLICT, "Conflict"),
                 _ => (StatusCode::UNPROCESSABLE_ENTITY, "Invalid"),
             };
             (code, failure(code, reason, &error.to_string()))

@@ -1,4 +1,4 @@
-//! Asks the API server whether whoever shows a token may read a page.
+//! Asks the API server whether a client that shows a token may read a page.
 //!
 //! The question is sent with the token of the caller and with nothing of ours. So the API server authenticates and authorizes in
 //! one answer, this process needs no right to review tokens, and a token is worth here what it is worth there.
@@ -26,12 +26,12 @@ type Refusal = (StatusCode, String);
 
 impl Callers {
     /// Those whom this API server knows. Of the endpoint's own credentials none is used: with a client certificate beside it, a
-    /// token would not be looked at, and everybody would be us.
+    /// token would not be checked, and everybody would be us.
     pub(super) fn of(endpoint: &Endpoint) -> Self {
         Self { endpoint: Endpoint { identity: None, token: None, ..endpoint.clone() } }
     }
 
-    /// Nothing if whoever sent these headers may do this with a path.
+    /// Nothing if a client that sent these headers may do this with a path.
     pub(super) async fn authorize(&self, headers: &HeaderMap, verb: &str, path: &str) -> Result<(), Refusal> {
         let client = self.client(headers)?;
         let answer = tokio::time::timeout(PATIENCE, may(&client, verb, path)).await;
@@ -58,7 +58,7 @@ impl Callers {
         }
     }
 
-    /// The API server as whoever sent these headers sees it.
+    /// The API server as a client that sent these headers sees it.
     pub(super) fn client(&self, headers: &HeaderMap) -> Result<ApiClient, Refusal> {
         let Some(token) = bearer_token(headers) else {
             let words = "show a token of the API server: curl -H \"Authorization: Bearer $(kubectl create token …)\"\n";

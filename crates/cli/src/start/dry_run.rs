@@ -1,4 +1,4 @@
-//! Says what a start would do to a cluster, and changes nothing.
+//! Reports what a start would do to a cluster, and changes nothing.
 //!
 //! # Guarantees
 //! * The way to the API server that is used here lets no write through.
@@ -17,7 +17,7 @@ use super::site::Site;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Tells what would be done. The answer is no if nothing would, because somebody else works on the cluster.
+/// Reports what would be done. The result is negative if a start would be refused, because other controllers run on the cluster.
 pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     // A term that never begins.
     let site = Site::connect(configuration, Term::new())?;
@@ -46,7 +46,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
 }
 
-/// Whether the namespace exists. Whoever may not look is in it, or has been told that it is there.
+/// Whether the namespace exists. A user who may not look is in it, or has been notified that it is there.
 async fn has_namespace(cluster: &ApiClient, name: &str) -> bool {
     let resource = Resource {
         api_version: "v1".to_owned(),

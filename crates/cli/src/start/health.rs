@@ -1,4 +1,4 @@
-//! How a replica is, for those who ask.
+//! The health of a replica, for its probes.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Sees to it that a cluster has what controllers need. Writes nothing that is there already.
+//! Writes the objects that controllers need to a cluster. Leaves existing ones as they are.
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -36,7 +36,7 @@ pub(super) async fn webhooks(
     Ok(())
 }
 
-/// The webhooks that there should be. Their paths end in the secret, by which API servers are told from others.
+/// The webhooks that there should be. Their paths end in the secret, which distinguishes the API server from other clients.
 pub(super) fn wanted_webhooks(configuration: &Configuration, authority: &str, secret: &str) -> Vec<Object> {
     let Some(webhooks) = &configuration.webhooks else { return Vec::new() };
     let authority = STANDARD.encode(authority);

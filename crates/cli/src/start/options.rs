@@ -1,21 +1,25 @@
-//! What can be said about how to run: by flags, by the environment, in a file.
+//! The options of `ferroplane start`: flags, environment variables, and a file.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod configuration;
+
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::builder::BoolishValueParser;
-use ferroplane_controllers::{CircuitBreakerTuning, Tuning};
+use ferroplane_controllers::{CircuitBreakerTuning, ESTABLISHERS, Tuning};
 use ferroplane_engine::packages::ResolveOptions;
-use ferroplane_recorder::{BadFieldName, FieldName};
+use http::HeaderValue;
 use serde::Deserialize;
-use tracing::level_filters::LevelFilter;
 
 use super::packages::{Packages, kinds_in_pods};
-use crate::telemetry::{LogFormat, Telemetry};
+use crate::telemetry::LogFormat;
 use crate::{address, duration, size};
+
+pub(crate) use configuration::Configuration;
+pub(super) use configuration::{Recordings, Webhooks};
 
 /// Options, as far as they were given. The environment counts as flags.
 #[derive(Debug, Default, clap::Args, Deserialize)]
@@ -176,6 +180,14 @@ pub(crate) struct Options {
     #[arg(long, env = "CA_BUNDLE_PATH", value_name = "FILE")]
     ca_bundle_path: Option<PathBuf>,
 
+    /// Name of the client that registries of packages are shown [default: ferroplane/VERSION]
+    #[arg(long, env = "USER_AGENT", value_name = "NAME")]
+    user_agent: Option<String>,
+
+    /// Number of objects of a package to read or write at a time [default: 10]
+    #[arg(long, value_name = "COUNT")]
+    max_concurrent_package_establishers: Option<NonZeroUsize>,
+
     /// Upgrade packages that others depend on [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
@@ -195,6 +207,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
         value_parser = BoolishValueParser::new())]
     enable_custom_to_managed_resource_conversion: Option<bool>,
+
+    /// Protect Providers from deletion while managed resources of their kinds exist, an alpha feature [default: false]
+    ///
+    /// A `ClusterUsage` for each such kind refuses the deletion. Has an effect with --enable-packages only.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+        value_parser = BoolishValueParser::new())]
+    enable_provider_deletion_protection: Option<bool>,
 
     /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
     #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
@@ -351,8 +370,9 @@ impl Options {
             tls_server_secret_name, tls_client_secret_name, xfn_cache_dir, xfn_cache_max_ttl, allow_development_functions,
             enable_alpha_functions, enable_function_revision_selectors, enable_operations, enable_blueprints, strict_function_versions, allow_remote_templates,
             remote_templates_dir, enable_packages, package_runtime, xpkg_cache_dir, ca_bundle_path,
+            user_agent, max_concurrent_package_establishers,
             enable_dependency_version_upgrades, enable_dependency_version_downgrades, enable_deployment_runtime_configs,
-            enable_custom_to_managed_resource_conversion,
+            enable_custom_to_managed_resource_conversion, enable_provider_deletion_protection,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
             recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
@@ -364,7 +384,7 @@ impl Options {
 impl Options {
     /// How packages are installed and run, if they are.
     fn packages(&self) -> anyhow::Result<Option<Packages>> {
-        // Looked at in any case: a flag that makes no sense is told before it is needed.
+        // Checked in any case, so that an invalid flag is reported before it is needed.
         let kinds = kinds_in_pods(self.package_runtime.as_deref().unwrap_or_default())?;
         let downgrades = self.enable_dependency_version_downgrades.unwrap_or(false);
         let upgrades = downgrades || self.enable_dependency_version_upgrades.unwrap_or(false);
@@ -372,11 +392,20 @@ impl Options {
             kinds,
             cache: self.xpkg_cache_dir.clone(),
             authorities: self.ca_bundle_path.clone().filter(|file| !file.as_os_str().is_empty()),
+            user_agent: self.user_agent()?,
             dependencies: ResolveOptions { upgrades, downgrades },
+            establishers: self.max_concurrent_package_establishers.map_or(ESTABLISHERS, NonZeroUsize::get),
             uses_configs: self.enable_deployment_runtime_configs.unwrap_or(true),
             converts_definitions: self.enable_custom_to_managed_resource_conversion.unwrap_or(true),
+            protects_providers: self.enable_provider_deletion_protection.unwrap_or(false),
         };
         Ok(self.enable_packages.unwrap_or(false).then_some(packages))
+    }
+
+    /// The name of the client. An empty environment variable gives none.
+    fn user_agent(&self) -> anyhow::Result<Option<HeaderValue>> {
+        let given = self.user_agent.as_deref().filter(|name| !name.is_empty());
+        given.map(HeaderValue::from_str).transpose().context("--user-agent must be printable ASCII")
     }
 
     fn tuning(&self) -> anyhow::Result<Tuning> {
@@ -400,283 +429,5 @@ impl Options {
             },
             poll_interval: self.poll_interval.map_or(usual.poll_interval, |span| span.0),
         })
-    }
-}
-
-/// How to run, everything said.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "flags are what they are")]
-pub(crate) struct Configuration {
-    pub(super) kubeconfig: Option<PathBuf>,
-    pub(super) context: Option<String>,
-    pub(super) namespace: String,
-    pub(super) service_account: String,
-    /// None leads without asking anybody.
-    pub(super) lease_duration: Option<Duration>,
-    pub(super) health_address: SocketAddr,
-    pub(super) metrics_address: SocketAddr,
-    pub(super) webhooks: Option<Webhooks>,
-    pub(super) authority_secret: String,
-    pub(super) server_secret: String,
-    pub(super) client_secret: String,
-    pub(super) answers: Option<PathBuf>,
-    pub(super) max_answer_ttl: Option<Duration>,
-    pub(super) allows_development_functions: bool,
-    pub(super) enables_alpha_functions: bool,
-    pub(super) enables_function_revision_selectors: bool,
-    pub(super) runs_operations: bool,
-    pub(super) runs_actions: bool,
-    pub(super) has_strict_function_versions: bool,
-    /// Where templates may be fetched from.
-    pub(super) remote_templates: Vec<String>,
-    /// None keeps them in memory.
-    pub(super) remote_templates_directory: Option<PathBuf>,
-    /// Where images are kept. None is the cache of the user.
-    pub(super) images: Option<PathBuf>,
-    /// None leaves packages alone.
-    pub(super) packages: Option<Packages>,
-    pub(super) tuning: Tuning,
-    pub(super) recordings: Option<Recordings>,
-    pub(super) writes_roles: bool,
-    /// Whom to impersonate for what is composed.
-    pub(super) compose_as: Option<String>,
-    pub(super) telemetry: Telemetry,
-}
-
-/// What is kept of what was recorded, and where.
-#[derive(Debug)]
-pub(super) struct Recordings {
-    pub(super) size: u64,
-    /// None is in memory.
-    pub(super) directory: Option<PathBuf>,
-    pub(super) address: SocketAddr,
-    /// Further names of fields that are not recorded.
-    pub(super) redacted_fields: Vec<FieldName>,
-}
-
-fn field_names(names: &[String]) -> anyhow::Result<Vec<FieldName>> {
-    let names = names.iter().map(|name| name.parse()).collect::<Result<_, BadFieldName>>();
-    names.context("cannot use --recording-redact-fields")
-}
-
-/// Where webhooks are served, and how the API server gets there.
-#[derive(Debug)]
-pub(super) struct Webhooks {
-    pub(super) address: SocketAddr,
-    pub(super) service: String,
-    /// Instead of the service, without a path: the whole, and its host.
-    pub(super) url: Option<(String, String)>,
-}
-
-impl Configuration {
-    pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
-        let (tuning, packages) = (options.tuning()?, options.packages()?);
-        let address = |address: Option<SocketAddr>, port: Option<u16>, usual| {
-            let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-            address.unwrap_or_else(|| SocketAddr::new(everywhere, port.unwrap_or(usual)))
-        };
-        let text = |given: Option<String>, usual: &str| {
-            given.filter(|given| !given.is_empty()).unwrap_or_else(|| usual.to_owned())
-        };
-        let webhooks = Webhooks {
-            address: address(options.webhook_address, options.webhook_port, 9443),
-            service: text(options.webhook_service, "crossplane-webhooks"),
-            url: options.webhook_url.map(|url| read_url(&url)).transpose()?,
-        };
-        let recording_address =
-            options.recording_address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8082)));
-        if !recording_address.ip().is_loopback() {
-            bail!(
-                "recordings cannot be served at {recording_address}: --recording-address has to be a loopback address such as \
-                 127.0.0.1:8082, which `kubectl port-forward` reaches for those who may forward ports"
-            );
-        }
-        let recordings = Recordings {
-            size: options.recording_size.map_or(USUAL_RECORDING, |size| size.0),
-            directory: options.recording_dir,
-            address: recording_address,
-            redacted_fields: field_names(&options.recording_redact_fields.unwrap_or_default())?,
-        };
-        let lease_duration = options.lease_duration.map_or(Duration::from_secs(15), |span| span.0);
-        if lease_duration < SHORTEST_LEASE || lease_duration.subsec_nanos() != 0 {
-            bail!("--lease-duration must be whole seconds, and 3s at least");
-        }
-        let log_level = options.log_level.map(|level| level.parse::<LevelFilter>()).transpose();
-        let log_level = log_level.context("--log-level must be off, error, warn, info, debug or trace")?;
-        Ok(Self {
-            kubeconfig: options.kubeconfig,
-            context: options.context,
-            namespace: text(options.namespace, "crossplane-system"),
-            service_account: text(options.service_account, "crossplane"),
-            lease_duration: options.leader_election.unwrap_or(true).then_some(lease_duration),
-            health_address: address(options.health_address, options.health_probe_port, 8081),
-            metrics_address: address(options.metrics_address, options.metrics_port, 8080),
-            webhooks: options.enable_webhooks.unwrap_or(true).then_some(webhooks),
-            authority_secret: text(options.tls_ca_secret_name, "crossplane-root-ca"),
-            server_secret: text(options.tls_server_secret_name, "crossplane-tls-server"),
-            client_secret: text(options.tls_client_secret_name, "crossplane-tls-client"),
-            answers: options.xfn_cache_dir,
-            max_answer_ttl: options.xfn_cache_max_ttl.map(|span| span.0),
-            allows_development_functions: options.allow_development_functions.unwrap_or(false),
-            enables_alpha_functions: options.enable_alpha_functions.unwrap_or(false),
-            enables_function_revision_selectors: options.enable_function_revision_selectors.unwrap_or(false),
-            runs_operations: options.enable_operations.unwrap_or(false),
-            runs_actions: options.enable_blueprints.unwrap_or(false),
-            has_strict_function_versions: options.strict_function_versions.unwrap_or(false),
-            remote_templates: options.allow_remote_templates.unwrap_or_default(),
-            remote_templates_directory: options.remote_templates_dir,
-            images: options.xpkg_cache_dir,
-            packages,
-            tuning,
-            recordings: (recordings.size > 0).then_some(recordings),
-            writes_roles: options.write_roles.unwrap_or(true),
-            compose_as: options.compose_as.filter(|user| !user.is_empty()),
-            telemetry: Telemetry {
-                log_level: log_level.or(options.debug.unwrap_or(false).then_some(LevelFilter::DEBUG)),
-                log_format: options.log_format,
-                otlp_endpoint: options.otlp_endpoint,
-            },
-        })
-    }
-}
-
-/// How much is kept of what was recorded, if nobody says anything: it may all be in memory.
-const USUAL_RECORDING: u64 = 16 << 20;
-
-/// A shorter one could not be renewed in time on a busy machine.
-const SHORTEST_LEASE: Duration = Duration::from_secs(3);
-
-fn read_url(text: &str) -> anyhow::Result<(String, String)> {
-    let url: http::Uri = text.parse().with_context(|| format!("cannot parse --webhook-url `{text}`"))?;
-    let is_bare = url.path() == "/" && url.query().is_none();
-    match url.host() {
-        Some(host) if url.scheme_str() == Some("https") && is_bare => {
-            let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            Ok((text.trim_end_matches('/').to_owned(), host))
-        }
-        _ => bail!("--webhook-url must be like https://HOST:PORT, without a path, not `{text}`"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn flags(flags: &[&str]) -> Options {
-        Line::parse_from(std::iter::once(&"start").chain(flags)).options
-    }
-
-    fn file(text: &str) -> Result<Options, serde_saphyr::Error> {
-        serde_saphyr::from_str(text)
-    }
-
-    #[test]
-    fn flag_counts_more_than_the_file_and_that_more_than_nothing() {
-        let file =
-            file("{namespace: filed, leaseDuration: 30s, healthAddress: '[::]:1', debug: true}").unwrap();
-        let configuration = Configuration::new(flags(&["-n", "flagged", "--debug=false"]).or(file)).unwrap();
-        assert_eq!(configuration.namespace, "flagged");
-        assert_eq!(configuration.telemetry.log_level, None);
-        assert_eq!(configuration.lease_duration, Some(Duration::from_secs(30)));
-        assert_eq!(configuration.health_address.to_string(), "[::]:1");
-        assert_eq!(configuration.metrics_address.to_string(), "0.0.0.0:8080");
-        assert_eq!(configuration.webhooks.unwrap().service, "crossplane-webhooks");
-    }
-
-    #[test]
-    fn switches_may_have_no_value() {
-        let configuration = Configuration::new(flags(&["-l", "-d", "--enable-webhooks=no"])).unwrap();
-        assert!(
-            configuration.telemetry.log_level == Some(LevelFilter::DEBUG)
-                && configuration.lease_duration.is_some()
-                && configuration.webhooks.is_none()
-        );
-    }
-
-    #[test]
-    fn flags_of_crossplane_that_mean_something_here_are_honoured() {
-        let configuration = Configuration::new(flags(&[
-            "--max-reconcile-rate=10",
-            "--circuit-breaker-burst=100",
-            "--circuit-breaker-refill-rate=1.5",
-            "--circuit-breaker-cooldown=1m",
-            "--poll-interval=10s",
-            "--xfn-cache-max-ttl=1h",
-            "--allow-development-functions",
-            "--enable-alpha-functions",
-            "--enable-function-revision-selectors",
-            "--enable-operations",
-            "--enable-blueprints",
-            "--allow-remote-templates=git.example.org,registry.example.org/platform",
-        ]))
-        .unwrap();
-        let circuit_breaker =
-            CircuitBreakerTuning { burst: 100.0, refill_per_second: 1.5, cooldown: Duration::from_mins(1) };
-        let max_concurrent_reconciles = NonZeroUsize::new(10);
-        let poll_interval = Duration::from_secs(10);
-        assert_eq!(
-            configuration.tuning,
-            Tuning { max_concurrent_reconciles, circuit_breaker, poll_interval }
-        );
-        assert_eq!(configuration.max_answer_ttl, Some(Duration::from_hours(1)));
-        assert!(configuration.allows_development_functions && configuration.enables_alpha_functions);
-        assert!(configuration.enables_function_revision_selectors);
-        assert!(configuration.runs_operations && configuration.runs_actions);
-        let usual = Configuration::new(Options::default()).unwrap();
-        assert!(!usual.enables_function_revision_selectors, "design 000 has it off at first");
-        assert!(usual.tuning == Tuning::default() && !usual.allows_development_functions);
-        assert_eq!(configuration.remote_templates, ["git.example.org", "registry.example.org/platform"]);
-        assert!(
-            !usual.enables_alpha_functions
-                && !usual.runs_operations
-                && !usual.runs_actions
-                && usual.remote_templates.is_empty()
-        );
-        assert!(Configuration::new(flags(&["--circuit-breaker-burst=0"])).is_err());
-    }
-
-    #[test]
-    fn packages_are_left_alone_unless_an_administrator_says_otherwise() {
-        let packages = |line: &[&str]| Configuration::new(flags(line)).unwrap().packages;
-        assert!(packages(&["--package-runtime=External", "-c", "/cache"]).is_none());
-        let found =
-            packages(&["--enable-packages", "--enable-dependency-version-downgrades", "--cache-dir=/cache"]);
-        let found = found.unwrap();
-        assert!(found.dependencies.upgrades && found.dependencies.downgrades);
-        assert_eq!(found.cache.as_deref(), Some(Path::new("/cache")));
-        assert!(found.uses_configs && found.converts_definitions && found.kinds.len() == 2);
-        let off = ["--enable-packages", "--enable-custom-to-managed-resource-conversion=false"];
-        assert!(!packages(&off).unwrap().converts_definitions);
-        assert!(Configuration::new(flags(&["--package-runtime=Docker"])).is_err());
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for text in ["{namspace: x}", "{leaseDuration: soon}", "{healthAddress: here}", "[]"] {
-            assert!(file(text).is_err(), "{text}");
-        }
-        for line in [
-            ["--webhook-url", "http://x"],
-            ["--webhook-url", "https://x/y"],
-            ["--lease-duration", "1s"],
-            ["--recording-address", "0.0.0.0:8082"],
-            ["--recording-address", "10.1.2.3:8082"],
-        ] {
-            assert!(Configuration::new(flags(&line)).is_err(), "{line:?}");
-        }
-        let url = Configuration::new(flags(&["--webhook-url", "https://[::1]:9443/"]))
-            .unwrap()
-            .webhooks
-            .unwrap()
-            .url;
-        assert_eq!(url, Some(("https://[::1]:9443".to_owned(), "::1".to_owned())));
     }
 }

@@ -7,24 +7,31 @@ use anyhow::{Context as _, bail};
 use ferroplane_api::PackageKind;
 use ferroplane_controllers::{DeploymentRuntime, PackageManager, PackagedFunctions};
 use ferroplane_engine::packages::ResolveOptions;
+use http::HeaderValue;
 
 use super::Configuration;
-use crate::package_source::RegistryPackages;
+use crate::package_source::{RegistryAccess, RegistryPackages};
 use crate::up::controllers::EVERY_KIND;
 
 /// How packages are installed and run.
 #[derive(Debug)]
 pub(super) struct Packages {
-    /// The kinds whose programs run in Deployments that we look after.
+    /// The kinds whose programs run in Deployments that we manage.
     pub(super) kinds: Vec<PackageKind>,
     /// None keeps images until the end.
     pub(super) cache: Option<PathBuf>,
     /// A file with certificate authorities of registries, in PEM.
     pub(super) authorities: Option<PathBuf>,
+    /// What registries are shown as the name of this program. None is its own name and version.
+    pub(super) user_agent: Option<HeaderValue>,
     pub(super) dependencies: ResolveOptions,
+    /// How many objects of a package are read or written at a time.
+    pub(super) establishers: usize,
     pub(super) uses_configs: bool,
     /// Whether definitions of providers become managed resource definitions.
     pub(super) converts_definitions: bool,
+    /// Whether providers are protected from deletion while managed resources of their kinds exist.
+    pub(super) protects_providers: bool,
 }
 
 impl Packages {
@@ -35,7 +42,8 @@ impl Packages {
                 .with_context(|| format!("cannot read the authorities in `{}`", file.display()))
         };
         let authorities = self.authorities.as_ref().map(read).transpose()?.unwrap_or_default();
-        RegistryPackages::open_trusting(self.cache.as_deref(), authorities)
+        let access = RegistryAccess { authorities, user_agent: self.user_agent.clone() };
+        RegistryPackages::open_with(self.cache.as_deref(), access)
     }
 
     /// How controllers install packages from there.
@@ -49,8 +57,10 @@ impl Packages {
             source: Arc::new(source.clone()),
             namespace: configuration.namespace.clone(),
             dependencies: self.dependencies,
+            establishers: self.establishers,
             activations: vec![EVERY_KIND.to_owned()],
             converts_definitions: self.converts_definitions,
+            protects_providers: self.protects_providers,
             // Those that are WebAssembly. Programs run in pods, and not beside the control plane.
             functions: Some(functions),
             providers: None,
@@ -83,7 +93,7 @@ pub(super) fn kinds_in_pods(text: &str) -> anyhow::Result<Vec<PackageKind>> {
             Some((kind, runtime)) => match PackageKind::of(kind.trim()) {
                 Some(kind) => set(Some(kind), runtime.trim())?,
                 None => bail!(
-                    "--package-runtime names `{kind}`, which is no kind of package: use Provider, Function or Configuration"
+                    "--package-runtime names `{kind}`, which is not a kind of package: use Provider, Function or Configuration"
                 ),
             },
         }

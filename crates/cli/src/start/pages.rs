@@ -1,8 +1,8 @@
-//! Small pages over plain HTTP, for kubelets, Prometheus, and those who want to know what happened.
+//! Serves small pages over plain HTTP: health, metrics and recordings.
 //!
 //! # Guarantees
-//! * Whoever connects and does nothing, or little, is disconnected, and there are never more than so many connections.
-//! * Nobody keeps kubelets and Prometheus from being answered by holding connections: a new one takes the place of the oldest.
+//! * A client that connects and does nothing, or little, is disconnected, and there are never more than so many connections.
+//! * No client can keep kubelets and Prometheus from being answered by holding connections: a new one takes the place of the oldest.
 //! * Recordings, plans and versions of functions are served to this machine only, under its own names, and to those whom the API server lets
 //!   `get` the path (`post` for plans).
 
@@ -40,7 +40,7 @@ const HEADER: Duration = Duration::from_secs(10);
 const WHOLE: Duration = Duration::from_mins(1);
 /// Where recordings are, and what those may `get` who may read them.
 const RECORDINGS: &str = "/recordings";
-/// What those are told who use another name than one of this machine.
+/// The response to a request for another host than this machine.
 const WRONG_HOST: &str = "use localhost, 127.0.0.1 or [::1] as the host\n";
 
 /// Addresses that are listened on.
@@ -65,14 +65,14 @@ struct Question<'a> {
     host: Option<&'a str>,
 }
 
-/// What there is at a path.
+/// The page at a path.
 type Page = Arc<dyn Fn(Question<'_>) -> (StatusCode, Bytes) + Send + Sync>;
 
 /// What is served, and to whom.
 #[derive(Clone)]
 struct Served {
     page: Page,
-    /// Nobody in particular if there are none.
+    /// Checks the tokens of clients. None: every client is served.
     callers: Option<Callers>,
     /// What those may ask for who may post.
     plans: Option<Plans>,
@@ -164,7 +164,7 @@ fn recordings(recorder: &Recorder, question: Question<'_>) -> (StatusCode, Bytes
 
 /// Whether a `Host` header names this machine, as clients of a forwarded port do.
 ///
-/// Somebody's page in a browser can have its own name lead to 127.0.0.1, and could then read what is here as its own (DNS rebinding).
+/// A page in a browser can let its own name resolve to 127.0.0.1, and could then read the pages here as its own (DNS rebinding).
 /// Its requests still carry that name.
 fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<http::uri::Authority>() else { return false };
@@ -186,7 +186,7 @@ async fn serve_if_any(listener: Option<&TcpListener>, served: Served) -> Unendin
 enum WhenFull {
     /// It waits until another one ends.
     Wait,
-    /// The oldest one ends. Whoever asks at once is answered long before they are the oldest.
+    /// The oldest one ends. A client that asks at once is answered long before they are the oldest.
     DropOldest,
 }
 
@@ -264,7 +264,7 @@ async fn answer(served: &Served, request: Request<Incoming>) -> Response<Full<By
     response
 }
 
-/// The plan that somebody asks for under a name of this machine.
+/// The plan that a client asks for under a name of this machine.
 async fn plan(plans: &Plans, callers: &Callers, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let is_of_this_machine = question(&request).host.is_some_and(is_loopback);
     let (code, content) = if is_of_this_machine {

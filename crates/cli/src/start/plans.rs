@@ -1,7 +1,7 @@
-//! Answers those who ask for plans, where recordings are served: at a loopback address that forwarded ports reach.
+//! Serves plans at the address of recordings, a loopback address that forwarded ports reach.
 //!
 //! # Guarantees
-//! * Whoever asks shows a token of the API server, and may `post` to the path there.
+//! * A client that asks shows a token of the API server, and may `post` to the path there.
 //! * What they propose is tried out with that token, and they are shown what it may read. Nothing of ours is lent to them.
 //! * Only the replica that leads answers: others do not know all composite resources.
 
@@ -28,12 +28,12 @@ const ARRIVAL: Duration = Duration::from_secs(10);
 pub(super) struct Plans(Arc<Mutex<Option<Planner>>>);
 
 impl Plans {
-    /// From now on, this one plans, or nobody.
+    /// Replaces the planner. Without one, requests for plans are refused.
     pub(super) fn set(&self, planner: Option<Planner>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = planner;
     }
 
-    /// The plan that somebody asks for, or why there is none.
+    /// The plan that a client asks for, or why there is none.
     pub(super) async fn answer(
         &self,
         headers: &HeaderMap,

@@ -32,7 +32,7 @@ pub(super) struct Site {
     pub(super) cluster: ApiClient,
     /// Writes while its replica leads: what controllers do.
     pub(super) fenced: kube::Client,
-    /// The same for what is composed, if somebody else writes that.
+    /// The same for what is composed, if another client writes that.
     pub(super) composer: Option<ApiClient>,
     pub(super) term: Term,
     pub(super) health: Arc<Health>,
@@ -43,7 +43,7 @@ pub(super) struct Site {
     pub(super) plans: Plans,
     /// What can be called, once that is known.
     pub(super) versions: Arc<OnceLock<VersionsPage>>,
-    /// What functions are told beside requests.
+    /// The metadata that is sent to functions with requests.
     pub(super) metadata: Option<grpc::Metadata>,
     /// Where packages come from, if they are installed.
     pub(super) packages: Option<RegistryPackages>,
@@ -52,7 +52,7 @@ pub(super) struct Site {
     pub(super) server: String,
     /// By which certificates are made and renewed.
     pub(super) clock: Clock,
-    /// How often to look at the clock while a certificate holds. Asks nobody.
+    /// How often to check the clock while a certificate is valid. Sends no request.
     pub(super) glance: Duration,
 }
 
@@ -110,7 +110,7 @@ impl Site {
     }
 }
 
-/// What is recorded is kept as was said.
+/// Recordings, as the options configure them.
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     Ok(match &configuration.recordings {
         None => Recorder::off(),

@@ -1,6 +1,6 @@
 //! Flags of `crossplane core start` that mean nothing here, or nothing good: each is taken, and answered.
 //!
-//! Whoever brings the arguments of a Crossplane along is told what becomes of them, instead of being refused because of flags
+//! A user who brings the arguments of a Crossplane along is shown what becomes of them, instead of being refused because of flags
 //! that make no difference.
 
 use anyhow::bail;
@@ -40,11 +40,9 @@ const NO_POLLING: Answer =
     Ignored("resources are watched; only connection Secrets are polled (--poll-interval)");
 const FROM_SECRETS: Answer = Ignored("certificates are read from their Secrets");
 
-const FLAGS: [Flag; 17] = [
+const FLAGS: [Flag; 14] = [
     Flag { short: Some('s'), ..flag("sync-interval", NO_POLLING) },
     flag("min-poll-interval", NO_POLLING),
-    flag("max-concurrent-package-establishers", Ignored("ten objects of a package are written at a time")),
-    with_variable(flag("user-agent", Ignored("registries are sent the name of this program")), "USER_AGENT"),
     with_variable(flag("tls-server-certs-dir", FROM_SECRETS), "TLS_SERVER_CERTS_DIR"),
     with_variable(flag("tls-client-certs-dir", FROM_SECRETS), "TLS_CLIENT_CERTS_DIR"),
     with_variable(
@@ -60,7 +58,6 @@ const FLAGS: [Flag; 17] = [
     flag("enable-ssa-claims", AlwaysOn),
     flag("enable-realtime-compositions", AlwaysOn),
     flag("enable-pipeline-inspector", NeverOn("pipelines cannot be inspected by a sidecar")),
-    flag("enable-provider-deletion-protection", NeverOn("providers are not protected yet")),
 ];
 
 /// Those that were given, and their values.
@@ -68,7 +65,7 @@ const FLAGS: [Flag; 17] = [
 pub(crate) struct Upstream(Vec<(&'static str, String, Answer)>);
 
 impl Upstream {
-    /// What to tell whoever gave them. An error for what they would miss.
+    /// What to tell a user who gave them. An error for what they would miss.
     pub(crate) fn advice(&self) -> anyhow::Result<Vec<String>> {
         let mut advice = Vec::new();
         for (name, value, answer) in &self.0 {
@@ -161,10 +158,10 @@ mod tests {
 
     #[test]
     fn what_would_be_missed_is_refused() {
-        let error = advice(&["--enable-provider-deletion-protection"]).unwrap_err().to_string();
+        let error = advice(&["--enable-pipeline-inspector"]).unwrap_err().to_string();
         assert_eq!(
             error,
-            "cannot do what --enable-provider-deletion-protection asks for: providers are not protected yet; leave it out"
+            "cannot do what --enable-pipeline-inspector asks for: pipelines cannot be inspected by a sidecar; leave it out"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Answers the API server's questions over HTTPS. What is answered is decided by the same code as in a plane of one process.
+//! Serves admission webhooks over HTTPS. The decisions are made by the same code as in a control plane of one process.
 //!
 //! # Guarantees
 //! * Whatever is sent, and however slowly, is answered or cut off: bodies have a size and a time, and connections a number.
@@ -94,7 +94,7 @@ impl WebhookServer {
     /// From now on, those answer who know what this one knows.
     pub(super) fn serve_reviews_of(&self, standby: &Standby, site: &Site, credentials: &Credentials) {
         let reviewers = Reviewers {
-            // Whoever does not lead refuses, too, and has to say that it did.
+            // A replica that does not lead refuses, too, and has to report it.
             protection: standby.protection().noting_by(site.client.clone()),
             advisor: advisor(standby.advisor()),
             secret: credentials.webhook_secret.as_str().into(),
@@ -121,12 +121,12 @@ fn certified(credentials: &Credentials) -> anyhow::Result<Arc<CertifiedKey>> {
     Ok(Arc::new(certified.context("cannot use the certificate of webhooks")?))
 }
 
-/// Whoever answers.
+/// The handlers of the webhooks.
 #[derive(Clone)]
 struct Reviewers {
     protection: Protection,
     advisor: Advisor,
-    /// How addresses end that only API servers are told.
+    /// The secret end of the paths, which only the API server knows.
     secret: Arc<str>,
 }
 
@@ -138,7 +138,7 @@ enum Question {
 
 impl Question {
     fn at(path: &str) -> Option<Self> {
-        // Who was told of an address without a secret, by an older release, is answered, too.
+        // Who was notified of an address without a secret, by an older release, is answered, too.
         let after = |known: &str| match path.strip_prefix(known)? {
             "" => Some(""),
             rest => rest.strip_prefix('/'),
@@ -197,7 +197,7 @@ async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Res
     }
 }
 
-/// Whether somebody knows a secret. How long this takes says nothing about how much of it they know.
+/// Whether a client knows a secret. Takes the same time however much of it is right.
 fn is_same(shown: &str, secret: &str) -> bool {
     let differences =
         shown.bytes().zip(secret.bytes()).fold(0, |sum, (shown, secret)| sum | (shown ^ secret));

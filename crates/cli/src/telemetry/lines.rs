@@ -32,7 +32,7 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut said = Said::default();
+        let mut said = LineFields::default();
         event.record(&mut said);
         for span in ctx.event_scope().into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
             let extensions = span.extensions();
@@ -53,12 +53,12 @@ where
 
 /// What a line says.
 #[derive(Debug, Default)]
-struct Said {
+struct LineFields {
     message: String,
     fields: Vec<(String, Value)>,
 }
 
-impl Said {
+impl LineFields {
     fn add(&mut self, field: &Field, value: Value) {
         match (field.name(), value) {
             ("message", Value::String(message)) => self.message = message,
@@ -66,7 +66,7 @@ impl Said {
         }
     }
 
-    /// Add what a span says, unless it was said.
+    /// Add the fields of a span, unless they are there.
     fn complete(&mut self, mut fields: Map<String, Value>) {
         for name in CONTEXT {
             if let Some(value) = fields.remove(name)
@@ -122,7 +122,7 @@ impl Said {
     }
 }
 
-impl Visit for Said {
+impl Visit for LineFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.add(field, format!("{value:?}").into());
     }
@@ -157,7 +157,7 @@ fn is_word(text: &str) -> bool {
     text.chars().all(|character| !character.is_whitespace() && !character.is_control() && character != '"')
 }
 
-/// Messages are ours, but what they are made of need not be: nobody may move the cursor of who reads the log.
+/// Messages are ours, but their values need not be: they must not move the cursor of a terminal that shows the log.
 fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! * Who makes spans never waits: what does not fit is dropped and counted.
-//! * An endpoint that is down, slow or silent costs nobody else anything, and at the end two seconds at most.
+//! * An endpoint that is down, slow or silent delays nothing else, and the end of the process by two seconds at most.
 
 mod export;
 
@@ -50,7 +50,7 @@ pub(super) struct Counts {
     failed: AtomicU64,
 }
 
-/// Begin to send traces, if somebody says where to.
+/// Begin to send traces, if an endpoint is configured.
 pub(super) fn start(endpoint: Option<&str>) -> anyhow::Result<Option<Traces>> {
     let Some(settings) = Settings::read(endpoint)? else { return Ok(None) };
     let resource = Resource::builder()

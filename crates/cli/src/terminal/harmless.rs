@@ -1,6 +1,6 @@
-//! Takes out of text what a terminal would obey.
+//! Escapes control characters in text that is printed to a terminal.
 //!
-//! Messages of functions, names of objects and words of API servers are printed, and whoever writes them could otherwise move the
+//! Messages of functions, names of objects and words of API servers are printed, and a user who writes them could otherwise move the
 //! cursor, set the title of the window or its clipboard, or print what looks like another command's output.
 
 use std::borrow::Cow;

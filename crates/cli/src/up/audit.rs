@@ -34,7 +34,7 @@ pub(crate) struct AuditFlags {
 }
 
 impl AuditFlags {
-    /// Opens the log. None if there is nowhere to keep it and nobody names a file.
+    /// Opens the log. None if there is no data directory and no file is named.
     pub(super) fn open(&self, data_dir: Option<&Path>) -> anyhow::Result<Option<AuditLog>> {
         let policy = self.policy()?;
         let usual = data_dir.map(|directory| directory.join("audit.log"));

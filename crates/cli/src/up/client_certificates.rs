@@ -1,4 +1,4 @@
-//! The certificates with which functions at endpoints are called. Their files are read again, so that whoever renews them need not restart
+//! The certificates with which functions at endpoints are called. Their files are read again, so that a user who renews them need not restart
 //! the control plane.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use ferroplane_runner::grpc::{Tls, UnreadableTls};
 use tokio::sync::watch;
 use tracing::{info, warn};
 
-/// How often the files are read. They are small, and nobody else is asked.
+/// How often the files are read. They are small, and reading them sends no request.
 const EVERY: Duration = Duration::from_secs(10);
 
 /// The certificates in a directory, as they are now and whenever they change.
@@ -24,7 +24,7 @@ fn follow_every(pause: Duration, directory: &Path) -> Result<watch::Receiver<Tls
 
 async fn keep(pause: Duration, directory: PathBuf, certificates: watch::Sender<Tls>) {
     let mut had_trouble = false;
-    // When nobody calls functions any more, nobody needs to know.
+    // When nothing calls functions any more, nothing needs to know.
     while !certificates.is_closed() {
         tokio::time::sleep(pause).await;
         let from = directory.clone();

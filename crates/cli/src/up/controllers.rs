@@ -12,8 +12,8 @@ use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
     ADVISOR_PATH, ActionSettings, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers,
-    LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders, Protection,
-    ServedDefinitions, Settings, Tuning, grant_rights, install,
+    ESTABLISHERS, LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders,
+    Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::packages::ResolveOptions;
@@ -32,10 +32,11 @@ use super::{Configuration, client_certificates, plane, plans};
 use crate::external::{RegistryUser, Trust, external, image_settings};
 use crate::functions::discovery::VersionsPage;
 use crate::package_source::RegistryPackages;
+use crate::random_values;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
 
-/// As with Crossplane's chart, every kind of a provider can be used unless somebody says otherwise.
+/// As with Crossplane's chart, every kind of a provider can be used by default.
 pub(crate) const EVERY_KIND: &str = "*";
 /// The namespace of pull secrets. Crossplane's, so that manifests for it work here.
 const PULL_SECRETS: &str = "crossplane-system";
@@ -67,38 +68,25 @@ pub(super) async fn start(
         .context("cannot give the controllers their rights")?;
     let client = client_of(server, CONTROLLERS);
     install(&ApiClient::new(client.clone())).await.context("cannot install the CRDs")?;
+    // Before the seed of actions is computed from it, and before any template is rendered.
     if let Some(directory) = &configuration.data_dir {
-        draw_random_values_from(&directory.join("certificates").join("ca.key"))?;
+        random_values::draw_from(directory)?;
     }
-    let renewed_tls =
-        configuration.client_certificates.as_deref().map(client_certificates::follow).transpose()?;
-    let tls = renewed_tls.as_ref().map(|certificates| certificates.borrow().clone());
-    let responses = configuration.data_dir.as_ref().map(|directory| directory.join("answers"));
-    let templates = template_fetcher(
-        &configuration.remote_templates,
-        configuration.data_dir.as_ref().map(|directory| directory.join("templates")),
-        Patience::NeverWaits,
-    )?;
+    let kept_in = |name: &str| configuration.data_dir.as_ref().map(|directory| directory.join(name));
+    let templates =
+        template_fetcher(&configuration.remote_templates, kept_in("templates"), Patience::NeverWaits)?;
     let (functions, providers) = (Arc::<PackagedFunctions>::default(), Arc::<PackagedProviders>::default());
     let packages = packages(configuration)?;
-    let containers = phase_containers();
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
-        calls: grpc::Options { tls, renewed_tls, metadata: telemetry.metadata(), ..grpc::Options::default() },
+        calls: call_options(configuration, telemetry)?,
         local_functions,
-        answers: Arc::new(response_cache(responses.as_deref())?),
+        answers: Arc::new(response_cache(kept_in("answers").as_deref())?),
         recorder,
         writes_roles: true,
         runs_operations: true,
-        actions: Some(ActionSettings {
-            runs: true,
-            has_exec: false,
-            pods: if containers.is_some() { PodSupport::Containers } else { PodSupport::None },
-            containers,
-            is_strict: configuration.has_strict_function_versions,
-            seed: ferroplane_functions::secret_seed("templates of actions"),
-        }),
+        actions: Some(action_settings(configuration)),
         composer: Some(ApiClient::new(client_of(server, COMPOSER))),
         allows_development_functions: true,
         tuning: Tuning::default(),
@@ -106,18 +94,47 @@ pub(super) async fn start(
         packages: packages.as_ref().map(|packages| package_manager(packages, &functions, &providers)),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
+    serve_pages(server, &controllers).await?;
+    let Some(packages) = packages else { return Ok((controllers, None)) };
+    let tokens = TokenDirectory::open(configuration.data_dir.as_deref())?;
+    let site =
+        ProviderSite { administrator, address: site.address, authority: site.authority.clone(), tokens };
+    let programs =
+        if configuration.allows_unisolated_functions { Programs::Unisolated } else { Programs::All };
+    let containers = FunctionContainers::start(functions, packages, programs);
+    Ok((controllers, Some(containers.with_providers(providers, site))))
+}
+
+/// Have the API server ask the controllers: what protects objects, what knows versions of functions, and what makes plans.
+async fn serve_pages(server: &Server, controllers: &Controllers) -> anyhow::Result<()> {
     protect(server, &controllers.protection()).await.context("cannot register the webhook for usages")?;
     advise(server, &advisor(controllers.advisor()))
         .await
         .context("cannot register the webhook for versions of functions")?;
     plans::serve(server, controllers.planner());
     VersionsPage::new(controllers.function_catalogue())?.serve(server);
-    let Some(packages) = packages else { return Ok((controllers, None)) };
-    let tokens = TokenDirectory::open(configuration.data_dir.as_deref())?;
-    let site =
-        ProviderSite { administrator, address: site.address, authority: site.authority.clone(), tokens };
-    let containers = FunctionContainers::start(functions, packages, Programs::All);
-    Ok((controllers, Some(containers.with_providers(providers, site))))
+    Ok(())
+}
+
+/// How functions are called that are served elsewhere.
+fn call_options(configuration: &Configuration, telemetry: &Installed) -> anyhow::Result<grpc::Options> {
+    let renewed_tls =
+        configuration.client_certificates.as_deref().map(client_certificates::follow).transpose()?;
+    let tls = renewed_tls.as_ref().map(|certificates| certificates.borrow().clone());
+    Ok(grpc::Options { tls, renewed_tls, metadata: telemetry.metadata(), ..grpc::Options::default() })
+}
+
+/// How the phases of actions run: in containers of this machine, if it can run any. There are no pods to run commands in.
+fn action_settings(configuration: &Configuration) -> ActionSettings {
+    let containers = phase_containers();
+    ActionSettings {
+        runs: true,
+        has_exec: false,
+        pods: if containers.is_some() { PodSupport::Containers } else { PodSupport::None },
+        containers,
+        is_strict: configuration.has_strict_function_versions,
+        seed: ferroplane_functions::secret_seed("templates of actions"),
+    }
 }
 
 /// How packages are installed.
@@ -130,8 +147,10 @@ fn package_manager(
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),
         dependencies: ResolveOptions::default(),
+        establishers: ESTABLISHERS,
         activations: vec![EVERY_KIND.to_owned()],
         converts_definitions: true,
+        protects_providers: false,
         functions: Some(functions.clone()),
         providers: Some(providers.clone()),
         deployments: None,
@@ -143,13 +162,6 @@ fn packages(configuration: &Configuration) -> anyhow::Result<Option<RegistryPack
     let directory = configuration.data_dir.as_ref().map(|directory| directory.join("images"));
     let open = || RegistryPackages::open(directory.as_deref());
     configuration.installs_packages.then(open).transpose()
-}
-
-/// The random values that templates print are drawn from a secret that outlives this process: the key of the authority.
-fn draw_random_values_from(key: &Path) -> anyhow::Result<()> {
-    let key = std::fs::read(key).with_context(|| format!("cannot read {}", key.display()))?;
-    ferroplane_functions::set_secret(&key);
-    Ok(())
 }
 
 /// The API server as one of our users sees it, who has the rights that roles give and no others.
@@ -182,7 +194,7 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
     Ok(protection.announce(&json!({"url": url})).await?)
 }
 
-/// What is recorded is kept there, too. What is forgotten at the end has nobody to ask about it.
+/// Recordings are in the data directory, too. A control plane in memory records nothing.
 pub(super) fn recorder(configuration: &Configuration) -> anyhow::Result<Recorder> {
     match &configuration.data_dir {
         Some(directory) if configuration.recording_size > 0 => {

@@ -1,4 +1,4 @@
-//! A small platform to look at: a kind of composite resource, and what it becomes on a cloud that is simulated.
+//! The demo: a kind of composite resource, and its composed resources on a simulated cloud.
 
 mod platform;
 mod tree;
@@ -15,7 +15,7 @@ use watching::Picture;
 
 /// How long to wait for the demo before its state is shown as it is.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The same for one that was there already: it may be as somebody wants it.
+/// The same for one that exists already: a user may have changed it.
 const LITTLE_PATIENCE: Duration = Duration::from_secs(3);
 /// Everything of the demo has this label.
 const LABEL: &str = "ferroplane.io/demo";
@@ -49,7 +49,7 @@ pub(super) async fn show(
     let mut picture = Picture::follow(client);
     let patience = if found == Found::Everything { LITTLE_PATIENCE } else { PATIENCE };
     let is_ready = picture.until_ready(began, patience, terminal).await;
-    // What was cut short goes on.
+    // What was cut short continues.
     let found = if picture.has_news() { found.and(Found::Nothing) } else { found };
     let tree = tree::print(&picture, terminal);
     terminal.line(&tree);
@@ -63,10 +63,11 @@ fn conclude(found: Found, is_ready: bool, began: Instant, terminal: &mut Termina
     match (is_ready, found) {
         (true, Found::Nothing) => terminal.note(&format!("the demo is ready, {time} ms after the start")),
         (true, Found::Everything) => terminal.note(&format!(
-            "the demo is still here, as you left it, and was ready {time} ms after the start; nothing was written"
+            "the demo exists already, unchanged, and was ready {time} ms after the start; nothing was written"
         )),
-        (true, Found::Some) => terminal
-            .note(&format!("the demo was here already; what was missing is back, {time} ms after the start")),
+        (true, Found::Some) => terminal.note(&format!(
+            "the demo exists already; missing objects were restored, {time} ms after the start"
+        )),
         (false, _) => terminal
             .warn("not all of the demo is ready yet: `kubectl describe backends` says what it waits for"),
     }
@@ -76,9 +77,9 @@ fn conclude(found: Found, is_ready: bool, began: Instant, terminal: &mut Termina
 fn what_to_try(home: DemoHome<'_>) -> String {
     let kubeconfig = quoted(&home.kubeconfig.display().to_string());
     let ending = if home.is_in_memory {
-        "everything is gone then, because it is kept in memory"
+        "all data is in memory, and is lost then"
     } else {
-        "it is still here when you start it again"
+        "the data is kept for the next start"
     };
     format!(
         r#"

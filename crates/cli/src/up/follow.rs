@@ -1,4 +1,4 @@
-//! Follows the objects of a kind for as long as somebody looks.
+//! Watches the objects of a kind until the watcher is dropped.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ impl Followed {
         Self::start_with(client, scope, Arc::default())
     }
 
-    /// The same, sharing with others what tells of changes.
+    /// The same, sharing with others what reports changes.
     pub(super) fn start_with(client: &ApiClient, scope: InformerScope, changed: Arc<Notify>) -> Self {
         let informer = Informer::start(client.clone(), scope);
         let notify = changed.clone();
-        // One permit is kept if nobody waits at the moment, so that a change between two waits is not missed.
+        // One permit is kept if nothing waits at the moment, so that a change between two waits is not missed.
         informer.listen(move |_, _| notify.notify_one());
         Self { informer, changed }
     }

@@ -1,27 +1,33 @@
 //! Runs the functions in packages for as long as controllers want them: WebAssembly in this process, and every other program in a
-//! container of its own.
+//! container of its own. Where containers cannot be run, it may be a process, if the administrator says so.
 //!
 //! # Invariants
-//! * A function runs only if its revision is active. When that ends, so does the container, as soon as nobody calls it any more. All of
+//! * A function runs only if its revision is active. When that ends, so does the container, as soon as nothing calls it any more. All of
 //!   them end with the plane.
-//! * Functions have no network, and see nothing of this machine.
+//! * Functions have no network, and see nothing of this machine, unless the administrator allows processes.
+//! * A failure that may pass never makes a function a process: only a machine that runs no containers at all does.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::bail;
+
 use super::function_logs::FunctionLogs;
+use super::function_processes::{ServerPlace, issue_certificates, refusal};
 use super::on_demand::{CallServer, OnDemand, RunningServer};
 use super::packaged_programs::follow;
 use super::provider_containers::{self, ProviderSite};
 use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
 use ferroplane_api::keys;
-use ferroplane_controllers::{PackagedFunction, PackagedFunctions, PackagedImage, PackagedProviders};
+use ferroplane_controllers::{
+    ImageRequest, PackagedFunction, PackagedFunctions, PackagedImage, PackagedProviders,
+};
 use ferroplane_golang::time::duration;
 use ferroplane_runner::{
-    AsyncFunction, CallError, FunctionLog, ImageError, ImageSettings, ImageSource, Images, PullWhen, Runner,
-    ServeImage, ServedImage,
+    AsyncFunction, CallError, FunctionLog, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
+    ServedImage,
 };
 use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -32,18 +38,20 @@ use tokio::task::JoinHandle;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 
-/// How long a container that nobody wants waits for those who still call it. Longer than a reconcile may take.
+/// How long a container that is no longer wanted waits for its last calls. Longer than a reconcile may take.
 const LONGEST_FAREWELL: Duration = Duration::from_mins(3);
 
-/// Why a program is not run that is no WebAssembly.
+/// Why a program is not run that is not WebAssembly.
 const NO_CODE: &str = "its image says that its program is WebAssembly, and it is not; name the program otherwise to run it in pods";
 
 /// What is run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Programs {
-    /// Every program.
+    /// Every program: what is no WebAssembly, in a container.
     All,
-    /// WebAssembly alone: whoever may install packages must not start programs beside the control plane.
+    /// Every program, and as a process where containers cannot be run.
+    Unisolated,
+    /// WebAssembly alone: a user who may install packages must not start programs beside the control plane.
     WebAssembly,
 }
 
@@ -120,7 +128,7 @@ impl FunctionContainers {
     }
 }
 
-/// Keep a function running until nobody wants it, and then until nobody calls it.
+/// Keep a function running until it is no longer wanted, and then until its last call has ended.
 async fn keep(
     revision: String,
     wanted: PackagedImage,
@@ -139,30 +147,26 @@ async fn keep(
         }
     };
     loop {
-        let source = ImageSource::Registry {
-            reference: request.image.clone(),
-            // It is named by its digest.
-            policy: Some(PullWhen::IfNotPresent),
-            secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
-        };
+        let source = source_of(&request);
         let started = tokio::select! {
             started = runtime.start(&revision, source.clone(), &grants, idle) => started,
             _ = &mut unwanted => return,
         };
         let why = match started {
-            Err(error) => format!("{:#}", anyhow::Error::from(error)),
+            Err(error) => format!("{error:#}"),
             Ok(Started::Refused) => NO_CODE.to_owned(),
             Ok(Started::Unserved(runner)) => {
                 functions.set(&revision, Some(PackagedFunction::Serving(runner)));
-                // Whoever calls it holds what is called: there is nothing to end.
+                // The caller holds what is called: there is nothing to end.
                 let _ = unwanted.await;
                 return;
             }
-            Ok(Started::Server(mut server)) => {
-                return serve(&revision, &mut server, &functions, unwanted).await;
+            Ok(Started::Server(mut server, about)) => {
+                return serve(&revision, &mut server, about, &functions, unwanted).await;
             }
-            Ok(Started::Idle(idle)) => {
-                return serve_on_demand(&revision, source, idle, &runtime, &functions, unwanted).await;
+            Ok(Started::Idle(idle, place)) => {
+                let demanded = Demanded { source, idle, place };
+                return serve_on_demand(&revision, demanded, &runtime, &functions, unwanted).await;
             }
         };
         functions.set(&revision, Some(PackagedFunction::Down(why)));
@@ -174,14 +178,23 @@ async fn keep(
     }
 }
 
+fn source_of(request: &ImageRequest) -> ImageSource {
+    ImageSource::Registry {
+        reference: request.image.clone(),
+        // It is named by its digest.
+        policy: Some(PullWhen::IfNotPresent),
+        secrets: request.pull_secrets.iter().cloned().map(Into::into).collect(),
+    }
+}
+
 /// How a function was started.
 enum Started {
     /// It is no server.
     Unserved(Arc<Runner>),
-    /// In a container.
-    Server(Box<ServedImage>),
-    /// It is a server, which is started when it is called and stopped when it was not called for so long.
-    Idle(Duration),
+    /// It is a server, which runs in this way.
+    Server(Box<ServedImage>, String),
+    /// It is a server, which is started there when it is called and stopped when it was not called for so long.
+    Idle(Duration, ServerPlace),
     /// It says that it is WebAssembly, and is not.
     Refused,
 }
@@ -199,7 +212,7 @@ impl FunctionStarter {
         source: ImageSource,
         grants: &str,
         idle: Option<Duration>,
-    ) -> Result<Started, ImageError> {
+    ) -> anyhow::Result<Started> {
         if let Some(runner) = self.images.unserved_function(revision, &source, grants).await? {
             return Ok(Started::Unserved(Arc::new(runner)));
         }
@@ -207,14 +220,43 @@ impl FunctionStarter {
             return Ok(Started::Refused);
         }
         if let Some(idle) = idle {
-            return Ok(Started::Idle(idle));
+            // Nothing is tried before it is called, unless the status could say something wrong.
+            let may_be_process = self.programs == Programs::Unisolated;
+            let place = if may_be_process { self.place().await? } else { ServerPlace::Container };
+            return Ok(Started::Idle(idle, place));
         }
-        let server = self.images.serve(ServeImage::function(revision, source)).await?;
-        Ok(Started::Server(Box::new(server)))
+        let place = self.place().await?;
+        let server = self.serve(&place, revision, source).await?;
+        Ok(Started::Server(Box::new(server), place.describe(None)))
+    }
+
+    /// Start a server in this place and in no other: it stands in the status.
+    async fn serve(
+        &self,
+        place: &ServerPlace,
+        revision: &str,
+        source: ImageSource,
+    ) -> anyhow::Result<ServedImage> {
+        if let ServerPlace::Process { .. } = place {
+            return Ok(self.images.serve_process(revision, source, issue_certificates()?).await?);
+        }
+        if let Some(why) = self.images.why_no_containers().await? {
+            bail!(refusal(&why));
+        }
+        Ok(self.images.serve(ServeImage::function(revision, source)).await?)
+    }
+
+    /// Where servers can run, and may.
+    async fn place(&self) -> anyhow::Result<ServerPlace> {
+        match self.images.why_no_containers().await? {
+            None => Ok(ServerPlace::Container),
+            Some(why) if self.programs == Programs::Unisolated => Ok(ServerPlace::Process { why }),
+            Some(why) => bail!(refusal(&why)),
+        }
     }
 }
 
-/// How long a server may go on without being called. None is for ever.
+/// How long a server may continue without being called. None is for ever.
 fn parse_idle_timeout(text: &str) -> Result<Option<Duration>, String> {
     if text.is_empty() {
         return Ok(None);
@@ -228,28 +270,32 @@ fn parse_idle_timeout(text: &str) -> Result<Option<Duration>, String> {
     })
 }
 
-/// Start and stop a server as it is called until nobody wants it, and wait for those who call it.
-async fn serve_on_demand(
-    revision: &str,
+/// A server that is started when it is called.
+struct Demanded {
     source: ImageSource,
     idle: Duration,
+    place: ServerPlace,
+}
+
+/// Start and stop a server as it is called until it is no longer wanted, and wait for its last calls.
+async fn serve_on_demand(
+    revision: &str,
+    demanded: Demanded,
     runtime: &FunctionStarter,
     functions: &PackagedFunctions,
     mut unwanted: oneshot::Receiver<()>,
 ) {
+    let Demanded { source, idle, place } = demanded;
     let server = Arc::new(OnDemand::new(&source.name(), idle));
     let called = server.clone();
     let (function, callers) = function_of(move |request| {
         let called = called.clone();
         async move { called.call(request).await }
     });
-    let about = format!(
-        "runs in a container on this machine when it is called, until it has not been called for {}",
-        duration::format(i64::try_from(idle.as_nanos()).unwrap_or(i64::MAX))
-    );
-    let runner = Runner::AsyncFunction(function.described(about));
+    let runner = Runner::AsyncFunction(function.described(place.describe(Some(idle))));
     functions.set(revision, Some(PackagedFunction::Serving(Arc::new(runner))));
-    let mut keeping = pin!(server.keep(|| start_server(runtime, revision, source.clone())));
+    let place = &place;
+    let mut keeping = pin!(server.keep(|| start_server(runtime, place, revision, source.clone())));
     tokio::select! {
         () = &mut keeping => {}
         _ = &mut unwanted => {}
@@ -263,11 +309,11 @@ async fn serve_on_demand(
 
 async fn start_server(
     runtime: &FunctionStarter,
+    place: &ServerPlace,
     revision: &str,
     source: ImageSource,
 ) -> Result<RunningServer, String> {
-    let server = runtime.images.serve(ServeImage::function(revision, source)).await;
-    let server = server.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+    let server = runtime.serve(place, revision, source).await.map_err(|error| format!("{error:#}"))?;
     let client = server.client();
     let call: CallServer = Arc::new(move |request| {
         let client = client.clone();
@@ -276,18 +322,20 @@ async fn start_server(
     Ok(RunningServer { call, stop: Box::pin(server.stop()) })
 }
 
-/// Tell how a server is doing until nobody wants it, and wait for those who call it.
+/// Report the state of a server until it is no longer wanted, and wait for its last calls.
 async fn serve(
     revision: &str,
     server: &mut ServedImage,
+    about: String,
     functions: &PackagedFunctions,
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let client = server.client();
-    let (runner, callers) = runner_of(move |request| {
+    let (function, callers) = function_of(move |request| {
         let client = client.clone();
         async move { client.call(&request).await }
     });
+    let runner = Arc::new(Runner::AsyncFunction(function.described(about)));
     let mut state = server.state();
     loop {
         functions.set(revision, Some(told(&state, &runner)));
@@ -296,22 +344,12 @@ async fn serve(
             _ = &mut unwanted => break,
         }
     }
-    // Whoever listed it has been told. Reconciles that began with it hold the runner until they end.
+    // It is no longer listed. Reconciles that began with it hold the runner until they end.
     drop(runner);
     let _ = tokio::time::timeout(LONGEST_FAREWELL, callers).await;
 }
 
-/// A runner that calls by this, and what ends when nobody holds the runner or a call of it any more.
-fn runner_of<F>(
-    call: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
-) -> (Arc<Runner>, oneshot::Receiver<()>)
-where
-    F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
-{
-    let (function, callers) = function_of(call);
-    (Arc::new(Runner::AsyncFunction(function)), callers)
-}
-
+/// A function that calls by this, and what ends when nothing holds it or a call of it any more.
 fn function_of<F>(
     call: impl Fn(RunFunctionRequest) -> F + Send + Sync + 'static,
 ) -> (AsyncFunction, oneshot::Receiver<()>)
@@ -351,13 +389,14 @@ mod tests {
     async fn container_is_held_by_whoever_lists_it_and_by_every_call() {
         let may_answer = Arc::new(Semaphore::new(0));
         let waiting = may_answer.clone();
-        let (runner, mut callers) = runner_of(move |_| {
+        let (function, mut callers) = function_of(move |_| {
             let waiting = waiting.clone();
             async move {
                 let _ = waiting.acquire().await;
                 Ok(RunFunctionResponse::default())
             }
         });
+        let runner = Arc::new(Runner::AsyncFunction(function));
         let mut directory = Directory::default();
         directory.insert("f-1".to_owned(), runner.clone());
         drop(runner);
@@ -367,7 +406,7 @@ mod tests {
         assert_eq!(callers.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is being called");
         may_answer.add_permits(1);
         calling.await.unwrap().unwrap();
-        // Nobody ever says anything: the sender is gone.
+        // No message ever comes: the sender is dropped.
         assert!(callers.await.is_err());
     }
 }

@@ -1,8 +1,8 @@
-//! What functions and providers in packages printed last and print now, by the names of their revisions, for `ferroplane logs`.
+//! The last lines that functions and providers in packages printed, by revision, for `ferroplane logs`.
 //!
 //! # Invariants
 //! * It is in memory only, and bounded: the oldest lines of a function go first.
-//! * Whoever follows a function gets every line once, or is told how many were dropped.
+//! * A caller that follows a function gets every line once, or is shown how many were dropped.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) const OF_PROVIDERS: &str = "/ferroplane/logs/providerrevisions/";
 /// How much is kept of a function.
 const KEPT_BYTES: usize = 1 << 20;
 const KEPT_LINES: usize = 10_000;
-/// How many lines whoever follows may be behind.
+/// How many lines a caller that follows may be behind.
 const BEHIND: usize = 1_000;
 
 /// The logs of all functions that run.
@@ -50,7 +50,7 @@ impl Log {
         while self.bytes > KEPT_BYTES || self.lines.len() > KEPT_LINES {
             self.bytes -= self.lines.pop_front().map_or(self.bytes, |oldest| oldest.len());
         }
-        // Nobody may follow.
+        // There may be no followers.
         let _ = self.followers.send(line);
     }
 }
@@ -61,19 +61,19 @@ impl FunctionLogs {
         self.lock().entry(revision.to_owned()).or_default();
     }
 
-    /// Note what a function printed. What one prints that is ending is nobody's concern any more.
+    /// Note what a function printed. Output of a function that is being stopped is dropped.
     pub(super) fn append(&self, revision: &str, line: &str) {
         if let Some(log) = self.lock().get_mut(revision) {
             log.append(line);
         }
     }
 
-    /// Drop the log of a function that does not run any more. Whoever follows it comes to the end.
+    /// Drop the log of a function that does not run any more. A caller that follows it comes to the end.
     pub(super) fn end(&self, revision: &str) {
         self.lock().remove(revision);
     }
 
-    /// The last lines of a function and, for whoever follows, those that come. None if there is no such function.
+    /// The last lines of a function and, for a caller that follows, those that come. None if there is no such function.
     fn read(&self, revision: &str, last: Option<usize>, follows: bool) -> Option<PageStream> {
         let logs = self.lock();
         let log = logs.get(revision)?;

@@ -1,4 +1,4 @@
-//! Manifests in files, applied to the plane, and applied again when they are saved.
+//! Applies manifests in files to the control plane, and again when they are saved.
 //!
 //! # Invariants
 //! * A file that cannot be read stops no other file, and nothing that stood in it is taken for removed.
@@ -59,7 +59,7 @@ struct Applied {
     resource: Arc<Resource>,
 }
 
-/// What came of the manifests.
+/// The result of applying manifests.
 #[derive(Debug, Default)]
 struct Tally {
     created: usize,
@@ -78,7 +78,7 @@ enum ApplyOutcome {
 }
 
 /// What was applied and is named no longer. Objects go before the definitions of their kinds, and what is composed by a Composition
-/// goes before that: the other way around, they would be deleted by whoever deletes a definition, and not as they say themselves.
+/// goes before that: the other way around, they would be deleted by a user who deletes a definition, and not as they say themselves.
 fn gone(applied: &BTreeMap<Identity, Applied>, named: &BTreeSet<Identity>) -> Vec<Identity> {
     let mut gone: Vec<_> = applied.iter().filter(|(identity, _)| !named.contains(identity)).collect();
     gone.sort_by_key(|(_, applied)| Reverse(rank(&applied.object)));
@@ -134,7 +134,7 @@ impl Manifests {
         let mut served = Vec::new();
         // Those of composite resources come first: they say more than the definitions that are made of them.
         for definitions in [composite_definitions(), definitions()] {
-            // Whoever cannot read them is told so when the manifests are applied.
+            // Files that cannot be read are reported when the manifests are applied.
             served.extend(
                 self.client.list_objects(&definitions, "", &Query::default()).await.unwrap_or_default(),
             );
@@ -224,7 +224,7 @@ impl Manifests {
         let target = path_of(&resource, object);
         let before = self.client.get(target).await?;
         let after = match self.apply_as(target, object, false).await {
-            // Who edits a file wants what it says.
+            // A user who edits a file wants its fields to win.
             Err(Error::Refused(status)) if status.is_conflict() => {
                 for located in refusal::conflicts(&status, manifest) {
                     terminal.warn(&located.to_string());

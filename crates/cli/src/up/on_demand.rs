@@ -1,9 +1,9 @@
-//! A function server that is started when somebody calls it, and stopped when nobody has called it for a while.
+//! A function server that is started by the first call, and stopped when it has not been called for a while.
 //!
 //! # Invariants
-//! * It is started once for all who wait for it, and goes on to start when one of them gives up.
+//! * It is started once for all who wait for it, and continues to start when one of them gives up.
 //! * What is being called is not stopped.
-//! * After a start that failed, callers are told why at once until it is tried again, later and later.
+//! * After a start that failed, callers are shown why at once until it is tried again, later and later.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub(super) struct RunningServer {
     pub(super) stop: BoxFuture<'static, ()>,
 }
 
-/// A server that runs while somebody needs it.
+/// A server that runs while something needs it.
 pub(super) struct OnDemand {
     /// For errors.
     image: String,
@@ -53,7 +53,7 @@ enum State {
     Failed(String),
 }
 
-/// Somebody who calls it.
+/// A call in progress.
 struct Caller<'a>(&'a watch::Sender<Usage>);
 
 impl<'a> Caller<'a> {
@@ -73,7 +73,7 @@ impl Drop for Caller<'_> {
 }
 
 impl OnDemand {
-    /// One that is stopped when nobody has called it for so long.
+    /// One that is stopped when it has not been called for so long.
     pub(super) fn new(image: &str, idle: Duration) -> Self {
         let usage = Usage { callers: 0, since: Instant::now(), state: State::Stopped };
         Self { image: image.to_owned(), idle, usage: watch::Sender::new(usage) }
@@ -81,7 +81,7 @@ impl OnDemand {
 
     /// Call it, when it runs.
     pub(super) async fn call(&self, request: RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
-        // First, so that it is not stopped between the look at it and the call.
+        // First, so that it is not stopped between the check and the call.
         let _caller = Caller::new(&self.usage);
         let mut usage = self.usage.subscribe();
         let state = match usage.wait_for(|usage| !matches!(usage.state, State::Stopped)).await {
@@ -127,7 +127,7 @@ impl OnDemand {
         self.usage.send_modify(|usage| usage.state = state);
     }
 
-    /// Returns when it is stopped for whoever calls it from now on.
+    /// Returns when it is stopped for a caller that calls it from now on.
     async fn wait_until_idle(&self, usage: &mut watch::Receiver<Usage>) {
         loop {
             let (callers, since) = {
@@ -145,7 +145,7 @@ impl OnDemand {
         }
     }
 
-    /// In one step, so that nobody can come in between.
+    /// In one step, so that no call can come in between.
     fn stop_if_idle(&self) -> bool {
         self.usage.send_if_modified(|usage| {
             let is_idle = usage.callers == 0 && usage.since.elapsed() >= self.idle;

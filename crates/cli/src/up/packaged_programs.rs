@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::function_logs::FunctionLogs;
 
-/// Keep what is wanted running until nobody can want anything any more. `keep` is given a program, and what ends when nobody wants it.
+/// Keep the wanted programs running until the list of them ends. `keep` is given a program, and a channel that closes when it is no longer wanted.
 /// Dropping this ends everything that is under way.
 pub(super) async fn follow<P: PackagedProgram, F>(
     programs: Arc<Packaged<P>>,
@@ -21,7 +21,7 @@ pub(super) async fn follow<P: PackagedProgram, F>(
 {
     let mut wanted = programs.wanted();
     let mut tasks = JoinSet::new();
-    // To drop what stands beside the program tells the task that nobody wants it.
+    // Dropping the sender beside the program stops its task.
     let mut running: BTreeMap<String, (P, oneshot::Sender<()>)> = BTreeMap::new();
     loop {
         let now = wanted.borrow_and_update().clone();

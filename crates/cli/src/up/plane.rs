@@ -25,7 +25,7 @@ use super::renewal::Renewal;
 use super::{Configuration, controllers, function_logs};
 use crate::telemetry::Installed;
 
-/// As whom everything but the controllers, which have users of their own, comes to the API server that runs in this process.
+/// The user of everything but the controllers, which have users of their own, on the API server in this process.
 const INSIDER: &str = "system:ferroplane:up";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -36,7 +36,7 @@ pub(super) struct Plane {
     address: SocketAddr,
     kubeconfig: PathBuf,
     end: oneshot::Sender<()>,
-    door: JoinHandle<usize>,
+    listener: JoinHandle<usize>,
     renewal: JoinHandle<()>,
     controllers: Option<Controllers>,
     containers: Option<FunctionContainers>,
@@ -50,25 +50,19 @@ impl Plane {
     pub(super) async fn start(configuration: &Configuration, telemetry: &Installed) -> anyhow::Result<Self> {
         let store = open(configuration.data_dir.as_deref())?;
         let certificates = Arc::new(certificates(configuration)?);
-        let door = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
-        let door = door.context("cannot listen for clients; choose another address with --listen")?;
+        let listener = Https::open(configuration.listen, &certificates, https::Settings::default()).await;
+        let listener = listener.context("cannot listen for clients; choose another address with --listen")?;
         // The listener before everything else: with port 0, only it knows the address that goes into the kubeconfig.
-        let address = door.address();
+        let address = listener.address();
 
         let authority = Some(certificates.bundle().to_owned());
         let settings = Settings { authority, address: Some(address), reserved_groups: reserved_groups() };
-        let started = Server::start(store, settings).await;
-        let server = started
-            .map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
-        admit(&server, configuration)?;
-        if let Some(log) = configuration.audit.open(configuration.data_dir.as_deref())? {
-            server.set_audit_log(log);
-        }
+        let server = start_server(store, settings, configuration).await?;
         let (kubeconfig, temporary) = kubeconfig_path(configuration)?;
         let renewal = Renewal::begin(certificates.clone(), &kubeconfig, address, Timestamp::now())?;
         let (end, ended) = oneshot::channel();
         let service = HttpService::remote(server.clone());
-        let door = tokio::spawn(door.serve(service, async move {
+        let listener = tokio::spawn(listener.serve(service, async move {
             let _ = ended.await;
         }));
         let renewal = tokio::spawn(renewal.keep(Timestamp::now));
@@ -84,16 +78,13 @@ impl Plane {
             (controllers, containers) = (Some(started), functions);
         }
         serve_metrics(&server, controllers.as_ref(), telemetry);
-        if let Some(containers) = &containers {
-            function_logs::serve(&server, function_logs::OF_FUNCTIONS, containers.logs());
-            function_logs::serve(&server, function_logs::OF_PROVIDERS, containers.provider_logs());
-        }
+        serve_logs(&server, containers.as_ref());
         Ok(Self {
             server,
             address,
             kubeconfig,
             end,
-            door,
+            listener,
             renewal,
             controllers,
             containers,
@@ -133,15 +124,38 @@ impl Plane {
         // What is recorded and not yet written is not lost.
         let _ = tokio::task::spawn_blocking(move || self.recorder.stop()).await;
         // In this order: controllers write until they have stopped, watches end before connections do, and the store closes
-        // when nobody can write any more.
+        // when nothing can be written any more.
         self.server.stop();
         let _ = self.end.send(());
-        let _ = self.door.await;
+        let _ = self.listener.await;
         self.renewal.abort();
         let store = self.server.store().clone();
         drop(self.server);
         store.close().await;
     }
+}
+
+/// The API server, with who may use it and a log of what they do before the first request comes.
+async fn start_server(
+    store: Store,
+    settings: Settings,
+    configuration: &Configuration,
+) -> anyhow::Result<Server> {
+    let started = Server::start(store, settings).await;
+    let server =
+        started.map_err(|status| anyhow::anyhow!(status.message).context("cannot start the API server"))?;
+    admit(&server, configuration)?;
+    if let Some(log) = configuration.audit.open(configuration.data_dir.as_deref())? {
+        server.set_audit_log(log);
+    }
+    Ok(server)
+}
+
+/// Serve what functions and providers print, where they run in containers.
+fn serve_logs(server: &Server, containers: Option<&FunctionContainers>) {
+    let Some(containers) = containers else { return };
+    function_logs::serve(server, function_logs::OF_FUNCTIONS, containers.logs());
+    function_logs::serve(server, function_logs::OF_PROVIDERS, containers.provider_logs());
 }
 
 /// Have the API server tell the numbers of everybody else in this process with its own.
@@ -155,7 +169,7 @@ fn serve_metrics(server: &Server, controllers: Option<&Controllers>, telemetry: 
     });
 }
 
-/// The API server, for what acts on behalf of whoever started the plane.
+/// The API server, for what acts on behalf of the process that started the plane.
 pub(super) fn administrator(server: &Server) -> kube::Client {
     let identity = Identity::authenticated(INSIDER, ["system:masters".to_owned()]);
     kube::Client::new(HttpService::in_process(server.clone(), identity), "default")

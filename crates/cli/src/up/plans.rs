@@ -1,4 +1,4 @@
-//! Has the API server answer those who ask for plans.
+//! Serves plans on the API server.
 
 use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{EndpointPath, EndpointRequest, InProcessEndpoint, Server};

@@ -25,7 +25,7 @@ use sources::Sources;
 
 /// How long a program may take until it listens. Some compile themselves first.
 const START_TIMEOUT: Duration = Duration::from_mins(2);
-/// How often the files of programs are looked at.
+/// How often the files of programs are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The programs of Functions.
@@ -34,7 +34,7 @@ pub(super) struct Programs {
     local: Arc<LocalFunctions>,
     is_allowed: bool,
     running: BTreeMap<String, Running>,
-    /// The Functions of which was said that their commands are not run.
+    /// The Functions for which it was reported that their commands are not run.
     declined: BTreeSet<String>,
 }
 

@@ -31,7 +31,7 @@ use credentials::{Credentials, RENEWED_AFTER};
 /// Pauses after an image cannot be run at all.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// How soon a token is asked for again that could not be had.
+/// How soon a token is asked for again that could not be obtained.
 const NEXT_TRY: Duration = Duration::from_secs(10);
 /// Where programs in pods find their token.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -39,7 +39,7 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// What providers find on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct ProviderSite {
-    /// The API server, for whoever issues tokens.
+    /// The API server, which issues tokens.
     pub(super) administrator: ApiClient,
     /// Where it listens.
     pub(super) address: SocketAddr,
@@ -60,7 +60,7 @@ pub(crate) struct TokenDirectory {
 }
 
 impl TokenDirectory {
-    /// Tokens that an earlier process left behind are nobody's any more, and are removed.
+    /// Tokens that an earlier process left behind are removed.
     pub(super) fn open(data_dir: Option<&Path>) -> anyhow::Result<Arc<Self>> {
         let Some(data_dir) = data_dir else {
             let temporary =
@@ -125,7 +125,7 @@ impl ProviderNetwork {
     }
 }
 
-/// Keep a provider running until nobody wants it.
+/// Keep a provider running until it is no longer wanted.
 pub(super) async fn keep(
     revision: String,
     provider: PackagedProvider,
@@ -198,7 +198,7 @@ async fn start(
     Ok((credentials, image))
 }
 
-/// Tell how a provider is doing and renew its token until nobody wants it.
+/// Report the state of a provider and renew its token until it is no longer wanted.
 async fn attend(
     revision: &str,
     how: &str,

@@ -1,11 +1,11 @@
-//! Makes resources ready that nothing else looks after: `ferroplane up --simulate`, and the cloud of the demo.
+//! Makes resources ready that nothing else manages: `ferroplane up --simulate`, and the cloud of the demo.
 //!
 //! A control plane on a laptop has no kubelet and no cloud. This plays both, as far as their users can see it: it writes
 //! the status that a Deployment, or an object of any CRD, would get from its controller. Nothing is run or created.
 //!
 //! # Invariants
 //! * It runs in `up` only, beside the embedded API server: no status on a real cluster is ever made up.
-//! * An object whose status somebody else writes is left alone.
+//! * An object whose status another user writes is left alone.
 //! * A status that is as it should be is not written again.
 
 mod controller;

@@ -10,7 +10,7 @@ use ferroplane_engine::packages::examine_dependencies;
 use ferroplane_golang::yaml::Documents;
 use ferroplane_image::archive::{Selection, export_layout, export_tarball, import, list_names};
 use ferroplane_image::registry::{Pull, PulledIndex, Registry};
-use ferroplane_image::store::{Limits, Store};
+use ferroplane_image::store::Store;
 use ferroplane_image::{Descriptor, Digest, Image, Platform, Reference};
 use ferroplane_package::open;
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::files::{images_of, write_file};
 use super::install::WantedPackage;
 use super::resolve::{LockedDependency, LockedPackage, join};
+use crate::package_source::open_store;
 use crate::terminal::Terminal;
 use crate::up::data_directory;
 
@@ -53,6 +54,7 @@ impl LockFile {
         let failed = || format!("cannot read lock file `{}`", path.display());
         let mut text = String::new();
         let file = File::open(path).with_context(failed)?;
+        // A lock file comes with a package of another author.
         file.take(MAX_BYTES).read_to_string(&mut text).with_context(failed)?;
         let document = Documents::new(&text).next().context("it is empty").with_context(failed)?;
         let value = document.map_err(|error| anyhow::Error::msg(error.message)).with_context(failed)?.value;
@@ -83,6 +85,7 @@ impl LockFile {
         for package in &self.packages {
             let reference: Reference = join(&package.source, &package.version).parse()?;
             let found = registry.resolve(&reference).await?.digest;
+            // A tag that was moved is what a lock file is there to notice.
             if found != package.digest {
                 differences.push(format!("`{reference}` is {found} now, and was {}", package.digest));
             }
@@ -123,6 +126,7 @@ pub(crate) async fn pull_packages(
 ) -> anyhow::Result<Vec<(String, PulledIndex)>> {
     let mut pulled = Vec::new();
     for package in packages {
+        // For all platforms: the machine that installs the bundle may be of another one than this.
         let image = registry.pull_all(&package.reference()?, pull).await?;
         pulled.push((join(&package.source, &package.version), image));
     }
@@ -154,8 +158,7 @@ pub(crate) fn load(
     terminal: &mut Terminal,
 ) -> anyhow::Result<Vec<WantedPackage>> {
     let directory = data_dir.map_or_else(data_directory, Ok)?.join(IMAGES);
-    let store = Store::open(&directory, Limits::default())
-        .with_context(|| format!("cannot use `{}` for images", directory.display()))?;
+    let store = open_store(&directory)?;
     let spinner = terminal.spinner("reading the bundle");
     let loaded = load_all(bundle, &store);
     spinner.finish_and_clear();

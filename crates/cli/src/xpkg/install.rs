@@ -28,7 +28,7 @@ pub(crate) struct WantedPackage {
     pub(crate) spec: Object,
 }
 
-/// What came of waiting.
+/// The result of waiting.
 #[derive(Debug)]
 pub(crate) enum Healthy {
     Yes,
@@ -130,7 +130,7 @@ impl Installer {
         }
     }
 
-    /// Wait until it is healthy, if anybody wants to, and show that.
+    /// Wait until it is healthy, if --wait is given, and show progress.
     pub(crate) async fn wait_for(
         &self,
         package: &WantedPackage,

@@ -7,10 +7,21 @@ use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{Options, Registry};
 use ferroplane_image::store::{Limits, Store};
 
-/// Registries
+/// Registries, and the cache of what comes from them
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct RegistryFlags {
+    #[command(flatten)]
+    client: ClientFlags,
+
+    #[command(flatten)]
+    pub(crate) cache: CacheFlags,
+}
+
+/// Registries
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Registries")]
+pub(crate) struct ClientFlags {
     /// PEM file with further certificate authorities for registries
     #[arg(long, value_name = "FILE")]
     certificate_authority: Option<PathBuf>,
@@ -22,13 +33,10 @@ pub(crate) struct RegistryFlags {
     /// Crossplane's flag. It is refused: name the authority with --certificate-authority instead
     #[arg(long, hide = true)]
     insecure_skip_tls_verify: bool,
-
-    #[command(flatten)]
-    pub(crate) cache: CacheFlags,
 }
 
 /// The cache of images
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct CacheFlags {
     #[arg(
         long,
@@ -41,6 +49,13 @@ pub(crate) struct CacheFlags {
 impl RegistryFlags {
     /// A client for registries, with the credentials of the user.
     pub(crate) fn client(&self) -> anyhow::Result<Registry> {
+        self.client.open()
+    }
+}
+
+impl ClientFlags {
+    /// A client for registries, with the credentials of the user.
+    pub(crate) fn open(&self) -> anyhow::Result<Registry> {
         if self.insecure_skip_tls_verify {
             bail!(
                 "cannot skip the verification of TLS certificates: name the registry's authority with \

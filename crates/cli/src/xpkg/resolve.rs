@@ -7,11 +7,11 @@ use ferroplane_api::{LockPackage, PackageKind, meta};
 use ferroplane_engine::packages::{
     InstalledPackage, KnownTags, PackageChange, ResolveOptions, dns_label, resolve_dependencies,
 };
-use ferroplane_image::registry::{Failure, Pull, PullPolicy, Registry};
+use ferroplane_image::registry::{Failure, Pull, PullPolicy, Pulled, Registry};
 use ferroplane_image::store::Store;
 use ferroplane_image::{Digest, Platform, Reference};
-use ferroplane_package::image::{is_base, platform_without_runtime};
-use ferroplane_package::{open, validate};
+use ferroplane_package::image::{is_base, platform_without_runtime, read_stream};
+use ferroplane_package::{PackageManifest, open, validate};
 use serde::{Deserialize, Serialize};
 
 /// No package has so many steps to its last dependency that there would be more rounds.
@@ -54,6 +54,17 @@ pub(crate) fn join(source: &str, version: &str) -> String {
     format!("{source}{separator}{version}")
 }
 
+/// A package that is in no registry yet. Its name stands for its source.
+pub(crate) fn unpublished(manifest: PackageManifest) -> LockPackage {
+    LockPackage {
+        kind: Some(manifest.kind.name().to_owned()),
+        name: manifest.name.clone(),
+        source: manifest.name,
+        dependencies: manifest.dependencies,
+        ..LockPackage::default()
+    }
+}
+
 /// Asks registries for packages.
 pub(crate) struct Resolver<'a> {
     pub(crate) registry: &'a Registry,
@@ -81,16 +92,28 @@ impl<'a> Resolver<'a> {
         Ok(package)
     }
 
-    async fn read(&self, reference: &Reference, source: &str, version: &str) -> anyhow::Result<LockPackage> {
-        let mut pull = Pull::into(self.store).with_policy(PullPolicy::Always);
-        let pulled = match self.registry.pull_layers(reference, &pull, is_base).await {
+    /// The `package.yaml` of a package.
+    pub(crate) async fn stream(&self, package: &LockedPackage) -> anyhow::Result<String> {
+        let reference = package.reference()?;
+        let pulled = self.pull(&reference).await?;
+        read_stream(self.store, &pulled.image.digest)
+            .with_context(|| format!("cannot read package `{reference}`"))
+    }
+
+    async fn pull(&self, reference: &Reference) -> anyhow::Result<Pulled> {
+        let pull = Pull::into(self.store).with_policy(PullPolicy::Always);
+        match self.registry.pull_layers(reference, &pull, is_base).await {
             // What a package brings is the same for all platforms; any will do.
             Err(error) if matches!(error.failure(), Failure::Platform(_)) => {
-                pull = pull.with_platform(other_platform());
-                self.registry.pull_layers(reference, &pull, is_base).await?
+                let pull = pull.with_platform(other_platform());
+                Ok(self.registry.pull_layers(reference, &pull, is_base).await?)
             }
-            pulled => pulled?,
-        };
+            pulled => Ok(pulled?),
+        }
+    }
+
+    async fn read(&self, reference: &Reference, source: &str, version: &str) -> anyhow::Result<LockPackage> {
+        let pulled = self.pull(reference).await?;
         let contents = open(self.store, &pulled.image.digest)?.contents;
         let kind = contents.manifests.first().and_then(|manifest| PackageKind::of(meta::kind(manifest)));
         let kind = kind.context("it has no manifest")?;
@@ -170,7 +193,7 @@ impl<'a> Resolver<'a> {
         let mut locked = Vec::new();
         for package in lock {
             let Some(digest) = self.digests.get(&join(&package.source, &package.version)) else {
-                // The source of a package that is no image yet.
+                // The source of a package that is not an image yet.
                 if roots.contains(&package) {
                     continue;
                 }
@@ -204,7 +227,7 @@ fn other_platform() -> Platform {
     if Platform::host() == usual { Platform::new("linux", "arm64", None) } else { usual }
 }
 
-/// Leave out what nobody depends on any more.
+/// Leave out packages that no other one depends on any more.
 fn prune(lock: &mut Vec<LockPackage>, roots: &[LockPackage]) {
     let mut reached: BTreeSet<String> = roots.iter().map(|root| root.source.clone()).collect();
     loop {

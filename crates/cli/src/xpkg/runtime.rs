@@ -32,7 +32,7 @@ pub(crate) struct Runtimes {
 pub(crate) struct RuntimeOptions<'a> {
     /// Of images for several platforms, these. All of them if there are none.
     pub(crate) platforms: &'a [Platform],
-    /// What is run in a directory that is no image.
+    /// What is run in a directory that is not an image.
     pub(crate) entrypoint: &'a [String],
 }
 

@@ -1,4 +1,4 @@
-//! What new packages begin with. The files are in `crates/cli/templates/`.
+//! Templates of new packages. The files are in `crates/cli/templates/`.
 
 /// What kind of package to start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

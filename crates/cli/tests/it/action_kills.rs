@@ -1,4 +1,4 @@
-//! Kills the real program while ActionSets run: each goes on where it was, and does everything once.
+//! Kills the real program while ActionSets run: each continues where it was, and does everything once.
 //!
 //! `FERROPLANE_KILLS` says how often; the ordinary test is content with a few.
 

@@ -16,7 +16,7 @@ fn example(file: &str) -> String {
 }
 
 /// An action that waits for a ConfigMap that nobody makes.
-const PATIENT: &str = "
+pub(crate) const PATIENT: &str = "
 ---
 apiVersion: cr.kanister.io/v1alpha1
 kind: Blueprint
@@ -43,7 +43,7 @@ fn plane() -> Plane {
     Plane::start(directory, &["--data-dir", "data", "all.yaml"])
 }
 
-fn created(said: &str) -> String {
+pub(crate) fn created(said: &str) -> String {
     let rest = said.split_once("ActionSet `").unwrap_or_else(|| panic!("{said}")).1;
     rest.split_once('`').unwrap().0.to_owned()
 }

@@ -1,30 +1,14 @@
 //! The example of a Blueprint on a control plane, by kubectl: a backup, what it left, and why another one failed.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
-
-const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A file of the example.
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blueprint").join(name);
     std::fs::read_to_string(path).unwrap()
-}
-
-/// Waits until a command says something.
-fn until(plane: &Plane, line: &str, is_so: impl Fn(&str) -> bool) -> String {
-    let began = Instant::now();
-    loop {
-        let said = plane.says(line);
-        if is_so(&said) {
-            return said;
-        }
-        assert!(began.elapsed() < PATIENCE, "{line}\n{said}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
 }
 
 #[test]
@@ -39,7 +23,7 @@ fn example_backs_up_restores_and_explains_what_fails() {
     let backup = file("backup.yaml").replace("generateName: backup-", "name: backup");
     plane.told("kubectl create -f -", &backup);
     let states = "kubectl get actionset backup -o jsonpath='{.status.state}'";
-    until(&plane, states, |said| said == "complete");
+    plane.until_said(states, |said| said == "complete");
     let table = plane.says("kubectl get actionsets");
     assert!(table.contains("STATE") && table.contains("complete") && table.contains("100"), "{table}");
     // It was stopped, and is started again.
@@ -55,7 +39,8 @@ fn example_backs_up_restores_and_explains_what_fails() {
          {{name: {copy}, namespace: default}}}}}}\n"
     );
     plane.told("kubectl create -f -", &restore);
-    until(&plane, "kubectl get actionset restore -o jsonpath='{.status.state}'", |said| said == "complete");
+    plane
+        .until_said("kubectl get actionset restore -o jsonpath='{.status.state}'", |said| said == "complete");
     assert_eq!(plane.says("kubectl get configmap db-settings -o jsonpath='{.data.size}'"), "large");
 
     // Without what the Blueprint asks for, nothing runs, and everybody says why.
@@ -63,7 +48,9 @@ fn example_backs_up_restores_and_explains_what_fails() {
         .replace("name: restore, namespace", "name: incomplete, namespace")
         .replace("{copy:", "{other:");
     plane.told("kubectl create -f -", &incomplete);
-    until(&plane, "kubectl get actionset incomplete -o jsonpath='{.status.state}'", |said| said == "failed");
+    plane.until_said("kubectl get actionset incomplete -o jsonpath='{.status.state}'", |said| {
+        said == "failed"
+    });
     let said = plane.says("kubectl get actionset incomplete -o jsonpath='{.status.error.message}'");
     assert!(said.contains("artifact `copy`"), "{said}");
 }

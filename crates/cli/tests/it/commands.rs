@@ -19,14 +19,6 @@ fn completions_exist_for_every_shell() {
 }
 
 #[test]
-fn completions_ask_the_control_plane_for_names() {
-    for shell in ["bash", "fish"] {
-        let script = Sandbox::new().run(&["completions", shell]).ok();
-        assert!(script.contains("ferroplane internal names"), "{shell}");
-    }
-}
-
-#[test]
 fn manual_has_a_page_per_command() {
     let sandbox = Sandbox::new();
     sandbox.run(&["man", "manual"]).ok();
@@ -50,6 +42,20 @@ fn help_of_help_is_help() {
     assert_eq!(sandbox.run(&["help", "--help"]).ok(), help);
     assert!(help.contains("Exit codes: 0 success; 1 error; 2 usage error; 3 negative result"), "{help}");
     assert_eq!(sandbox.run(&["help", "up", "-h"]).ok(), sandbox.run(&["help", "up"]).ok());
+}
+
+#[test]
+fn nothing_is_coloured_in_a_pipe() {
+    for arguments in [
+        &["--help"][..],
+        &["functions", "versions"],
+        &["render", "missing.yaml", "missing.yaml"],
+        &["renders"],
+    ] {
+        let output = Sandbox::new().command(arguments).output().unwrap();
+        let is_coloured = output.stdout.contains(&0x1b) || output.stderr.contains(&0x1b);
+        assert!(!is_coloured, "{arguments:?}: {output:?}");
+    }
 }
 
 #[test]

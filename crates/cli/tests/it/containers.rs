@@ -8,6 +8,7 @@ pub(crate) mod images;
 mod installed;
 mod languages;
 mod phases;
+pub(crate) mod processes;
 mod providers;
 pub(crate) mod registry;
 mod served;

@@ -1,27 +1,65 @@
-//! The examples of day-two operations on a control plane, by kubectl: a fleet is upgraded, apps are scheduled, what loops is paused, and
-//! a database is backed up before it is deleted.
+//! The examples of day-two operations, by kubectl: a fleet is upgraded, apps are scheduled, what loops is paused, and a database is backed
+//! up before it is deleted. They run on `ferroplane up` or, if the environment names an API server, on `ferroplane start` beside that one.
 
+use std::ops::Deref;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::peers::peer;
-use crate::plane::{Plane, ferroplane};
+use crate::plane::{Plane, ferroplane, has_oracle};
 use crate::starlark;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Removes what the examples leave on an API server. What is paused is resumed first: nothing removes its finalizers otherwise.
+const CLEAN_UP: &str = "
+kubectl delete cronoperations,watchoperations,operations --all --timeout=60s
+for kind in backupguards sites; do
+  kubectl annotate $kind.example.org --all -n default crossplane.io/paused-
+  kubectl delete $kind.example.org --all -n default --timeout=60s
+done
+kubectl delete xrd backupguards.example.org sites.example.org --ignore-not-found --timeout=60s
+kubectl delete composition backup-guards sites --ignore-not-found
+for kind in databases backups kubernetesclusters apps buckets; do
+  kubectl delete crd $kind.example.org --ignore-not-found --timeout=60s
+done
+kubectl delete configmap page -n default --ignore-not-found
+kubectl delete events --all -n default
+";
+
+/// A control plane with the kinds of an example. On an API server that others use afterwards, what the example made goes with it.
+struct Stage(Plane);
+
+impl Deref for Stage {
+    type Target = Plane;
+
+    fn deref(&self) -> &Plane {
+        &self.0
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        if has_oracle() {
+            let _ = self.shell(CLEAN_UP).output();
+        }
+    }
+}
 
 /// A control plane with the kinds of an example, if there is a kubectl to speak with it.
-fn plane(example: &str) -> Option<Plane> {
+fn plane(example: &str) -> Option<Stage> {
     peer("kubectl")?;
+    let plane = Stage(if has_oracle() { Plane::find() } else { embedded() });
+    let kinds = file(example, "crds.yaml");
+    plane.told("kubectl apply -f -", &kinds);
+    plane.told("kubectl wait --for=condition=Established --timeout=60s -f -", &kinds);
+    Some(plane)
+}
+
+fn embedded() -> Plane {
     let directory = TempDir::new().unwrap();
     let mut command = ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0", "--in-memory"]);
     command.args(["--kubeconfig", "kubeconfig"]).env("XDG_CACHE_HOME", starlark::cache());
-    let plane = Plane::run_by(directory, command);
-    plane.told("kubectl apply -f -", &file(example, "crds.yaml"));
-    plane.says("kubectl wait crd --all --for=condition=Established --timeout=60s");
-    Some(plane)
+    Plane::run_by(directory, command)
 }
 
 /// A file of an example.
@@ -37,22 +75,9 @@ fn changed(example: &str, name: &str, from: &str, to: &str) -> String {
     text.replace(from, to)
 }
 
-/// Waits until a command says something.
-fn until(plane: &Plane, line: &str, is_so: impl Fn(&str) -> bool) -> String {
-    let began = Instant::now();
-    loop {
-        let said = plane.says(line);
-        if is_so(&said) {
-            return said;
-        }
-        assert!(began.elapsed() < PATIENCE, "{line}\n{said}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// Waits until an operation says something.
 fn until_told(plane: &Plane, words: &str) {
-    until(plane, "kubectl get events -A -o jsonpath='{.items[*].message}'", |said| said.contains(words));
+    plane.until_said("kubectl get events -A -o jsonpath='{.items[*].message}'", |said| said.contains(words));
 }
 
 /// Waits until a schedule has come so many times more.
@@ -60,7 +85,7 @@ fn until_run(plane: &Plane, cron: &str, times: usize) {
     let line = format!("kubectl get cronoperation {cron} -o jsonpath='{{.status.lastSuccessfulTime}}'");
     let mut last = plane.says(&line);
     for _ in 0..times {
-        last = until(plane, &line, |said| said != last);
+        last = plane.until_said(&line, |said| said != last);
     }
 }
 
@@ -165,7 +190,7 @@ fn bucket_with_many_events_is_paused_and_stays_resumed() {
         });
     plane.told("kubectl apply -f -", &recent);
     plane.told("kubectl apply -f -", &changed(EXAMPLE, "operation.yaml", "* * * * *", "@every 1s"));
-    until(&plane, &format!("kubectl get bucket assets {PAUSED}"), |said| said == "true");
+    plane.until_said(&format!("kubectl get bucket assets {PAUSED}"), |said| said == "true");
     assert_eq!(plane.says(&format!("kubectl get bucket logs {PAUSED}")), "");
     until_told(&plane, "Paused 1 of 2: default/assets (24 events within 10m0s).");
 
@@ -174,7 +199,7 @@ fn bucket_with_many_events_is_paused_and_stays_resumed() {
     assert_eq!(plane.says(&format!("kubectl get bucket assets {PAUSED}")), "");
 }
 
-/// A kind whose composed `ConfigMap` somebody else writes to as well.
+/// A kind whose composed `ConfigMap` another user writes to as well.
 const SITES: &str = r"
 apiVersion: apiextensions.crossplane.io/v2
 kind: CompositeResourceDefinition
@@ -227,8 +252,7 @@ fn composite_resource_that_loops_is_paused() {
     };
     let storm: String = (0..200).map(change).collect();
     plane.told("kubectl apply --server-side --force-conflicts --field-manager=somebody -f -", &storm);
-    until(
-        &plane,
+    plane.until_said(
         r"kubectl get site blog -o jsonpath='{.metadata.annotations.crossplane\.io/paused}'",
         |said| said == "true",
     );
@@ -304,7 +328,7 @@ fn manifests_of_the_design_apply_as_they_are_written() {
     plane.told("kubectl apply -f -", &app("designed", 1));
     let count =
         "kubectl get watchoperation schedule-app-to-cluster -o jsonpath='{.status.watchingResources}'";
-    until(&plane, count, |said| said == "1");
+    plane.until_said(count, |said| said == "1");
     watch(include_str!("day_two/watch-operation-fields.yaml"));
     let field = "-o jsonpath='{.spec.watch.fields[0].fieldPath}'";
     let field = plane.says(&format!("kubectl get watchoperation schedule-app-to-cluster {field}"));

@@ -4,6 +4,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::containers::processes::{can_hide_runtimes, start_without_runtimes};
 use crate::peers::{free_ports, peer};
 use crate::plane::{Plane, ferroplane};
 use crate::sandbox::Ran;
@@ -74,7 +75,7 @@ fn demo_is_still_there_after_a_restart_and_writes_nothing() {
     if peer("kubectl").is_none() {
         return;
     }
-    // Where the API server is, is written down on it: at another port, a start has something to write.
+    // Where the API server is, is recorded on it: at another port, a start has something to write.
     let [port] = free_ports();
     let plane = start_at(port, TempDir::new().unwrap());
     plane.heard_until(LAST);
@@ -119,7 +120,7 @@ fn what_was_deleted_of_the_demo_is_back_after_a_restart() {
     plane.says("kubectl delete backend orders");
     let plane = Plane::start(plane.stop(), DEMO);
     let said = plane.heard_until(LAST);
-    assert!(said.iter().any(|line| line.contains("what was missing is back")), "{said:#?}");
+    assert!(said.iter().any(|line| line.contains("missing objects were restored")), "{said:#?}");
     plane.says("kubectl wait backend --all --for=condition=Ready");
     assert_eq!(plane.says("kubectl get backend payments -o jsonpath={.spec.size}"), "medium");
 }
@@ -130,6 +131,16 @@ fn demo_without_controllers_makes_no_sense() {
     let mut command = ferroplane(directory.path(), &["up", "--demo", "--no-controllers", "--in-memory"]);
     let said = Ran::from(command.output().unwrap()).fails_with(2);
     assert!(said.contains("leave out --no-controllers"), "{said}");
+}
+
+#[test]
+fn demo_needs_no_container_runtime() {
+    if !can_hide_runtimes() {
+        return;
+    }
+    let plane = start_without_runtimes(TempDir::new().unwrap(), &["--demo"]);
+    let said = plane.heard_until(LAST);
+    assert!(said.iter().any(|line| line.contains("the demo is ready")), "{said:#?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod chart;
 mod cluster;
 mod life;
+mod package_rights;
 mod rights;
 
 use std::path::{Path, PathBuf};

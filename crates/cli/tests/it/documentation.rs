@@ -5,19 +5,22 @@
 //! * Commands of `console` blocks (`$ …`) are run, and their output is compared with what follows them.
 //! * `sh` blocks are run.
 //! * `ferroplane up` runs in the background until the page starts another one.
+//! * Lines of a comment `<!-- run first: … -->` are run before what follows. They bring about what a page takes for granted, such as a
+//!   control plane with an example.
 //!
-//! A block after a line `<!-- not run: REASON -->` is left out.
+//! A block after a line `<!-- not run: REASON -->` is left out, and counted in [`NOT_RUN`].
 
 mod compare;
 mod page;
 mod session;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::packages::LocalRegistry;
 use crate::peers::peer;
-use page::Page;
+use page::{Action, Page};
 use session::Session;
 
 /// Where a page says that a registry listens. The test has one elsewhere.
@@ -35,15 +38,61 @@ fn follow(name: &str) {
     }
 }
 
-#[test]
-fn readme_works_as_printed() {
-    follow("README.md");
+/// One test for each page that is followed, and the list of these pages.
+macro_rules! followed {
+    ($($test:ident => $page:literal,)+) => {
+        const FOLLOWED: &[&str] = &[$($page),+];
+
+        $(
+            #[test]
+            fn $test() {
+                follow($page);
+            }
+        )+
+    };
 }
 
-#[test]
-fn getting_started_works_as_printed() {
-    follow("docs/getting-started.md");
+followed! {
+    readme_works_as_printed => "README.md",
+    getting_started_works_as_printed => "docs/getting-started.md",
+    writing_functions_works_as_printed => "docs/writing-functions.md",
+    blueprints_works_as_printed => "docs/blueprints.md",
+    certificates_works_as_printed => "docs/certificates.md",
+    composition_works_as_printed => "docs/composition.md",
+    diff_works_as_printed => "docs/diff.md",
+    functions_works_as_printed => "docs/functions.md",
+    observability_works_as_printed => "docs/observability.md",
+    operations_works_as_printed => "docs/operations.md",
+    recorder_works_as_printed => "docs/recorder.md",
+    rights_works_as_printed => "docs/rights.md",
+    rollout_works_as_printed => "docs/rollout.md",
+    simulate_works_as_printed => "docs/simulate.md",
+    up_works_as_printed => "docs/up.md",
+    validate_works_as_printed => "docs/validate.md",
+    who_can_works_as_printed => "docs/who-can.md",
+    why_works_as_printed => "docs/why.md",
 }
+
+/// Is followed by a test of its own, which needs more than the others.
+const TUTORIAL: &str = "docs/tutorial.md";
+
+/// Why blocks are not run, and how many there are of each kind. A new block is run unless it really cannot be.
+const NOT_RUN: [(&str, usize); 14] = [
+    ("builds an image", 2),
+    ("builds for minutes", 4),
+    ("downloads the SDK", 1),
+    ("needs Crossplane's command line", 1),
+    ("needs a cluster", 14),
+    ("needs a damaged store", 1),
+    ("needs a debugger", 1),
+    ("needs a registry", 6),
+    ("needs a target of Rust", 1),
+    ("needs your files", 8),
+    ("needs your function", 9),
+    ("needs your objects", 6),
+    ("runs for minutes", 5),
+    ("the test has a registry of its own", 1),
+];
 
 #[test]
 fn tutorial_works_as_printed() {
@@ -61,17 +110,69 @@ fn tutorial_works_as_printed() {
         return;
     }
     let Some(registry) = LocalRegistry::start() else { return };
-    Session::new().replacing(REGISTRY, &registry.address).follow(&read("docs/tutorial.md"));
+    Session::new().replacing(REGISTRY, &registry.address).follow(&read(TUTORIAL));
+}
+
+/// README and the pages of docs/, by their names.
+fn pages() -> Vec<String> {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let paths = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
+    let pages = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    let pages = pages.map(|path| format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
+    std::iter::once("README.md".to_owned()).chain(pages).collect()
 }
 
 #[test]
-fn writing_functions_works_as_printed() {
-    follow("docs/writing-functions.md");
+fn every_block_of_commands_is_run_or_says_why_not() {
+    let mut reasons = BTreeMap::<String, usize>::new();
+    for name in pages() {
+        let page = read(&name);
+        let commands: Vec<_> = page.actions.iter().filter(|action| action.is_command()).collect();
+        let is_followed = name == TUTORIAL || FOLLOWED.contains(&name.as_str());
+        assert!(
+            is_followed || commands.is_empty(),
+            "{name} is not followed, and does not say why: {commands:#?}"
+        );
+        for reason in page.not_run {
+            *reasons.entry(reason).or_default() += 1;
+        }
+    }
+    let counted: Vec<_> = reasons.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+    assert_eq!(counted, NOT_RUN);
+}
+
+/// What a newcomer does first, and the page and the command that show it.
+const NEWCOMERS_PATH: [(&str, &str, &str); 12] = [
+    ("see the demo", "README.md", "ferroplane up --demo"),
+    ("start a control plane", "docs/getting-started.md", "ferroplane up --simulate"),
+    ("render an own API", "docs/getting-started.md", "ferroplane render website.yaml composition.yaml"),
+    ("apply an own API", "docs/getting-started.md", "kubectl apply -f definition.yaml -f composition.yaml"),
+    ("find a cause", "docs/getting-started.md", "ferroplane why website/hello"),
+    ("begin an own function", "docs/writing-functions.md", "ferroplane xpkg init function-labels function"),
+    ("run an own function", "docs/tutorial.md", "ferroplane functions run ./function/bin request.json"),
+    ("build a package", "docs/tutorial.md", "ferroplane xpkg build -f platform -o platform.xpkg"),
+    ("publish a package", "docs/tutorial.md", "ferroplane xpkg push"),
+    ("install a package", "docs/tutorial.md", "ferroplane xpkg install configuration"),
+    ("roll out a function", "docs/tutorial.md", "ferroplane rollout status shops"),
+    ("run an operation", "docs/tutorial.md", "ferroplane operation run grow.yaml"),
+];
+
+#[test]
+fn pages_that_are_followed_have_the_whole_path_of_a_newcomer() {
+    for (step, page, command) in NEWCOMERS_PATH {
+        let has_command = |action: &Action| match action {
+            Action::Run { command: shown, .. } | Action::Script { commands: shown, .. } => {
+                shown.contains(command)
+            }
+            Action::Save { .. } => false,
+        };
+        assert!(read(page).actions.iter().any(has_command), "{page} does not show how to {step}: {command}");
+    }
 }
 
 #[test]
 fn every_page_that_is_followed_has_commands() {
-    for name in ["README.md", "docs/getting-started.md", "docs/tutorial.md", "docs/writing-functions.md"] {
+    for name in ["README.md", "docs/getting-started.md", TUTORIAL, "docs/writing-functions.md"] {
         let commands = read(name).actions.iter().filter(|action| action.is_command()).count();
         assert!(commands >= 5, "{name} has {commands} commands");
     }

@@ -1,4 +1,4 @@
-//! Every example renders to what it says it does.
+//! The command in the README of every example prints what the example says.
 
 use std::path::Path;
 
@@ -12,10 +12,7 @@ fn examples_render_as_they_say() {
         let directory = entry.unwrap().path();
         // Programs in containers are run where containers can be.
         let Ok(expected) = std::fs::read_to_string(directory.join("expected.yaml")) else { continue };
-        let mut arguments = arguments(&directory);
-        if expected.contains("kind: Context\n") {
-            arguments.push("--include-context".to_owned());
-        }
+        let arguments = arguments(&directory);
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let sandbox = Sandbox::new();
         let ran = if uses_starlark(&directory) {
@@ -28,27 +25,22 @@ fn examples_render_as_they_say() {
     }
 }
 
+/// The arguments of the first command in the README that renders. Its files are those of the example, whatever the directory is that the
+/// README runs it in. Without `--show-sources`, which adds comments to the output.
 fn arguments(directory: &Path) -> Vec<String> {
-    let at = |name: &str| directory.join(name).to_str().unwrap().to_owned();
-    let is_there = |name: &str| directory.join(name).exists();
-    if is_there("blueprint.yaml") {
-        let files = ["blueprint.yaml", "backup.yaml", "app.yaml"].map(at);
-        return ["blueprint", "render"].map(str::to_owned).into_iter().chain(files).collect();
-    }
-    let mut arguments = vec!["render".to_owned()];
-    let (inputs, flags): (&[_], &[_]) = if is_there("operation.yaml") {
-        (&["operation.yaml"], &[("-w", "watched.yaml"), ("-e", "required.yaml")])
-    } else {
-        let flags =
-            &[("-o", "observed.yaml"), ("-e", "required.yaml"), ("-e", "grant.yaml"), ("--xrd", "xrd.yaml")];
-        (&["xr.yaml", "composition.yaml"], flags)
+    let readme = std::fs::read_to_string(directory.join("README.md")).unwrap().replace("\\\n", " ");
+    let is_render = |line: &&str| {
+        line.starts_with("ferroplane render ") || line.starts_with("ferroplane blueprint render ")
     };
-    arguments.extend(inputs.iter().map(|input| at(input)));
-    arguments.extend(is_there("functions.yaml").then(|| at("functions.yaml")));
-    for (flag, file) in flags.iter().filter(|(_, file)| is_there(file)) {
-        arguments.extend([(*flag).to_owned(), at(file)]);
-    }
-    arguments
+    let command = readme.lines().map(|line| line.trim_start_matches("$ ")).find(is_render);
+    let command = command.unwrap_or_else(|| panic!("{}: its README renders nothing", directory.display()));
+    let argument = |word: &str| match Path::new(word).file_name() {
+        Some(name) if Path::new(word).extension().is_some_and(|extension| extension == "yaml") => {
+            directory.join(name).to_str().unwrap().to_owned()
+        }
+        _ => word.to_owned(),
+    };
+    command.split_whitespace().skip(1).filter(|word| *word != "--show-sources").map(argument).collect()
 }
 
 /// Whether it takes an interpreter, which not every binary has.

@@ -132,7 +132,7 @@ fn something_that_is_no_function_is_named() {
     assert!(said.contains(&address), "{said}");
 }
 
-/// A function has a minute to answer. That nobody listens is known long before.
+/// A function has a minute to answer. That nothing listens is known long before.
 #[test]
 fn function_that_is_not_running_is_named_with_its_address_and_not_waited_for() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();

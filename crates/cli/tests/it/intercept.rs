@@ -120,9 +120,14 @@ fn process_counts_for_real_until_the_command_ends_or_is_killed() {
         let ran = plane.says(ran);
         assert!(ran.starts_with("function-dummy@intercept/"), "{ran}");
         assert_eq!(plane.says(&color_of("other")), "red", "nobody else's calls are sent");
+        let line = plane.until("intercepted calls of a function");
+        assert!(["function-dummy", &*to, "ForReal", "one"].iter().all(|word| line.contains(word)), "{line}");
         command.signal(signal);
         let status = command.wait();
         assert_eq!(status.success(), signal == Signal::INT, "{status}");
         until_color(&plane, "one", "red");
     }
+    // Who made them is in the audit log of the API server.
+    let is_logged = "grep -q functionintercepts data/audit.log";
+    plane.says(&format!("timeout 60 sh -c 'until {is_logged}; do sleep 0.1; done'"));
 }

@@ -101,7 +101,7 @@ fn lines_of_servers_and_of_programs_are_shown_and_followed() {
     assert!(said.contains("there is no Function `none` with an active revision"), "{said}");
     let said = plane.fails(&format!("{ferroplane} logs functionrevision/none-1"), "");
     assert!(said.contains("does not run `none-1` from its package"), "{said}");
-    // The plane ends though somebody follows, and so do they.
+    // The plane ends though something follows, and so do they.
     plane.stop();
     assert!(following.wait().success());
 }

@@ -1,4 +1,4 @@
-//! Runs the real binary, and looks at what it prints and how it exits.
+//! Runs the real binary, and reads what it prints and how it exits.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should not")]
 
 mod action_kills;
@@ -9,6 +9,7 @@ mod bad_input;
 mod blueprints;
 mod clients;
 mod commands;
+mod completions;
 mod containers;
 mod corpus;
 mod day_two;
@@ -26,6 +27,7 @@ mod logs;
 mod manifests;
 mod mistakes;
 mod operations;
+mod outages;
 mod package_faults;
 mod packages;
 mod peers;
@@ -44,6 +46,7 @@ mod telemetry;
 mod templates;
 mod tenancy;
 mod tenants;
+mod terminal;
 mod up;
 mod validate;
 mod versions;

@@ -104,6 +104,37 @@ fn hundred_packages_with_a_flipped_byte_are_refused_and_installed_once_they_are_
     plane.stop();
 }
 
+/// A package that costs more than its limits, or brings what no package may, is refused, and others are installed.
+#[test]
+fn hostile_packages_are_refused_with_the_reason_in_a_condition() {
+    let (Some(debian), Some(_)) = (DebianRegistry::start(&RegistrySetup::default()), peer("kubectl")) else {
+        return;
+    };
+    let own = package_yaml(0);
+    let object = "---\napiVersion: apiextensions.crossplane.io/v1\nkind: Composition\n";
+    let cases = [
+        ("many", format!("{own}{}", object.repeat(10_001)), "more than 10000 objects"),
+        // Hardly anything while it is compressed.
+        ("bomb", format!("{own}{}", "#".repeat(100 << 20)), "unpacks to more than"),
+        ("secret", format!("{own}---\napiVersion: v1\nkind: Secret\n"), "no package may bring Secret of v1"),
+    ];
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    for (name, package, reason) in cases {
+        let image = format!("acme/{name}:v1.0.0");
+        push(&debian, &image, &package, Vec::new());
+        plane.told("kubectl apply -f -", &configuration(name, &format!("{}/{image}", debian.address)));
+        plane.says(&format!(
+            "for try in $(seq 300); do kubectl get configuration/{name} -o jsonpath='{{.status.conditions[*].message}}' | grep -qF '{reason}' && exit 0; \
+             sleep 0.2; done; kubectl get configuration/{name} -o yaml; exit 1"
+        ));
+    }
+    assert_eq!(plane.says("kubectl get xrds -o name"), "", "nothing of them is installed");
+    push(&debian, "acme/good:v1.0.0", &own, Vec::new());
+    plane.told("kubectl apply -f -", &configuration("good", &format!("{}/acme/good:v1.0.0", debian.address)));
+    plane.says("kubectl wait configuration/good --for=condition=Healthy --timeout=60s");
+    plane.stop();
+}
+
 #[test]
 fn machine_without_room_says_so_and_installs_what_it_has_room_for() {
     let (Some(debian), Some(_)) = (DebianRegistry::start(&RegistrySetup::default()), peer("kubectl")) else {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use ferroplane_testkit::Process;
 use rustix::process::{Pid, Signal};
@@ -10,6 +11,9 @@ use tempfile::TempDir;
 
 use crate::peers::free_ports;
 use crate::sandbox::Ran;
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A control plane that runs, with a directory of files beside it. Ends when it is dropped.
 pub(crate) struct Plane {
@@ -26,7 +30,7 @@ pub(crate) fn has_oracle() -> bool {
 pub(crate) fn ferroplane(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ferroplane"));
     command.args(arguments).current_dir(directory).env("HOME", directory).stdin(Stdio::null());
-    command.env("RECORDING_ADDRESS", "127.0.0.1:0");
+    command.env("RECORDING_ADDRESS", "127.0.0.1:0").env("TZ", "UTC");
     command
 }
 
@@ -45,6 +49,7 @@ impl Plane {
         let directory = TempDir::new().unwrap();
         std::fs::copy(kubeconfig, directory.path().join("kubeconfig")).unwrap();
         let mut command = ferroplane(directory.path(), &["start", "--kubeconfig", "kubeconfig"]);
+        command.env("XDG_CACHE_HOME", crate::starlark::cache());
         let [health, metrics, hooks] = free_ports().map(|port| format!("127.0.0.1:{port}"));
         command.args([
             "--health-address",
@@ -66,7 +71,7 @@ impl Plane {
             .current_dir(directory.path())
             .output();
         kubectl.unwrap();
-        Self::run_until(directory, command, "\"leads\"")
+        Self::run_until(directory, command, "\"became the leader\"")
     }
 
     /// Starts one in a directory, with these flags, and waits until it is ready.
@@ -156,7 +161,7 @@ impl Plane {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("exec 2>&1; {line}")).current_dir(self.directory.path());
         command.env("PATH", std::env::join_paths(paths).unwrap()).env("KUBECONFIG", self.path("kubeconfig"));
-        command.env("HOME", self.directory.path()).stdin(Stdio::null());
+        command.env("HOME", self.directory.path()).env("TZ", "UTC").stdin(Stdio::null());
         command
     }
 
@@ -171,6 +176,19 @@ impl Plane {
     /// What a command says that succeeds.
     pub(crate) fn says(&self, line: &str) -> String {
         self.told(line, "")
+    }
+
+    /// Wait until a command that succeeds says something.
+    pub(crate) fn until_said(&self, line: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let said = self.says(line);
+            if is_so(&said) {
+                return said;
+            }
+            assert!(began.elapsed() < PATIENCE, "{line}\n{said}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     /// Wait until there are so many Usages, in whatever namespace, and all of them hold.

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use ferroplane_testkit::{FunctionServer, Versions};
 use ferroplane_wire::from_json;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
+use tonic::Status;
 
 use crate::peers::peer;
 use crate::plane::Plane;
@@ -55,7 +56,7 @@ async fn serve(address: &str) {
         std::process::exit(3);
     }
     if text == "waits" {
-        // Never listens, so that whoever started it waits.
+        // Never listens, so that the process that started it waits.
         std::fs::write("waits.tmp", std::process::id().to_string()).unwrap();
         std::fs::rename("waits.tmp", "waits.pid").unwrap();
         terminated.recv().await;
@@ -69,8 +70,15 @@ async fn serve(address: &str) {
         eprintln!("expect the worst");
         answer = json!({"results": [{"severity": "SEVERITY_FATAL", "message": "it is so"}]});
     }
-    let _server =
-        FunctionServer::serve(address, Versions::Both, None, move |_| Ok(from_json(&answer).unwrap())).await;
+    if text == "error" {
+        eprintln!("a stack trace");
+        answer = Value::Null;
+    }
+    let respond = move |_| match &answer {
+        Value::Null => Err(Status::unknown("it does not know why")),
+        answer => Ok(from_json(answer).unwrap()),
+    };
+    let _server = FunctionServer::serve(address, Versions::Both, None, respond).await;
     println!("{line}");
     terminated.recv().await;
     println!("ends cleanly");
@@ -94,6 +102,17 @@ fn what_a_program_printed_is_shown_after_its_fatal_result() {
     let said = sandbox.render(&["--allow-commands"]).fails_with(3);
     assert!(said.contains("returned a fatal result: it is so; it said:\n"), "{said}");
     assert!(said.contains("expect the worst"), "{said}");
+}
+
+#[test]
+fn what_a_program_printed_is_shown_after_its_error() {
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "mine", "")]))
+        .with("functions.yaml", &started("mine", &command()))
+        .with("text.src", "error");
+    let said = sandbox.render(&["--allow-commands"]).fails_with(1);
+    assert!(said.contains("failed with Unknown: it does not know why; it said:"), "{said}");
+    assert!(said.contains("a stack trace"), "{said}");
 }
 
 #[test]

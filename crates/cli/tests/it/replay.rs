@@ -182,6 +182,50 @@ fn built_in_functions_can_be_asked_again() {
     assert!(ran.stdout.contains("and so are 2 requests"), "{ran:?}");
 }
 
+/// A template that prints random values and the time.
+const RANDOM: &str = r#"---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: shops}
+spec:
+  compositeTypeRef: {apiVersion: test.io/v1, kind: Shop}
+  mode: Pipeline
+  pipeline:
+  - step: resources
+    functionRef: {name: function-go-templating}
+    input:
+      apiVersion: gotemplating.fn.crossplane.io/v1beta1
+      kind: GoTemplate
+      source: Inline
+      inline:
+        template: |
+          apiVersion: v1
+          kind: ConfigMap
+          metadata:
+            annotations:
+              {{ setResourceNameAnnotation "random" }}
+              gotemplating.fn.crossplane.io/ready: "True"
+          data:
+            printed: "{{ randAlphaNum 20 }} {{ now }}"
+"#;
+
+#[test]
+fn templates_that_are_executed_again_print_the_random_values_of_their_control_plane() {
+    let definition = PLATFORM.split("---").next().unwrap();
+    let manifests = [definition, RANDOM, &shop("one", "red")].concat();
+    let plane = start(TempDir::new().unwrap(), &manifests, "info");
+    let line = until_listed(&plane.path(""), "shop/one", "  ready");
+    let directory = plane.stop();
+    let again = || replay(directory.path(), &[id_of(&line), "--functions", "built-in"]);
+    let ran = again();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("the result is the same, byte for byte"), "{ran:?}");
+    // Without the key of the authority, no other process can compute them.
+    std::fs::rename(directory.path().join("data/certificates"), directory.path().join("elsewhere")).unwrap();
+    let ran = again();
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+}
+
 #[test]
 fn recording_becomes_files_that_render_to_the_same() {
     let plane = start(TempDir::new().unwrap(), &[PLATFORM, &shop("one", "red")].concat(), "info");
@@ -281,6 +325,80 @@ fn function_can_answer_from_a_file() {
     }
 }
 
+/// Two phases that copy a secret in base64: into a field of any name, and into one that is named like a secret.
+const COPIES: &str = "
+apiVersion: v1
+kind: Secret
+metadata: {name: login, namespace: default}
+stringData: {password: planted-in-a-secret}
+---
+apiVersion: cr.kanister.io/v1alpha1
+kind: Blueprint
+metadata: {name: copies, namespace: default}
+actions:
+  copy:
+    phases:
+    - func: KubeOps
+      name: plain
+      objects: {login: {kind: Secret, name: login, namespace: default}}
+      args:
+        operation: create
+        spec: |
+          apiVersion: v1
+          kind: ConfigMap
+          metadata: {name: plain}
+          data: {copied: '{{ .Phases.plain.Secrets.login.Data.password | toString | b64enc }}'}
+    - func: KubeOps
+      name: named
+      objects: {login: {kind: Secret, name: login, namespace: default}}
+      args:
+        operation: create
+        spec: |
+          apiVersion: v1
+          kind: ConfigMap
+          metadata: {name: named}
+          data: {password: '{{ .Phases.named.Secrets.login.Data.password | toString | b64enc }}'}
+";
+
+#[test]
+fn action_set_is_listed_shown_and_replayed_without_its_secrets() {
+    let plane = start(TempDir::new().unwrap(), COPIES, "info");
+    let create = "actionset create -n default -a copy -b copies --wait";
+    let name =
+        crate::actionset::created(&plane.says(&format!("{} {create}", env!("CARGO_BIN_EXE_ferroplane"))));
+    let (directory, what) = (plane.path(""), format!("actionset/{name}"));
+    let line = until_listed(&directory, &what, "  complete");
+    assert!(line.contains(&format!("ActionSet/{name} in default  copy  ")), "{line}");
+    let shown = replay(&directory, &["show", id_of(&line)]).stdout;
+    for words in ["blueprint: copies", "function: KubeOps", "version: v0.1.0", "redacted-", "state: complete"]
+    {
+        assert!(shown.contains(words), "{words} is not in {shown}");
+    }
+    let ran = replay(&directory, &[&what]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let first = "phase `plain`, KubeOps v0.1.0: the decision is the same\n";
+    let exactly =
+        "phase `named`, KubeOps v0.1.0: cannot be compared exactly, because secrets in it are redacted\n";
+    assert!(ran.stdout.contains(first) && ran.stdout.contains(exactly), "{ran:?}");
+    let exported = replay(&directory, &["export", id_of(&line), "-o", "it"]);
+    assert_eq!(exported.code, Some(0), "{exported:?}");
+    assert_eq!(replay(&directory, &["--recordings", "it"]).stdout, ran.stdout);
+    let why: Ran =
+        ferroplane(&directory, &["why", &what, "-n", "default", "--at", "1ms", "--data-dir", "data"])
+            .output()
+            .unwrap()
+            .into();
+    assert_eq!(why.code, Some(0), "{why:?}");
+    let mut texts = vec![shown.into_bytes(), std::fs::read(directory.join("it")).unwrap()];
+    for file in std::fs::read_dir(directory.join("data/recordings")).unwrap() {
+        texts.push(std::fs::read(file.unwrap().path()).unwrap());
+    }
+    for planted in ["planted-in-a-secret", "cGxhbnRlZC1pbi1hLXNlY3JldA"] {
+        let is_there = |text: &Vec<u8>| text.windows(planted.len()).any(|part| part == planted.as_bytes());
+        assert!(!texts.iter().any(is_there), "{planted}");
+    }
+}
+
 #[test]
 fn planted_secrets_are_found_nowhere() {
     let plane = start(TempDir::new().unwrap(), &[PLATFORM, CARELESS].concat(), "trace");
@@ -377,7 +495,7 @@ fn recordings_survive_a_kill_and_whatever_lies_among_them() {
         let mut bytes = std::fs::read(&newest).unwrap();
         bytes.extend_from_slice(&[7; 33]);
         std::fs::write(&newest, bytes).unwrap();
-        // The plane goes on after the highest number: the next garbage must not take the place of what it wrote.
+        // The plane continues after the highest number: the next garbage must not take the place of what it wrote.
         std::fs::write(recordings.join(format!("segment-{:012}", 900 + 100 * round)), b"garbage").unwrap();
     }
 }
@@ -399,7 +517,7 @@ fn what_is_not_there_is_said() {
         (&["12"][..], "there is no recording 12 (any more)"),
         (&["shop/one"], "there are no recordings of `shop/one`"),
         (&["list", "shop/one"], "there are no recordings of `shop/one`"),
-        (&["nonsense"], "name a composite resource as KIND/NAME"),
+        (&["nonsense"], "name an object as KIND/NAME"),
     ] {
         let ran = replay(directory.path(), arguments);
         assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use ferroplane_image::build::Layer;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -19,6 +20,9 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// Its program is run for every call, and is no server.
 const META: &str = "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata:\n  name: function-own\n  annotations:\n    \
                     ferroplane.io/protocol: RunFunction\nspec: {}\n";
+
+/// How many composite resources are created while a revision is rolled out.
+const LATE: usize = 20;
 
 const COMPOSITION: &str = "
 apiVersion: apiextensions.crossplane.io/v1
@@ -109,6 +113,11 @@ struct Fleet {
 impl Fleet {
     /// Nothing if this machine cannot run containers, or lacks something else.
     fn begin() -> Option<Self> {
+        Self::begin_with(&script(&print(&resources("one"))))
+    }
+
+    /// The same with another program, which answers `one`.
+    fn begin_with(program: &str) -> Option<Self> {
         let (machine, _) = (machine()?, peer("kubectl")?);
         let registry = TestRegistry::start(false)?;
         let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
@@ -117,7 +126,7 @@ impl Fleet {
         fleet.plane.says(
             "kubectl wait xrd/acmebuckets.custom-api.example.org --for=condition=Established --timeout=60s",
         );
-        fleet.install(0, &script(&print(&resources("one"))));
+        fleet.install(0, program);
         fleet.plane.says("kubectl wait function/own --for=condition=Healthy --timeout=120s");
         fleet.plane.told("kubectl apply -f -", COMPOSITION);
         fleet.plane.told("kubectl apply -f -", &["canary", "two", "three"].map(bucket).concat());
@@ -156,6 +165,42 @@ impl Fleet {
             "timeout 60 sh -c 'until [ \"$({})\" = \"{color} {color} {color}\" ]; do sleep 0.2; done'",
             colors.replace('\'', "")
         ));
+    }
+
+    /// Wait until the program that answers this color has composed so many.
+    fn until_so_many_are(&self, color: &str, count: usize) {
+        let colors = "kubectl get configmaps -l crossplane.io/composite -o jsonpath='{.items[*].data.color}'";
+        let count_of = |said: &str| said.split_whitespace().filter(|it| *it == color).count();
+        self.plane.until_said(colors, |said| count_of(said) == count);
+    }
+
+    /// Kill the control plane, and start it again.
+    fn kill(self) -> Self {
+        let Self { mut plane, registry, machine, composed } = self;
+        plane.signal(Signal::KILL);
+        plane.end();
+        let plane = Plane::start(plane.into_directory(), &["--data-dir", "data"]);
+        Self { plane, registry, machine, composed }
+    }
+
+    /// Kill the control plane, and see that the rollout is where it was.
+    fn kill_in(self, state: &str) -> Self {
+        self.until_status("state", state);
+        let status = |fleet: &Self| fleet.get("functionrollout own")["status"].clone();
+        let before = status(&self);
+        let fleet = self.kill();
+        let after = status(&fleet);
+        for field in ["candidate", "rejected", "stable", "startedAt", "state", "wave"] {
+            assert_eq!(after[field], before[field], "killed when it was {state}: {field}: {after:#}");
+        }
+        fleet
+    }
+
+    /// Send all back from a revision.
+    fn undo(&self, revision: &Value) {
+        let revision = revision.as_str().unwrap();
+        self.plane
+            .says(&format!("kubectl annotate functionrollout/own rollout.ferroplane.io/undo={revision}"));
     }
 
     /// Wait until a field of the status of the rollout is so.
@@ -218,6 +263,66 @@ fn programs_that_end_badly_are_rolled_back_and_one_that_works_is_promoted() {
     assert!(fleet.until_ended(&before, "Promoted", "works") <= 1);
     fleet.until_all_are("two");
     assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
+}
+
+#[test]
+fn control_plane_that_is_killed_goes_on_with_a_rollout_where_it_was() {
+    let Some(fleet) = Fleet::begin() else { return };
+    let fleet = fleet.kill_in("Idle");
+    // Before anybody is moved, and while a wave is observed.
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"paused": true})));
+    fleet.install(1, &script(&print(&resources("two"))));
+    let fleet = fleet.kill_in("Paused");
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 600})));
+    fleet.until_status("composites.ready", "1");
+    let fleet = fleet.kill_in("Progressing");
+    let candidate = fleet.get("functionrollout own")["status"]["candidate"].clone();
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 0})));
+    fleet.until_status("state", "Promoted");
+    fleet.until_all_are("two");
+    // After it has ended, either way.
+    let fleet = fleet.kill_in("Promoted");
+    fleet.undo(&candidate);
+    fleet.until_status("state", "RolledBack");
+    fleet.until_all_are("one");
+    let fleet = fleet.kill_in("RolledBack");
+    fleet.until_all_are("one");
+    assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
+}
+
+#[test]
+fn old_program_that_ends_and_a_registry_that_loses_its_images_stop_no_rollout() {
+    // It ends without an answer as soon as composite resources say so.
+    let works = print(&resources("one"));
+    let mortal = format!("case \"$(cat)\" in *old-ends*) exit 3;; *) {works};; esac");
+    let Some(fleet) = Fleet::begin_with(&mortal) else { return };
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 600})));
+    fleet.install(1, &script(&print(&resources("two"))));
+    fleet.until_status("composites.ready", "1");
+    fleet.registry.delete_images();
+    fleet.plane.says("kubectl label acmebuckets --all old-ends=yes");
+    fleet.plane.says("kubectl wait acmebuckets/two --for=condition=Synced=False --timeout=120s");
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 0})));
+    fleet.until_status("state", "Promoted");
+    fleet.until_all_are("two");
+    assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
+}
+
+#[test]
+fn composite_resources_that_are_created_meanwhile_call_the_old_program_until_their_turn() {
+    let Some(fleet) = Fleet::begin() else { return };
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 600})));
+    fleet.install(1, &script(&print(&resources("two"))));
+    fleet.until_status("composites.ready", "1");
+    let late: String = (0..LATE).map(|number| bucket(&format!("late-{number}"))).collect();
+    fleet.plane.told("kubectl apply -f -", &late);
+    fleet.until_so_many_are("one", LATE + 2);
+    fleet.plane.says("kubectl wait acmebuckets --all --for=condition=Ready --timeout=120s");
+    fleet.until_so_many_are("two", 1);
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"minReadySeconds": 0})));
+    fleet.until_status("state", "Promoted");
+    fleet.until_so_many_are("two", LATE + 3);
+    fleet.until_status("composites.total", &(LATE + 3).to_string());
 }
 
 #[test]

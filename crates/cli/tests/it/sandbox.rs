@@ -108,8 +108,8 @@ impl Sandbox {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ferroplane"));
         command.args(arguments).current_dir(self.directory.path()).stdin(Stdio::null());
-        // Not that of whoever runs the tests, but one for all of them: some of what is kept there is expensive.
-        command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
+        // Not that of the process that runs the tests, but one for all of them: some of what is kept there is expensive.
+        command.env("TZ", "UTC").env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command
     }
 

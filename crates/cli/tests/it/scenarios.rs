@@ -26,7 +26,7 @@ fn run(name: &str) {
     assert!(said.contains("---"), "the scenario {name} has no steps: {said}");
 }
 
-/// A function that requires the schema of the kind which the composite resource names, and writes down what it was given. No function
+/// A function that requires the schema of the kind which the composite resource names, and records what it was given. No function
 /// that is built in requires schemas.
 struct SchemaReader {
     address: String,

@@ -1,4 +1,4 @@
-//! `ferroplane up --simulate`: what nothing looks after becomes ready by itself.
+//! `ferroplane up --simulate`: what nothing manages becomes ready by itself.
 
 use std::path::Path;
 
@@ -150,7 +150,7 @@ fn object_that_somebody_else_looks_after_and_kind_without_status_are_left_alone(
         "kubectl apply -f -",
         "apiVersion: cloud.example.org/v1\nkind: Silent\nmetadata: {name: it}\nspec: {}\n",
     );
-    // What was asked for later is there: everything before was looked at.
+    // What was asked for later is there: everything before was checked.
     plane.told("kubectl apply -f -", &queue("later", ""));
     plane.says("kubectl wait queue/later --for=condition=Ready --timeout=60s");
     let reason = "jsonpath='{.status.conditions[?(@.type==\"Ready\")].reason}'";
@@ -247,7 +247,7 @@ fn platform_of_every_workload_becomes_ready_and_rests() {
     plane.says("kubectl wait site/mine --for=condition=Ready --timeout=60s");
     let versions = "kubectl get all,pvc,ingress,hpa -o jsonpath='{range .items[*]}{.kind}={.metadata.resourceVersion} {end}'";
     let before = plane.says(versions);
-    // Everything is looked at once more, and nothing is written.
+    // Everything is checked once more, and nothing is written.
     plane.says("kubectl annotate site mine nothing=changes");
     plane
         .says("kubectl create configmap later && kubectl wait site/mine --for=condition=Ready --timeout=60s");

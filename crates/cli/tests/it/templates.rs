@@ -158,6 +158,21 @@ fn directories_that_are_not_there_or_lead_elsewhere_are_refused() {
 }
 
 #[test]
+fn random_values_and_the_time_are_the_same_whenever_something_is_rendered() {
+    let template = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {annotations: {{ setResourceNameAnnotation \"a\" | printf \"{%s}\" }}}\n\
+                    data: {zone: '{{ randAlphaNum 20 }} {{ uuidv4 }} {{ now }}'}\n";
+    let sandbox = Sandbox::new().with("xr.yaml", XR).with("composition.yaml", &inline(template));
+    let render = |xr: &str| sandbox.run(&["render", xr, "composition.yaml"]).documents();
+    let first = render("xr.yaml");
+    assert_eq!(zones(&first), zones(&render("xr.yaml")));
+    let [printed] = zones(&first)[..] else { panic!("{first:#?}") };
+    assert!(printed.ends_with(" 1970-01-01 00:00:00 +0000 UTC"), "{printed}");
+    // Another composite resource has other random values.
+    std::fs::write(sandbox.path("other.yaml"), XR.replace("shop", "other")).unwrap();
+    assert_ne!(zones(&render("other.yaml")), [printed]);
+}
+
+#[test]
 fn lines_that_printed_what_are_shown() {
     let shown = with_files().run(&["render", "xr.yaml", "composition.yaml", "--show-sources"]).ok();
     let lines: Vec<_> = shown.lines().filter(|line| line.starts_with('#')).collect();

@@ -66,7 +66,7 @@ fn is_about(line: &Value, attempt: &Attempt, code: u16) -> bool {
     is_by && is_asked && is_answered && line["requestURI"] == attempt.path
 }
 
-/// The attempts without a line of their own: a line tells of one attempt.
+/// The attempts without a line of their own: a line reports one attempt.
 fn untold(mut audit: Vec<Value>, answered: &[(&Attempt, u16)]) -> Vec<String> {
     let mut untold = Vec::new();
     for (attempt, code) in answered.iter().filter(|(attempt, code)| leaves_a_line(attempt, *code)) {
@@ -95,6 +95,8 @@ fn requests_against_another_tenant_are_refused_and_audited() {
     assert_eq!(tenants.untouched(), before);
     let answered: Vec<_> =
         attempts.iter().zip(&answers).map(|(attempt, answer)| (*attempt, answer.code)).collect();
+    let audited = answered.iter().filter(|(attempt, code)| leaves_a_line(attempt, *code)).count();
+    assert!(audited >= 60, "{audited}");
     // Lines are written behind the answers.
     let deadline = Instant::now() + Duration::from_secs(10);
     while !untold(tenants.audit(), &answered).is_empty() && Instant::now() < deadline {
@@ -188,7 +190,7 @@ fn refusals_do_not_tell_what_exists() {
     }
 }
 
-/// A list goes on where a token says; a token of somebody's own making does not lead elsewhere.
+/// A list continues where a token says; a token of somebody's own making does not lead elsewhere.
 #[test]
 fn continuation_of_a_list_stays_in_its_namespace() {
     let tenants = Tenants::new();

@@ -560,7 +560,9 @@ fn crossplanes_command_line_is_understood() {
         );
         assert_eq!(ran.code, Some(3));
         assert!(
-            ran.stderr.contains("note: --clean-cache is ignored: packages are not downloaded"),
+            ran.stderr.contains(
+                "note: --clean-cache is ignored: the cache of Crossplane's command line is only read"
+            ),
             "{}",
             ran.stderr
         );

@@ -35,11 +35,11 @@ fn package_of_another_maker_or_version_is_not_replaced() {
         (FORKED.to_owned(), "is not built in"),
         (
             COVERED.replace("v0.4.1", "v9.0.0"),
-            "is no version that the built-in `function-dummy` covers (>=0.",
+            "is not a version that the built-in `function-dummy` covers (>=0.",
         ),
         (
             COVERED.replace(":v0.4.1", "@sha256:abc"),
-            "is no version that the built-in `function-dummy` covers",
+            "is not a version that the built-in `function-dummy` covers",
         ),
     ];
     for (package, why) in table {
@@ -190,7 +190,13 @@ fn functions_of_phases_are_explained_with_their_arguments() {
 
 #[test]
 fn versions_of_a_control_plane_are_those_of_this_program_and_more() {
-    let plane = crate::plane::Plane::new().with("blueprint.yaml", BLUEPRINT);
+    let directory = tempfile::TempDir::new().unwrap();
+    std::fs::write(
+        directory.path().join("blueprint.yaml"),
+        BLUEPRINT.replace("v0.1.0", "v9.9.9").replace("get", "delete"),
+    )
+    .unwrap();
+    let plane = crate::plane::Plane::start(directory, &["--data-dir", "data", "blueprint.yaml"]);
     let program = env!("CARGO_BIN_EXE_ferroplane");
     let own = Sandbox::new().run(&["functions", "versions", "-o", "json"]).ok();
     // What it says beside the document is said elsewhere.
@@ -200,6 +206,7 @@ fn versions_of_a_control_plane_are_those_of_this_program_and_more() {
     assert!(one.contains("v0.1.0") && one.contains("stable"), "{one}");
     let none = plane.fails(&format!("{program} functions versions Nope --server"), "");
     assert!(none.contains("the control plane has no function `Nope`"), "{none}");
-    let used = plane.says(&format!("{program} functions versions --used"));
-    assert!(used.contains("0 would break and 0 would warn"), "{used}");
+    let used = format!("{program} functions versions --used");
+    let used = plane.until_said(&used, |said| said.contains("1 steps: 0 would break and 1 would warn"));
+    assert!(used.contains("Blueprint/shop") && used.contains("backup/copy"), "{used}");
 }

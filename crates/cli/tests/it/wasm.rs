@@ -261,7 +261,7 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
     plane.says("kubectl annotate thing/a look=again");
     is("Variables1");
 
-    // Whoever may install functions need not be the administrator of this machine.
+    // A user who may install functions need not be the administrator of this machine.
     plane.says("kubectl annotate --overwrite function/count ferroplane.io/wasm-grants=read=/etc");
     runs(
         "cannot grant `read=/etc` to WebAssembly: expected clock, random, connect=ADDRESS:PORT or env=NAME=VALUE",

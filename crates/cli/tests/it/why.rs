@@ -6,9 +6,12 @@ mod operations;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::FunctionServer;
+use ferroplane_wire::v1::RunFunctionResponse;
+
 use crate::peers::peer;
 use crate::plane::{Plane, has_oracle};
-use crate::sandbox::{dummy, function};
+use crate::sandbox::{dummy, function, served};
 
 /// How long a fault may take to show.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -255,7 +258,7 @@ fn more_faults() -> Vec<Fault> {
         fault(
             "started",
             &[template(app, available)],
-            // Real clusters have somebody who looks after Deployments, but nobody who runs their pods.
+            // Real clusters have somebody who manages Deployments, but nobody who runs their pods.
             if has_oracle() {
                 &["Deployment default/app", "step `compose`", "its condition Available is False"]
             } else {
@@ -338,7 +341,13 @@ fn plane() -> Option<Plane> {
 #[test]
 fn injected_faults_are_named_in_the_first_line() {
     let Some(plane) = plane() else { return };
-    let faults: Vec<_> = [faults(), more_faults()].into_iter().flatten().collect();
+    let mut faults: Vec<_> = [faults(), more_faults()].into_iter().flatten().collect();
+    if !plane.says("kubectl version -o json").contains("+ferroplane") {
+        // `start` installs packages only where that is enabled, and says so.
+        for fault in faults.iter_mut().filter(|fault| fault.subject == "provider/p") {
+            fault.words = vec!["Provider p", "does not install packages"];
+        }
+    }
     check(&plane, &faults);
 }
 
@@ -382,9 +391,9 @@ fn what_is_ready_is_said_to_be_and_drawn() {
     plane.says("kubectl wait fault/well --for=condition=Ready --timeout=60s");
     let rows = plane.rows(&format!("{ferroplane} trace Fault well"));
     let expected = [
-        "NAME STEP SYNCED READY STATUS",
-        "Fault/well (default) - True True",
-        "└─ Bucket/well (default) compose - True",
+        "NAME STEP SYNCED READY AGE STATUS",
+        "Fault/well (default) - True True AGE",
+        "└─ Bucket/well (default) compose - True AGE",
     ];
     assert_eq!(rows, expected);
     assert!(
@@ -396,6 +405,31 @@ fn what_is_ready_is_said_to_be_and_drawn() {
     assert_eq!(plane.says(&format!("{ferroplane} trace fault/well --broken")), "");
     assert!(plane.says(&format!("{ferroplane} why fault/well")).starts_with("Fault default/well is ready."));
     plane.says(&format!("{ferroplane} trace composition/well; {ferroplane} trace xrd/faults.test.io"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn later_step_that_drops_everything_is_named_although_the_xr_is_ready() {
+    let Some(plane) = plane() else { return };
+    // No built-in function drops what it was given. This one returns nothing.
+    let server = FunctionServer::start(|_| Ok(RunFunctionResponse::default())).await;
+    let dropping = "{step: drop, functionRef: {name: function-dropping}}".to_owned();
+    let dropped = fault("dropped", &[templated("dropped", ""), dropping], &[]);
+    let manifest = served("function-dropping", &server.address()) + &dropped.manifest;
+    plane.told("kubectl apply -f -", &manifest);
+    plane.says("kubectl wait fault/dropped --for=condition=Ready --timeout=60s");
+    let (code, answer) = why(&plane, "fault/dropped");
+    let first = answer.lines().next().unwrap_or_default();
+    assert_eq!(code, Some(0), "{answer}");
+    for words in [
+        "Fault default/dropped is ready, but: ",
+        "step `compose`",
+        "composes nothing, although this step makes `thing`",
+        "a later step (`drop`) does not pass it on",
+    ] {
+        assert!(first.contains(words), "wanted {words}\n{answer}");
+    }
+    assert!(server.calls() > 0);
+    assert_eq!(plane.says("kubectl get bucket dropped --ignore-not-found -o name"), "");
 }
 
 #[test]

@@ -31,12 +31,12 @@ spec:
 const EXAMPLE: &str = "# An example.\napiVersion: example.org/v1\nkind: App\nmetadata: {name: hello}\n";
 
 /// A directory to work in, with a cache of images of its own.
-struct Workshop {
+pub(crate) struct Workshop {
     directory: TempDir,
 }
 
 impl Workshop {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: TempDir::new().unwrap() }
     }
 
@@ -45,7 +45,7 @@ impl Workshop {
     }
 
     /// Adds a file.
-    fn write(&self, name: &str, text: &str) -> &Self {
+    pub(crate) fn write(&self, name: &str, text: &str) -> &Self {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -70,7 +70,7 @@ impl Workshop {
     }
 
     /// What a command prints that succeeds.
-    fn says(&self, arguments: &[&str]) -> String {
+    pub(crate) fn says(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
         assert_eq!(ran.code, Some(0), "{arguments:?}\n{}{}", ran.stdout, ran.stderr);
         ran.stdout

@@ -26,7 +26,7 @@ impl Case {
         list(&self.0["observedResources"])
     }
 
-    /// As it goes over the wire, with every function served at this address. Nothing if it is no request.
+    /// As it goes over the wire, with every function served at this address. Nothing if it is not a request.
     pub(crate) fn to_request(&self, address: &str) -> Option<RenderRequest> {
         let functions = list(&self.0["functions"]).iter().map(|name| FunctionInput {
             name: name.as_str().unwrap_or_default().to_owned(),

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::case::Case;
+pub(crate) use given::give_fields_their_own_description;
 
 /// A difference that is meant to be. Its name is the one it has in `docs/differences.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

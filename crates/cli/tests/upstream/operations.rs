@@ -1,7 +1,8 @@
 //! Operations, schedules and watches: what both engines make of generated ones.
 //!
-//! What differs on purpose is made equal first, and is in the section about operations of `docs/differences.md`: codes in conditions,
-//! the words of failures, the order in which objects are applied, and that an operation which may not fail any more is given up at once.
+//! What differs on purpose is made equal first, and is in `docs/differences.md`: codes in conditions, descriptions of fields in
+//! schemas, the words of failures, the order in which objects are applied, and that an operation which may not fail any more is given up
+//! at once.
 
 mod generate;
 
@@ -14,6 +15,7 @@ use ferroplane_wire::render::{Event, OperationOutput, RenderRequest, RenderRespo
 use serde_json::{Value, json};
 
 use crate::compare::{Engines, diff};
+use crate::deliberate::give_fields_their_own_description;
 use crate::engine::{Engine, EngineAnswer, Verdict};
 use crate::function::Function;
 use crate::seen::{forget_times, object, sorted};
@@ -43,7 +45,8 @@ pub(crate) struct Summary {
 impl Summary {
     pub(crate) async fn add(&mut self, case: &Case, engines: &Engines) {
         let ours = view(case, &engines.ours).await;
-        let theirs = view(case, &engines.theirs).await;
+        let mut theirs = view(case, &engines.theirs).await;
+        give_fields_their_own_description(&mut theirs.seen);
         let mut differences = Vec::new();
         diff("", Some(&ours.seen), Some(&theirs.seen), &mut differences);
         *self.compared.entry((case.kind, format!("{:?}", theirs.verdict))).or_default() += 1;
@@ -94,6 +97,9 @@ async fn view(case: &Case, engine: &Engine) -> View {
         json!({"verdict": format!("{verdict:?}"), "requests": requests, "output": output(response)});
     forget_times(&mut seen);
     forget_deliberate(&mut seen);
+    if case.kind != Kind::Operation {
+        forget_kind(&mut seen["output"]["operation"]);
+    }
     forget_empty(&mut seen["output"]["operation"]);
     View { verdict, seen, words }
 }
@@ -120,6 +126,13 @@ fn of_operation(output: &OperationOutput) -> Value {
 
 fn event(event: &Event) -> Value {
     json!({"type": event.r#type, "reason": event.reason, "message": event.message})
+}
+
+/// Crossplane leaves out of which kind the operation is that a schedule or a watch makes.
+fn forget_kind(operation: &mut Value) {
+    for field in ["apiVersion", "kind"] {
+        operation.as_object_mut().map(|operation| operation.remove(field));
+    }
 }
 
 /// Make equal what is meant to be different.

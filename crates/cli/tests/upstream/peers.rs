@@ -16,7 +16,7 @@ pub(crate) fn peer(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// Tell whoever runs the tests, even when all is well.
+/// Tell the process that runs the tests, even when all is well.
 pub(crate) fn say(words: &str) {
     let _ = writeln!(io::stderr(), "{words}");
 }

@@ -76,7 +76,7 @@ fn errors(resource: &Value) -> Vec<(String, String, String)> {
             (text("type"), text("field"), message)
         })
         .filter(|(kind, _, message)| {
-            // Only we look at what is defined, and we say nothing of rules that other mistakes keep from working.
+            // Only we check what is defined, and we say nothing of rules that other mistakes keep from working.
             kind != "definition" && (is_sound || kind != "cel" || !message.contains(" evaluating rule: "))
         })
         .collect();

@@ -1,4 +1,4 @@
-//! Every kind that the API server has, and what people call it.
+//! All kinds of the API server, with their names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

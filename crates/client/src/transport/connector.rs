@@ -21,9 +21,9 @@ use crate::Endpoint;
 /// How many requests share a connection at most.
 // Also if a server allows more: one connection that breaks should not take hundreds of watches with it.
 const MAX_STREAMS: usize = 100;
-/// How much of an answer may be sent before somebody reads it.
+/// How much of a response may be sent before it is read.
 const STREAM_WINDOW: u32 = 1 << 20;
-/// The same for all answers of a connection: more than they can use, so that a watch which nobody reads holds up no other.
+/// The same for all answers of a connection: more than they can use, so that a watch that is not read holds up no other.
 const CONNECTION_WINDOW: u32 = 128 << 20;
 /// How often to look whether a server has sent its settings.
 const SETTINGS_INTERVAL: Duration = Duration::from_millis(1);
@@ -139,7 +139,7 @@ async fn http2(stream: impl Stream) -> Result<Connection, BoxError> {
         .await?;
     let limit = Arc::new(AtomicUsize::new(0));
     let (told, (known, settings)) = (limit.clone(), oneshot::channel());
-    // Nobody wakes us when the settings come, so look for them.
+    // There is no wake-up when the settings come, so poll for them.
     let mut unknown = Some((known, tokio::time::interval(SETTINGS_INTERVAL)));
     tokio::spawn(std::future::poll_fn(move |context| {
         let ended = std::pin::Pin::new(&mut connection).poll(context);

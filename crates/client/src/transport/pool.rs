@@ -134,12 +134,12 @@ impl Pool {
         self.connections().free()
     }
 
-    /// A new connection, or one that somebody else opened meanwhile. Says which.
+    /// A new connection, or one that another task opened meanwhile. Says which.
     async fn open(&self) -> Result<(Sender, bool), BoxError> {
         let is_http1_only = self.connections().is_http1_only;
         // HTTP/1.1 connections are not shared, so that waiting for one another would only serialize.
         let _turn = if is_http1_only { None } else { Some(self.opening.lock().await) };
-        // Again after waiting: whoever held the lock may have opened the connection that we need.
+        // Again after waiting: the task that held the lock may have opened the connection that we need.
         if let Some(sender) = self.free() {
             return Ok((sender, false));
         }

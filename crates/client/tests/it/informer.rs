@@ -89,6 +89,22 @@ async fn informer_of_all_namespaces_sees_each() {
 }
 
 #[tokio::test]
+async fn informer_says_while_the_server_does_not_let_it_watch() {
+    let server = server_with_two_namespaces().await;
+    let told = Told::by(&server, None).await;
+    assert_eq!(told.informer.refusal(), None);
+    server.refuse_next_watch(StatusCode::FORBIDDEN);
+    server.end_watches();
+    let until = |is_refused: bool| {
+        tokio::time::timeout(Duration::from_secs(30), told.informer.until_refused(is_refused))
+    };
+    until(true).await.expect("it is refused");
+    assert!(told.informer.refusal().is_some());
+    assert_eq!(told.informer.len(), 2, "what was cached stays");
+    until(false).await.expect("it is served again");
+}
+
+#[tokio::test]
 async fn watch_that_ended_is_restarted_in_the_same_namespace() {
     let server = server_with_two_namespaces().await;
     let told = Told::by(&server, Some("a")).await;
@@ -120,6 +136,22 @@ async fn informer_that_fell_behind_lists_its_namespace_again() {
     let lists = server.requests("limit=");
     assert_eq!(lists.len(), 2, "{lists:?}");
     assert!(lists.iter().all(|uri| uri.starts_with("/api/v1/namespaces/a/configmaps?")), "{lists:?}");
+}
+
+#[tokio::test]
+async fn server_that_fails_is_waited_for_and_one_that_refuses_is_not() {
+    for (code, is_waited_for) in [
+        (StatusCode::SERVICE_UNAVAILABLE, true),
+        (StatusCode::NOT_FOUND, false),
+        (StatusCode::FORBIDDEN, false),
+    ] {
+        let server = server_with_two_namespaces().await;
+        server.refuse_next_list(code);
+        let informer = Informer::start(server.client(), InformerScope::new(config_maps().into()));
+        informer.synced_or_refused().await;
+        assert_eq!(!informer.is_empty(), is_waited_for, "{code}");
+        informer.stop();
+    }
 }
 
 #[tokio::test]

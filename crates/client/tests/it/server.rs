@@ -32,7 +32,9 @@ struct Notes {
     uris: Mutex<Vec<String>>,
     /// The status with which the next watch is refused.
     refusal: Mutex<Option<StatusCode>>,
-    /// A client that is told that kinds have changed whenever it asks for something.
+    /// The status with which the next list is refused.
+    list_refusal: Mutex<Option<StatusCode>>,
+    /// A client that is notified that kinds have changed whenever it asks for something.
     forgetful: Mutex<Option<ApiClient>>,
     watches_end: Arc<Notify>,
 }
@@ -68,6 +70,11 @@ impl TestServer {
     /// Refuse the next watch.
     pub(crate) fn refuse_next_watch(&self, code: StatusCode) {
         *self.notes.refusal.lock().unwrap() = Some(code);
+    }
+
+    /// Refuse the next list.
+    pub(crate) fn refuse_next_list(&self, code: StatusCode) {
+        *self.notes.list_refusal.lock().unwrap() = Some(code);
     }
 
     pub(crate) async fn create_namespaces(&self, names: &[&str]) {
@@ -113,7 +120,9 @@ impl Service<Request<Body>> for TestServer {
             client.forget_resources();
         }
         let is_watch = uri.contains("watch=true");
-        if is_watch && let Some(code) = self.notes.refusal.lock().unwrap().take() {
+        let refusal = if is_watch { &self.notes.refusal } else { &self.notes.list_refusal };
+        let refused = refusal.lock().unwrap().take();
+        if let Some(code) = refused {
             let body = Answer { body: Box::pin(Full::default().map_err(Into::into)), end: None };
             let response = Response::builder().status(code).body(body);
             return Box::pin(async move { Ok(response?) });

@@ -228,7 +228,7 @@ async fn slow_token_file_does_not_hold_up_other_tasks() {
     let server = HttpServer::start(&["h2"], 100).await;
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("token");
-    // To read a pipe lasts until somebody writes to it.
+    // To read a pipe lasts until a client writes to it.
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
     let token = Some(BearerToken::File(file.clone()));
     let transport = Transport::new(Endpoint { token, ..server.endpoint() }).unwrap();

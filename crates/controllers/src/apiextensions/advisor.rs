@@ -1,9 +1,9 @@
-//! Tells whoever applies a Composition or an operation of mistakes in its steps: functions that do not exist, inputs that their functions refuse,
-//! bases and patches that do not fit the kinds that the API server serves, versions of functions that will not be there for long, and
-//! fields that have no effect.
+//! Warns about mistakes in the steps of Compositions and operations when they are written: missing functions, inputs that their functions
+//! refuse, bases and patches that do not match the served kinds, versions of functions that will be removed, and fields without an
+//! effect.
 //!
-//! An API server asks when one is written, and hands the answer on as warnings, which `kubectl` prints. How the
-//! question gets here is for whoever runs us to say. Nothing is refused but Blueprints that cannot work, which the same webhook judges.
+//! The API server calls this webhook for every write, and returns the answer as warnings, which `kubectl` prints. The process that runs
+//! the controllers serves it. Only invalid Blueprints are refused, by the same webhook.
 
 mod served;
 
@@ -22,18 +22,18 @@ use crate::function_registry::FunctionRegistry;
 use crate::setup::webhook;
 pub use served::ServedDefinitions;
 
-/// Where questions are sent to.
+/// The path of the webhook.
 pub const PATH: &str = "/advise-on-versions";
 pub(crate) const CONFIGURATION: &str = "ferroplane-function-versions";
 const WEBHOOK: &str = "functionversions.ferroplane.io";
 
-/// How long the definitions of kinds may take to arrive. Whoever applies a Composition waits for that.
+/// How long reading the definitions of kinds may take. The user who applies a Composition waits for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What is wrong with a Composition by what the API server serves, each in a line.
+/// Finds mistakes in a Composition with the served definitions, one per line.
 pub type Examiner = Arc<dyn Fn(&Object, &ServedDefinitions) -> Vec<String> + Send + Sync>;
 
-/// Knows which versions there are, for as long as controllers run.
+/// Knows the current catalogue while the controllers run.
 #[derive(Clone)]
 pub struct Advisor {
     context: Weak<Context>,
@@ -62,19 +62,19 @@ impl Advisor {
         }
     }
 
-    /// The same, which also tells what somebody else finds.
+    /// The same advisor, with the warnings of an examiner added.
     #[must_use]
     pub fn with_examiner(self, examiner: Examiner) -> Self {
         Self { examiner: Some(examiner), ..self }
     }
 
-    /// Have the API server ask whenever a Composition is written, at this address (a `clientConfig`).
+    /// Register the webhook at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         let Some(context) = self.context.upgrade() else { return Ok(()) };
         webhook::announce(&context.cluster, &webhook::configuration(CONFIGURATION, hooks(address))).await
     }
 
-    /// Answer an `AdmissionReview` with another.
+    /// Answer an `AdmissionReview`.
     pub async fn review(&self, review: &Value) -> Value {
         let request = &review["request"];
         if request["kind"]["kind"] == "Blueprint" {
@@ -85,7 +85,7 @@ impl Advisor {
         let mut response = json!({"uid": request["uid"], "allowed": true});
         let object = &request["object"];
         let warnings = if let Some(pipeline) = pipeline_of(object) {
-            // What an operation applies is known only when it runs.
+            // The resources of an operation are known only when it runs.
             self.warnings(&pipeline)
         } else {
             let mut warnings = self.warnings(&object["spec"]);
@@ -128,20 +128,20 @@ impl Advisor {
         let Some(composition) = composition.as_object().cloned() else { return Vec::new() };
         let served = tokio::time::timeout(PATIENCE, ServedDefinitions::find(&context, &composition)).await;
         let Ok(served) = served else { return Vec::new() };
-        // Schemas of some kinds are large, and others want to be answered meanwhile.
+        // Schemas of some kinds are large, and other requests should be answered meanwhile.
         let findings = tokio::task::spawn_blocking(move || examiner(&composition, &served)).await;
         findings.unwrap_or_default()
     }
 }
 
-/// What compilers say has several lines. An API server drops a warning with control characters in it: `NewWarningHeader` in
+/// Join the lines of a warning, such as a compiler's. An API server drops a warning with control characters in it: `NewWarningHeader` in
 /// k8s.io/apimachinery 0.36.4, `pkg/util/net/http.go`, refuses them.
 fn in_one_line(warning: &str) -> String {
     let lines = warning.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ").replace(char::is_control, " ")
 }
 
-/// The steps of an operation, or of those that a schedule or a watch makes, as those of a Composition. None if it is no such thing.
+/// The steps of an operation, or of the template of a schedule or a watch, in the form of a Composition. None for other objects.
 fn pipeline_of(object: &Value) -> Option<Value> {
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
     if meta::group(api_version) != keys::OPS {
@@ -153,7 +153,7 @@ fn pipeline_of(object: &Value) -> Option<Value> {
     Some(json!({"compositeTypeRef": kind, "mode": "Pipeline", "pipeline": spec["pipeline"]}))
 }
 
-/// The webhooks, at an address.
+/// The webhook configuration for an address.
 pub(crate) fn hooks(address: &Value) -> Vec<Value> {
     vec![hook(address), admission::hook(address)]
 }
@@ -173,7 +173,7 @@ fn hook(address: &Value) -> Value {
                 "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
             },
         ],
-        // Advice is not worth waiting for, nor failing for.
+        // A warning is worth neither a long wait nor a refused write.
         "failurePolicy": "Ignore",
         "timeoutSeconds": 3,
         "sideEffects": "None",

@@ -1,9 +1,9 @@
-//! Claims: one controller for each kind, started and stopped as they are offered and no longer are.
+//! Claims: one controller for each kind, started and stopped with its definition.
 //!
 //! # Invariants
-//! * A claim says which composite resource is its own before that is made: none is ever lost.
-//! * A claim and a composite resource that say what they should cost no request.
-//! * A composite resource or a Secret that belongs to somebody else is not touched.
+//! * A claim names its composite resource before that is created: none is ever orphaned.
+//! * A claim and a composite resource that are up to date cost no request.
+//! * A composite resource or a Secret that belongs to something else is not changed.
 
 mod connection;
 mod controller;
@@ -14,9 +14,11 @@ mod settle;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::context::Context;
-use controller::Controller;
 use ferroplane_client::Resource;
+
+use crate::context::Context;
+pub(crate) use connection::{copied, details, own_data};
+use controller::Controller;
 
 /// A kind of claim.
 #[derive(Debug, Clone)]
@@ -24,9 +26,9 @@ pub(crate) struct ClaimKind {
     /// The name of its definition.
     pub(crate) definition: String,
     pub(crate) resource: Arc<Resource>,
-    /// The kind of the composite resources that are claimed.
+    /// The kind of the composite resources.
     pub(crate) composite: Arc<Resource>,
-    /// Whether the definition says which composition they have.
+    /// Whether the definition enforces a composition.
     pub(crate) is_enforced: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Offers claims: makes kinds of claims of definitions, and runs their controllers.
+//! Offers claims: creates the kinds of claims that definitions have, and runs their controllers.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::apiextensions::claim::{ClaimKind, Claims};
 use crate::apiextensions::definition::{Definer, Observed, Side, Words, resource};
 use crate::context::Context;
 
-/// Keeps a definition until its claims are gone.
+/// The finalizer that keeps a definition until its claims are deleted.
 pub(crate) const FINALIZER: &str = "offered.apiextensions.crossplane.io";
 
-/// Keeps the claims of every definition that has any offered, until dropped.
+/// Run the controller of claims of all definitions, until dropped.
 pub(crate) async fn run(context: Arc<Context>, claims: Arc<Claims>) {
     Definer::new(context, ClaimSide(claims)).run().await;
 }
@@ -36,7 +36,7 @@ impl Side for ClaimSide {
 
     fn derive(xrd: &Object) -> Result<Option<Defined>, Underivable> {
         let Some(claim) = defined_claim(xrd)? else { return Ok(None) };
-        // What is claimed has to make sense, too.
+        // The composite resources have to be valid, too.
         defined_composite(xrd)?;
         Ok(Some(claim))
     }
@@ -66,7 +66,7 @@ impl Side for ClaimSide {
         self.0.is_running(definition)
     }
 
-    /// Only another version is another kind.
+    /// A change of the version alone makes it another kind.
     fn is_outdated(observed: Observed<'_>, _: &Object, defined: &Defined) -> bool {
         !observed.api_version.is_empty() && observed.api_version != defined.api_version
     }

@@ -1,9 +1,9 @@
-//! Composite resources: one controller for each kind, started and stopped as definitions come and go.
+//! Composite resources: one controller for each kind, started and stopped with its definition.
 //!
 //! # Invariants
-//! * Nothing is created before the reference to it is recorded; nothing is forgotten before it is deleted.
+//! * Nothing is created before the reference to it is recorded; no reference is removed before its object is deleted.
 //! * A composite resource whose inputs did not change costs no function call and no request.
-//! * What happens to one composite resource does not slow down another.
+//! * A composite resource does not slow down another.
 
 mod apply;
 mod circuit_breaker;
@@ -72,16 +72,20 @@ struct Running {
     by_definition: BTreeMap<String, Arc<Controller>>,
     /// The same, by the kind of their composite resources.
     by_kind: BTreeMap<GroupKind, Arc<Controller>>,
+    /// Increases when one is started or stopped.
+    epoch: u64,
 }
 
 impl Running {
     fn insert(&mut self, controller: Arc<Controller>) {
+        self.epoch += 1;
         self.by_kind.insert(controller.group_kind(), controller.clone());
         self.by_definition.insert(controller.kind.definition.clone(), controller);
     }
 
     fn remove(&mut self, definition: &str) -> Option<Arc<Controller>> {
         let old = self.by_definition.remove(definition)?;
+        self.epoch += 1;
         self.by_kind.remove(&old.group_kind());
         Some(old)
     }
@@ -90,16 +94,16 @@ impl Running {
 /// The group and the name of a kind.
 type GroupKind = (String, String);
 
-/// What is held in memory because of composite resources, in numbers.
+/// How much is held in memory because of composite resources.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Copies of them, of what they compose, and of everything of a kind of which functions required something.
+    /// Copies of composite and composed resources, and of all objects of kinds that functions required.
     pub objects: usize,
-    /// Of how many it is remembered how they were looked at last.
+    /// For how many the last reconcile is remembered.
     pub remembered: usize,
-    /// How many are to be looked at, now or later.
+    /// How many are queued, now or later.
     pub queued: usize,
-    /// How many things they want to know of.
+    /// How many objects and selectors they depend on.
     pub interests: usize,
 }
 
@@ -137,13 +141,13 @@ impl Composites {
         if let Some(old) = running.remove(&kind.definition) {
             self.end(&old);
         }
-        // Under the lock, so that nobody finds two controllers of one kind, or none in between.
+        // Under the lock, so that no reader finds two controllers of one kind, or none in between.
         running.insert(Controller::start(kind, self.shared.clone()));
     }
 
     fn end(&self, controller: &Controller) {
         controller.stop();
-        // What was under way is of no interest any more.
+        // Reconciles of the old controller are abandoned.
         self.shared.dependencies.forget_kind(&controller.kind.definition);
     }
 
@@ -169,7 +173,7 @@ impl Composites {
         self.get(definition).map(|controller| controller.generation())
     }
 
-    /// What is held in memory because of composite resources.
+    /// How much is held in memory because of composite resources.
     pub(crate) fn holdings(&self) -> Holdings {
         let (dependencies, interests) = self.shared.dependencies.len();
         let mut holdings = Holdings { objects: dependencies, interests, ..Holdings::default() };
@@ -179,6 +183,11 @@ impl Composites {
             holdings.remembered += controller.memory.len();
         }
         holdings
+    }
+
+    /// Increases when a controller is started or stopped.
+    fn epoch(&self) -> u64 {
+        self.running.read().unwrap_or_else(PoisonError::into_inner).epoch
     }
 
     fn get(&self, definition: &str) -> Option<Arc<Controller>> {
@@ -194,7 +203,7 @@ impl Composites {
         self.running.read().unwrap_or_else(PoisonError::into_inner).by_kind.get(kind).cloned()
     }
 
-    /// Reconcile those that are in one of these namespaces, or in any.
+    /// Reconcile those in one of these namespaces, or all.
     fn wake_in(&self, namespaces: Option<&BTreeSet<String>>) {
         let is_there = |name: &str| {
             let namespace = name.split_once('/').map_or("", |(namespace, _)| namespace);
@@ -207,7 +216,7 @@ impl Composites {
         }
     }
 
-    /// Reconcile those whose last reconcile, if there was one, is like this.
+    /// Reconcile those whose last reconcile, if there was one, matches.
     fn wake(&self, is_concerned: impl Fn(Option<&LastReconcile>) -> bool) {
         for controller in self.all() {
             for name in controller.memory.names_of(&is_concerned) {

@@ -1,4 +1,4 @@
-//! Compositions: every content that one ever had is kept as a revision.
+//! Compositions: every content is kept as a revision.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ const COMPONENT: &str = "revisions/composition.apiextensions.crossplane.io";
 const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Keep the revisions of all compositions, until dropped.
+/// Maintain the revisions of all compositions, until dropped.
 pub(crate) async fn run(context: Arc<Context>) {
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),
@@ -34,14 +34,14 @@ pub(crate) async fn run(context: Arc<Context>) {
 struct Controller {
     context: Arc<Context>,
     recorder: Recorder,
-    /// The names of the revisions that said they are of a composition when they were last heard of.
+    /// The names of revisions, by the composition in their label when they were last seen.
     revisions: Mutex<HashMap<String, BTreeSet<String>>>,
 }
 
 impl Controller {
     fn listen(self: &Arc<Self>, queue: &Queue<String>) {
-        // Revisions before compositions: a composition that is looked at before its revisions are known would get one that
-        // exists.
+        // Revisions before compositions: a composition that is reconciled before its revisions are cached would get
+        // one that exists.
         let (controller, compositions) = (Arc::downgrade(self), queue.clone());
         self.context.revisions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
@@ -55,7 +55,7 @@ impl Controller {
             .listen(move |_, change| queue.add(change.header().metadata.name.to_string()));
     }
 
-    /// Remember of what a revision is. Returns the compositions that have to do with it.
+    /// Record the composition of a revision. Returns the compositions to reconcile.
     fn note(&self, change: Change<'_>) -> Vec<String> {
         let header = change.header();
         let name = header.metadata.name.as_ref();
@@ -84,13 +84,13 @@ impl Controller {
         }
     }
 
-    /// Everything that says it is a revision of this composition.
+    /// All revisions with the label of this composition.
     fn revisions_of(&self, composition: &str) -> Vec<Object> {
         let revisions = self.revisions.lock().unwrap_or_else(PoisonError::into_inner);
         let names: Vec<_> = revisions.get(composition).into_iter().flatten().cloned().collect();
         drop(revisions);
         let objects = names.iter().filter_map(|name| self.context.revisions.object("", name));
-        // Again by the label: it may have changed since the name was noted.
+        // By the label again: it may have changed since the name was recorded.
         objects.filter(|revision| meta::label(revision, keys::COMPOSITION_NAME) == composition).collect()
     }
 
@@ -102,12 +102,12 @@ impl Controller {
         cause_of_writes(&composition).scope(self.revise(&name, &composition)).await
     }
 
-    /// See to it that the revisions of a Composition are what it says.
+    /// Create and update the revisions of a Composition.
     async fn revise(&self, name: &str, composition: &Object) -> Next {
         let plan = match plan_revisions(composition, &self.revisions_of(name)) {
             Ok(plan) => plan,
             Err(foreign) => {
-                // Only a change of the revision can help, and that will be heard of.
+                // Only a change of the revision can help, and that is watched.
                 self.recorder.failure(
                     composition,
                     "UpdateRevision",
@@ -136,7 +136,7 @@ impl Controller {
                 self.recorder.normal(composition, "CreateRevision", message);
                 Next::Rest
             }
-            // Somebody made it before we heard of it.
+            // It was created before its watch event arrived.
             Err(error) if error.is_already_exists() && !self.is_known(&revision) => Next::Conflict,
             Err(error) => self.failed(composition, "CreateRevision", &error),
         }
@@ -154,7 +154,7 @@ impl Controller {
         let resource = self.context.revisions.resource();
         let bytes = self.context.cluster.create(resource, "", revision).await?;
         self.context.revisions.insert_written(&bytes);
-        // The informer tells nobody what it learns this way.
+        // The informer calls no listeners for objects that it learns this way.
         let (composition, name) = (meta::label(revision, keys::COMPOSITION_NAME), meta::name(revision));
         self.remember(composition, name);
         Ok(())

@@ -1,4 +1,4 @@
-//! Compositions and their revisions, read once and kept ready to run.
+//! A cache of Compositions and their revisions, prepared to run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use tracing::warn;
 use crate::function_registry::CallableFunctions;
 use crate::rollout::Cohort;
 
-/// For how many cohorts the steps of a revision are kept ready.
+/// For how many cohorts the resolved steps of a revision are cached.
 const MOST_COHORTS: usize = 8;
 const UNKNOWN: &str = "its pipeline has not been validated yet";
 
@@ -62,20 +62,20 @@ impl Revisions {
 pub(crate) struct Revision {
     pub(crate) name: Arc<str>,
     pub(crate) facts: RevisionCandidate,
-    /// Changes when what it says changes.
+    /// Changes when its content changes.
     pub(crate) identity: String,
     pub(crate) composition: String,
     pub(crate) composes: TypeRef,
-    /// Where legacy composite resources have their connection details written to.
+    /// Where connection details of legacy composite resources are written.
     pub(crate) connection_namespace: Option<String>,
-    /// What stands in the way of using it, if anything does.
+    /// Why it cannot be used, if it cannot.
     pub(crate) problem: Option<Unusable>,
-    /// Whether nobody has looked at its pipeline yet.
+    /// Whether its pipeline was not validated yet.
     pub(crate) is_new: bool,
-    /// The functions of steps that do not say which revision to call, in order.
+    /// The functions of steps that name no revision, in order.
     pub(crate) open_functions: Vec<String>,
     spec: Result<CompositionSpec, Unusable>,
-    /// For each cohort of rollouts that there is.
+    /// For each cohort of a rollout.
     pipelines: Mutex<Vec<Ready>>,
 }
 
@@ -92,7 +92,7 @@ impl Unusable {
     }
 }
 
-/// A pipeline for what a cohort can call at one moment.
+/// A pipeline that is resolved for a cohort.
 #[derive(Debug)]
 struct Ready {
     cohort: Cohort,
@@ -101,7 +101,7 @@ struct Ready {
 }
 
 impl CompositionCache {
-    /// A cache that is kept up to date.
+    /// A cache that follows the informers.
     pub(crate) fn new(compositions: &Informer, revisions: &Informer) -> Arc<Self> {
         let cache = Arc::new(Self::default());
         let follower = Arc::downgrade(&cache);
@@ -119,7 +119,7 @@ impl CompositionCache {
         cache
     }
 
-    /// What it would be with these Compositions and revisions. Nothing of it is shared: what is resolved for a plan reaches nobody else.
+    /// A copy with these Compositions and revisions. It shares nothing: pipelines that are resolved for a plan are used by nothing else.
     pub(crate) fn with(&self, compositions: &[Object], revisions: &[Object]) -> Self {
         let mut planned = self.compositions.read().unwrap_or_else(PoisonError::into_inner).clone();
         for object in compositions {
@@ -159,7 +159,7 @@ impl CompositionCache {
         revisions.by_function.get(function).cloned().unwrap_or_default()
     }
 
-    /// The names of all revisions that call a function in a step that does not say which revision of it.
+    /// The names of all revisions with a step that calls a function and names no revision of it.
     pub(crate) fn revisions_open_to(&self, function: &str) -> BTreeSet<Arc<str>> {
         let revisions = self.revisions.read().unwrap_or_else(PoisonError::into_inner);
         let callers = revisions.by_function.get(function).into_iter().flatten();
@@ -170,7 +170,7 @@ impl CompositionCache {
         callers.filter(is_open).cloned().collect()
     }
 
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -188,6 +188,7 @@ impl CompositionCache {
             Some(candidate) => compositions.insert(name, Arc::new(candidate)),
             None => compositions.remove(&name),
         };
+        // Still under the lock: a reader that sees the new epoch must not find the old content.
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
@@ -201,7 +202,7 @@ impl CompositionCache {
     }
 }
 
-/// What something is now. Nothing if it is gone, or cannot be read.
+/// The current object. None if it was deleted, or is invalid.
 fn read(change: Change<'_>) -> Option<Object> {
     match change {
         Change::Applied { object, .. } => serde_json::from_slice(&object.bytes).ok(),
@@ -241,7 +242,7 @@ impl Revision {
         }
     }
 
-    /// The same, with no pipeline that was resolved before.
+    /// A copy without resolved pipelines.
     fn detached(&self) -> Self {
         Self {
             name: self.name.clone(),
@@ -264,7 +265,7 @@ impl Revision {
         steps.iter().map(|step| step.function_ref.name.clone()).collect()
     }
 
-    /// Its steps, ready to call what can be called now by a cohort.
+    /// Its steps, resolved for a cohort with the functions that can be called now.
     pub(crate) fn pipeline(
         &self,
         callables: &CallableFunctions,
@@ -277,7 +278,7 @@ impl Revision {
         }
         let before = known.map(|index| pipelines.remove(index));
         let mut pipeline = self.prepare(callables, cohort);
-        // What is called is the same: what ran with it need not run again.
+        // It calls the same versions: composite resources that ran with the old one need not run again.
         if let (Some(Ready { pipeline: Ok(before), .. }), Ok(now)) = (&before, &pipeline)
             && before.calls_the_same_as(now)
         {
@@ -285,7 +286,7 @@ impl Revision {
         } else if let Ok(now) = &pipeline {
             self.warn_of_versions(now);
         }
-        // There are as many as there are rollouts at the same time, and two of them; the oldest go.
+        // There are two for each rollout; the oldest are dropped.
         if pipelines.len() >= MOST_COHORTS {
             pipelines.remove(0);
         }
@@ -309,7 +310,7 @@ impl Revision {
     }
 }
 
-/// The functions of steps that do not say which revision to call.
+/// The functions of steps that name no revision.
 fn open_functions(spec: &CompositionSpec) -> Vec<String> {
     let is_open = |step: &&Step| {
         step.function_ref.version.is_none()
@@ -338,7 +339,7 @@ fn labels(object: &Object) -> BTreeMap<String, String> {
     labels.into_iter().flatten().filter_map(text).collect()
 }
 
-/// What was found when its pipeline was looked at: only one that is valid is run. Nothing if nobody has looked yet.
+/// The result of validating its pipeline: only a valid one is run. None if it was not validated yet.
 fn verdict(revision: &Object) -> Option<Result<(), Unusable>> {
     let conditions = revision.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
@@ -346,7 +347,7 @@ fn verdict(revision: &Object) -> Option<Result<(), Unusable>> {
     if condition.status == Status::True {
         return Some(Ok(()));
     }
-    // Crossplane, and older releases of this, say why only in words.
+    // Crossplane and older releases of ours set no code.
     let cause = condition.cause().unwrap_or(Cause::PipelineInvalid);
     Some(Err(Unusable::new(condition.message, FailurePoint::new(cause).in_step(&condition.step))))
 }

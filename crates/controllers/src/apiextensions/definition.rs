@@ -1,4 +1,4 @@
-//! Makes kinds of composite resources of their definitions: the `CustomResourceDefinition`, and the controller.
+//! Defines the kinds of composite resources: their `CustomResourceDefinition`, and their controller.
 
 mod custom_kind;
 mod definer;
@@ -17,7 +17,7 @@ pub(crate) use custom_kind::CustomKinds;
 pub(crate) use definer::Definer;
 pub(crate) use side::{Side, Words, resource};
 
-/// Keeps the composite resources of every definition defined, until dropped.
+/// Run the controller of composite resources of all definitions, until dropped.
 pub(crate) async fn run(context: Arc<Context>, composites: Arc<Composites>) {
     Definer::new(context, CompositeSide(composites)).run().await;
 }
@@ -69,18 +69,18 @@ impl Side for CompositeSide {
         observed.generation != 0 && observed.generation != meta::generation(xrd)
     }
 
-    /// Claims make composite resources: as long as there are any, deleting those would be in vain.
+    /// Claims create composite resources: as long as there are claims, deleting composite resources would be useless.
     fn comes_after(xrd: &Object) -> Option<&'static str> {
         crate::runtime::finalizers::has(xrd, crate::apiextensions::claim_definition::FINALIZER)
             .then_some("claims")
     }
 }
 
-/// What the status of a definition says of the controller that runs, or ran when we were last there.
+/// The controller in the status of a definition: it runs, or ran before a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Observed<'a> {
     /// The generation for which it runs; zero if it does not.
     pub(crate) generation: i64,
-    /// The version of the kind that it looks after.
+    /// The version of its kind.
     pub(crate) api_version: &'a str,
 }

@@ -1,4 +1,4 @@
-//! The `AccessGrant`s of administrators, read once and kept ready.
+//! A cache of the `AccessGrant`s of administrators.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use ferroplane_client::{CachedObject, Change, Informer};
 use ferroplane_engine::{Grants, chain};
 use tracing::warn;
 
-/// All grants, as they are now.
+/// All grants.
 #[derive(Debug, Default)]
 pub(crate) struct GrantCache {
     current: RwLock<Arc<Grants>>,
@@ -17,7 +17,7 @@ pub(crate) struct GrantCache {
 }
 
 impl GrantCache {
-    /// A cache that is kept up to date.
+    /// A cache that follows the informer.
     pub(crate) fn new(grants: &Informer) -> Arc<Self> {
         let cache = Arc::new(Self::default());
         let follower = Arc::downgrade(&cache);
@@ -33,7 +33,7 @@ impl GrantCache {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Grows with every change.
+    /// Increases with every change.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -45,7 +45,7 @@ impl GrantCache {
             let grants = Arc::make_mut(&mut *current);
             match (change, read(change.object())) {
                 (Change::Applied { .. }, Some(object)) => {
-                    // The API server checks grants. One that cannot be read was stored before it knew how to.
+                    // The API server validates grants. An invalid one was stored before it had the schema.
                     if let Err(error) = grants.add(&object) {
                         warn!(name = %name, error = chain(&error), "an AccessGrant grants nothing");
                     }
@@ -57,7 +57,7 @@ impl GrantCache {
     }
 }
 
-/// The namespaces whose composite resources a change may concern: all if it is none.
+/// The namespaces whose composite resources a change may affect: all if it is none.
 pub(crate) fn namespaces_concerned(change: Change<'_>) -> Option<BTreeSet<String>> {
     let before = match change {
         Change::Applied { before, .. } => before,

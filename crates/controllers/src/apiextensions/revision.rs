@@ -1,4 +1,4 @@
-//! Revisions of compositions: can their pipelines be used?
+//! Validates the pipelines of CompositionRevisions.
 //!
 //! Composite resources use no revision that was not found to be valid.
 
@@ -25,7 +25,7 @@ const REASON: &str = "CheckCapabilities";
 const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Judge all revisions, until dropped.
+/// Validate all revisions, until dropped.
 pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>) {
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),
@@ -43,9 +43,9 @@ struct Controller {
     context: Arc<Context>,
     recorder: Recorder,
     registry: Arc<FunctionRegistry>,
-    /// The names of the revisions that ever called a function, by what they call it.
+    /// The names of revisions, by the functions that they have called.
     callers: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// What can be called can do this, unless that has changed since.
+    /// A cache of the capabilities of all functions.
     capabilities: Mutex<Option<Arc<Capabilities>>>,
 }
 
@@ -68,7 +68,7 @@ impl Controller {
         let (controller, revisions) = (Arc::downgrade(self), queue.clone());
         self.context.functions.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
-            // What is built in may come to stand for it, or no longer.
+            // A built-in function may start or stop to replace it.
             *controller.capabilities.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(&change.header().metadata.name) {
                 revisions.add(caller);
@@ -76,7 +76,7 @@ impl Controller {
         });
     }
 
-    /// Remember what a revision calls.
+    /// Record the functions of a revision.
     fn note(&self, change: Change<'_>) {
         let Ok(revision) = serde_json::from_slice::<Object>(&change.object().bytes) else { return };
         let functions = functions_of(revision.get("spec").unwrap_or(&Value::Null));
@@ -134,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// Write the verdict down in the revision. Returns whether it says something new.
+    /// Write the result to the revision. Returns whether it changed.
     fn conclude(
         &self,
         revision: &mut Object,
@@ -174,15 +174,16 @@ impl Controller {
     }
 }
 
-/// What everything that can be called says that it can do.
+/// The capabilities of all functions.
 pub(crate) fn capabilities(context: &Context, registry: &FunctionRegistry) -> Capabilities {
     let revisions = context.function_revisions.objects();
-    // Last, so that a package cannot speak for what is built in: of two with the same name, the last one counts.
+    // Last, so that a package cannot replace those of a built-in function: of two with the same name, the last one
+    // counts.
     let built_in = registry.built_in_capabilities().clone();
     revisions.iter().filter_map(capabilities_of).chain(built_in).collect()
 }
 
-/// What a revision of a function says that it can do. None if nobody has looked into its package yet: then it has said nothing.
+/// The capabilities of a revision of a function. None if its package was not read yet.
 fn capabilities_of(revision: &Object) -> Option<(String, Vec<String>)> {
     let capabilities = revision.get("status")?.get("capabilities")?.as_array()?;
     let capabilities = capabilities.iter().filter_map(Value::as_str).map(str::to_owned);

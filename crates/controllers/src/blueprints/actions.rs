@@ -1,7 +1,7 @@
-//! The actions of Blueprints that run, as they were when they began.
+//! The running actions of Blueprints, as they were when they began.
 //!
-//! A Blueprint that is changed meanwhile does not change what runs. After a restart only the Blueprint is there: then an action goes on
-//! if it is still the same.
+//! A change of a Blueprint does not affect actions that run. After a restart only the Blueprint is left: then an action continues if it
+//! is still the same.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,23 +11,24 @@ use ferroplane_client::{Error, Informer, ObjectPath};
 use ferroplane_engine::action::action_hash;
 
 use super::action_set::Key;
+use super::turn_limit::TurnPace;
 use crate::context::Context;
 
-/// How many Blueprints are remembered as they were read.
+/// How many parsed Blueprints are cached.
 const REMEMBERED: usize = 256;
 
-/// An action of a Blueprint as it once was.
+/// Identifies an action of a Blueprint in one version.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct ActionText {
-    /// The namespace of the Blueprint. A hash alone would give the text of a Blueprint to whoever writes the hash in the status of an
-    /// ActionSet, wherever that is.
+    /// The namespace of the Blueprint. With a hash alone, a user who writes the hash to the status of an ActionSet in any namespace could
+    /// read the text of the Blueprint.
     pub(super) namespace: String,
     pub(super) blueprint: String,
     pub(super) action: String,
     pub(super) hash: String,
 }
 
-/// The actions that run.
+/// The running actions.
 pub(super) struct Actions {
     context: Arc<Context>,
     blueprints: Arc<Informer>,
@@ -35,15 +36,15 @@ pub(super) struct Actions {
     read: Mutex<ReadBlueprints>,
 }
 
-/// Blueprints that were read, by namespace and name, with their versions.
+/// Parsed Blueprints, by namespace and name, with their versions.
 type ReadBlueprints = HashMap<(String, String), (u64, Arc<Blueprint>)>;
 
-/// The action of a Blueprint that an action of an ActionSet runs.
+/// The action of a Blueprint for an action of an ActionSet.
 pub(super) enum Found {
-    Same(Arc<BlueprintAction>),
-    /// It is not what it was when the ActionSet began.
-    Changed(Arc<BlueprintAction>),
-    /// There is no such action any more.
+    Same(Arc<RunningAction>),
+    /// It was changed after the ActionSet began.
+    Changed(Arc<RunningAction>),
+    /// It no longer exists.
     Gone,
 }
 
@@ -52,7 +53,7 @@ impl Actions {
         Self { context, blueprints, remembered: Mutex::default(), read: Mutex::default() }
     }
 
-    /// A Blueprint as it is now. None if there is none, or if it cannot be read.
+    /// The current Blueprint. None if it does not exist, or is invalid.
     pub(super) async fn blueprint(
         &self,
         namespace: &str,
@@ -79,28 +80,28 @@ impl Actions {
             read.insert(key, (cached.version, blueprint.clone()));
             return Ok(Some(blueprint));
         }
-        // It may have been applied together with the ActionSet, and the watch has not told yet.
+        // It may have been applied together with the ActionSet, before its watch event arrived.
         let path = ObjectPath { resource: self.blueprints.resource(), namespace, name };
         let object = self.context.cluster.get_object(path).await?;
         Ok(object.and_then(|object| Blueprint::of(&object).ok()).map(Arc::new))
     }
 
-    /// Remember an action that an ActionSet begins to run, until it rests.
+    /// Keep an action that an ActionSet begins to run, until it ends.
     pub(super) fn remember(
         &self,
         key: &Key,
         text: ActionText,
         action: &BlueprintAction,
-    ) -> Arc<BlueprintAction> {
+    ) -> Arc<RunningAction> {
         self.remembered().remember(key, text, action)
     }
 
-    /// An ActionSet runs nothing any more.
+    /// An ActionSet has ended.
     pub(super) fn forget(&self, key: &Key) {
         self.remembered().forget(key);
     }
 
-    /// The action of an ActionSet as it was, or what has become of it.
+    /// The action of an ActionSet as it was when it began, or what has become of it.
     pub(super) async fn find(&self, key: &Key, text: ActionText) -> Result<Found, Error> {
         let known = self.remembered().get(key, &text);
         if let Some(action) = known {
@@ -113,7 +114,7 @@ impl Actions {
         if action_hash(found) == text.hash {
             return Ok(Found::Same(self.remember(key, text, found)));
         }
-        Ok(Found::Changed(Arc::new(found.clone())))
+        Ok(Found::Changed(Arc::new(RunningAction::new(text, found))))
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
@@ -121,36 +122,63 @@ impl Actions {
     }
 }
 
-/// The actions of all ActionSets that have not ended, however many there are. Those that run the same share its text.
+/// The actions of all ActionSets that have not ended. ActionSets with the same action share its text.
 #[derive(Debug, Default)]
 struct Remembered {
-    by_action_set: HashMap<Key, HashMap<ActionText, Arc<BlueprintAction>>>,
-    by_text: HashMap<ActionText, Weak<BlueprintAction>>,
+    by_action_set: HashMap<Key, Vec<Arc<RunningAction>>>,
+    by_text: HashMap<ActionText, Weak<RunningAction>>,
+}
+
+/// An action that runs, as it was when it began.
+#[derive(Debug)]
+pub(super) struct RunningAction {
+    text: ActionText,
+    pub(super) action: BlueprintAction,
+    /// How long the turns of all who run it take.
+    pub(super) pace: TurnPace,
+}
+
+impl RunningAction {
+    fn new(text: ActionText, action: &BlueprintAction) -> Self {
+        Self { text, action: action.clone(), pace: TurnPace::default() }
+    }
 }
 
 impl Remembered {
-    fn remember(&mut self, key: &Key, text: ActionText, action: &BlueprintAction) -> Arc<BlueprintAction> {
+    fn remember(&mut self, key: &Key, text: ActionText, action: &BlueprintAction) -> Arc<RunningAction> {
         let known = self.by_text.get(&text).and_then(Weak::upgrade);
-        let action = known.unwrap_or_else(|| Arc::new(action.clone()));
-        self.by_text.insert(text.clone(), Arc::downgrade(&action));
-        self.by_action_set.entry(key.clone()).or_default().insert(text, action.clone());
-        action
+        let running = known.unwrap_or_else(|| {
+            let running = Arc::new(RunningAction::new(text.clone(), action));
+            self.by_text.insert(text, Arc::downgrade(&running));
+            running
+        });
+        self.add(key, &running);
+        running
     }
 
-    fn get(&mut self, key: &Key, text: &ActionText) -> Option<Arc<BlueprintAction>> {
-        if let Some(own) = self.by_action_set.get(key).and_then(|own| own.get(text)) {
+    fn get(&mut self, key: &Key, text: &ActionText) -> Option<Arc<RunningAction>> {
+        let mut own = self.by_action_set.get(key).into_iter().flatten();
+        if let Some(own) = own.find(|own| own.text == *text) {
             return Some(own.clone());
         }
-        // Another one that runs it knows the text, also if the Blueprint has changed since.
+        // Another ActionSet that runs it has the text, also if the Blueprint has changed since.
         let shared = self.by_text.get(text)?.upgrade()?;
-        let own = self.by_action_set.entry(key.clone()).or_default();
-        own.insert(text.clone(), shared.clone());
+        self.add(key, &shared);
         Some(shared)
+    }
+
+    fn add(&mut self, key: &Key, running: &Arc<RunningAction>) {
+        let own = self.by_action_set.entry(key.clone()).or_default();
+        if !own.iter().any(|other| Arc::ptr_eq(other, running)) {
+            // Most have one action, and thousands may wait.
+            own.reserve_exact(1);
+            own.push(running.clone());
+        }
     }
 
     fn forget(&mut self, key: &Key) {
         if self.by_action_set.remove(key).is_some() {
-            // Those that others still run stay.
+            // Texts that others still use stay.
             self.by_text.retain(|_, action| action.strong_count() > 0);
         }
     }
@@ -161,7 +189,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str) -> Key {
-        ("shop".to_owned(), name.to_owned())
+        Arc::new(("shop".to_owned(), name.to_owned()))
     }
 
     fn text(namespace: &str, blueprint: &str, action: &str) -> ActionText {
@@ -204,6 +232,9 @@ mod tests {
         let second = remembered.remember(&key("two"), backup(), &BlueprintAction::default());
         assert!(Arc::ptr_eq(&first, &second));
         drop((first, second));
+        // Asked for again, it is not kept again.
+        remembered.remember(&key("two"), backup(), &BlueprintAction::default());
+        assert_eq!(remembered.by_action_set[&key("two")].len(), 1);
         remembered.forget(&key("one"));
         assert!(remembered.get(&key("two"), &backup()).is_some());
     }

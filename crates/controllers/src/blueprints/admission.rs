@@ -1,7 +1,7 @@
-//! Judges Blueprints when they are written: each phase by the version of its function that it would call.
+//! Validates Blueprints when they are written: each phase against the version of its function that it would call.
 //!
-//! The API server asks by the same webhook that advises on Compositions. What cannot be run as it is written is refused; what will not
-//! run for long, or runs in another version than it names, is told as a warning, which `kubectl` prints.
+//! The API server calls the webhook that also warns about Compositions. A Blueprint that cannot run is refused; a version that will be
+//! removed, or that another one replaces, is a warning, which `kubectl` prints.
 
 use ferroplane_api::{Blueprint, keys};
 use ferroplane_engine::action::{PhaseFunctions, validate_blueprint};
@@ -12,7 +12,7 @@ use super::ActionSettings;
 
 const WEBHOOK: &str = "blueprints.cr.kanister.io";
 
-/// The answer to an `AdmissionReview` about a Blueprint, without the uid of the question.
+/// The response to an `AdmissionReview` of a Blueprint, without the uid of the request.
 pub(crate) fn judge(
     object: &Value,
     catalogue: &Catalogue,
@@ -44,7 +44,7 @@ fn with_warnings(mut response: Value, warnings: &[String]) -> Value {
     response
 }
 
-/// The webhook, at an address.
+/// The webhook configuration for an address.
 pub(crate) fn hook(address: &Value) -> Value {
     json!({
         "name": WEBHOOK,
@@ -53,7 +53,7 @@ pub(crate) fn hook(address: &Value) -> Value {
             "apiGroups": [keys::KANISTER], "apiVersions": ["v1alpha1"], "resources": ["blueprints"],
             "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
         }],
-        // A Blueprint is judged again before it runs: to be able to write one is worth more.
+        // A Blueprint is validated again before it runs, so that a failing webhook must not block writes.
         "failurePolicy": "Ignore",
         "timeoutSeconds": 3,
         "sideEffects": "None",

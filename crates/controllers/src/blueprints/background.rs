@@ -1,10 +1,10 @@
-//! Requests that take long, such as commands in pods: an ActionSet does not occupy a worker while one runs.
+//! Long requests, such as commands in pods: an ActionSet does not occupy a worker while one runs.
 //!
-//! In-memory state: after a restart, a phase that had such a request is asked again without an answer, and decides what that means.
+//! In-memory state: after a restart, a phase with such a request gets no answer, and decides how to continue.
 //!
 //! # Invariants
-//! * Answers are handed out until somebody says that the status has what came of them. Whoever is kept from writing it gets them again,
-//!   and no command is taken for interrupted or run twice because of that.
+//! * Answers are kept until the status has their result. A worker whose write fails gets them again, so that no command is taken for
+//!   interrupted or run twice.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use tokio::task::AbortHandle;
 
 use super::action_set::Key;
 
-/// Requests that run, by ActionSet and the identity of their phase.
+/// Running requests, by ActionSet and the identity of their phase.
 #[derive(Default)]
 pub(super) struct Background {
     tasks: Mutex<HashMap<Key, HashMap<String, Task>>>,
@@ -26,7 +26,7 @@ enum Task {
     Ended(Vec<Answer>),
 }
 
-/// How far the requests of a phase are.
+/// The state of the requests of a phase.
 pub(super) enum Progress {
     /// There are none.
     None,
@@ -35,7 +35,7 @@ pub(super) enum Progress {
 }
 
 impl Background {
-    /// How far the requests of a phase are.
+    /// The state of the requests of a phase.
     pub(super) fn progress(&self, key: &Key, identity: &str) -> Progress {
         match self.lock().get(key).and_then(|tasks| tasks.get(identity)) {
             None => Progress::None,
@@ -44,7 +44,7 @@ impl Background {
         }
     }
 
-    /// The status has what came of the answers of a phase: they are needed no more.
+    /// The status has the result of a phase's answers: drop them.
     pub(super) fn settle(&self, key: &Key, identity: &str) {
         let mut tasks = self.lock();
         let Some(of_key) = tasks.get_mut(key) else { return };
@@ -53,7 +53,7 @@ impl Background {
         }
     }
 
-    /// Run requests, and tell whoever waits when they have ended.
+    /// Run requests, and notify the caller when they have ended.
     pub(super) fn start(
         self: &Arc<Self>,
         key: &Key,
@@ -76,14 +76,14 @@ impl Background {
         tasks.entry(key.clone()).or_default().insert(identity.to_owned(), task);
     }
 
-    /// Break the requests of a phase off.
+    /// Abort the requests of a phase.
     pub(super) fn stop(&self, key: &Key, identity: &str) {
         if let Some(Task::Running(task)) = self.lock().get_mut(key).and_then(|tasks| tasks.remove(identity)) {
             task.abort();
         }
     }
 
-    /// Break all requests of an ActionSet off.
+    /// Abort all requests of an ActionSet.
     pub(super) fn forget(&self, key: &Key) {
         for task in self.lock().remove(key).into_iter().flat_map(HashMap::into_values) {
             if let Task::Running(task) = task {
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn key() -> Key {
-        ("shop".to_owned(), "s".to_owned())
+        Arc::new(("shop".to_owned(), "s".to_owned()))
     }
 
     fn answers(progress: Progress) -> Option<Vec<Answer>> {

@@ -1,8 +1,8 @@
-//! Performs what phases ask for, within what their ActionSet may reach.
+//! Performs the requests of phases, within the rights of their ActionSet.
 //!
 //! # Invariants
 //! * Every request is checked against the grants of administrators before it is sent.
-//! * A request whose end is not known is no answer: whoever asked is asked again later, and finds out by reading.
+//! * A request with an unknown result has no answer: the phase is polled again later, and finds out by reading.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use ferroplane_client::{
 };
 use ferroplane_engine::action::{
     Address, Answer, ContainerGroup, FunctionCall, FunctionReturn, NamedBy, PHASE_ANNOTATION, Patch, Refused,
-    Request, ResourceName,
+    Request, ResourceName, Secrets,
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
 use ferroplane_runner::ContainerRunner;
@@ -33,23 +33,25 @@ const LOG_CHUNK: u64 = 4 << 20;
 /// API servers may send slightly less than they are asked for, although there is more.
 const LOG_SLACK: u64 = 4096;
 
-/// On whose behalf requests are performed.
+/// Performs requests on behalf of a phase.
 pub(super) struct Performer<'a> {
-    /// Has the rights that are meant for what functions want.
+    /// The client with the rights for composed resources.
     pub(super) cluster: &'a ApiClient,
     pub(super) grants: Arc<Grants>,
-    /// What runs images where there are no pods.
+    /// Runs images where there are no pods.
     pub(super) containers: Option<&'a ContainerRunner>,
-    /// What functions can be called that are not built in.
+    /// The functions that are not built in.
     pub(super) callables: &'a CallableFunctions,
     pub(super) action_set: &'a Object,
-    /// The function of the phase. Empty for what the action itself reads.
+    /// The function of the phase. Empty for reads of the action itself.
     pub(super) function: String,
     /// The identity of the phase.
     pub(super) identity: String,
+    /// Values that no log may contain.
+    pub(super) secrets: Secrets,
 }
 
-/// It is not known what came of a request.
+/// The result of a request is unknown.
 pub(super) type Inconclusive = Error;
 
 impl Performer<'_> {
@@ -149,7 +151,7 @@ impl Performer<'_> {
         }
     }
 
-    /// A pod goes with the ActionSet that it runs for. Whatever else an action creates stays.
+    /// Make the ActionSet the owner of a pod that runs for it. Other objects of an action stay when it is deleted.
     fn own_pod(&self, object: &mut Object) {
         let is_pod = meta::kind(object) == "Pod" && meta::api_version(object) == "v1";
         if is_pod && meta::namespace(object) == meta::namespace(self.action_set) {
@@ -175,7 +177,7 @@ impl Performer<'_> {
         let sent = match patch {
             Patch::Apply { object, is_forced } => {
                 let options = ApplyOptions { field_manager, is_forced: *is_forced, is_strict: false };
-                // What is applied may be created by that.
+                // An apply may create the object.
                 let mut object = object.clone();
                 meta::set_annotation(&mut object, PHASE_ANNOTATION, &self.identity);
                 self.cluster.apply_with(location, Subresource::None, options, &object).await
@@ -215,7 +217,7 @@ impl Performer<'_> {
             Ok(Some(object)) if uid.is_none_or(|uid| meta::uid(&object) == uid) => {
                 Ok(permitted.found(object))
             }
-            // Another one has its name.
+            // Another object has its name.
             Ok(_) => Ok(Answer::Absent),
             Err(error) => answer(error, || format!("cannot read {permitted}")),
         }
@@ -280,7 +282,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Run a command. Whatever keeps it from ending, it is not run again by itself.
+    /// Run a command. It is never repeated, whatever keeps it from ending.
     async fn exec(
         &self,
         (namespace, pod, container): (&str, &str, &str),
@@ -313,17 +315,7 @@ impl Performer<'_> {
             }
         };
         Ok(match ended {
-            Ok(CommandEnding { exit_code, stderr }) => {
-                if let Some(stdout) = printed.into_text() {
-                    Answer::Ended { exit_code, stdout, stderr }
-                } else {
-                    let most = Printed::MOST >> 10;
-                    let message = format!(
-                        "the command in {permitted} exited with code {exit_code} and printed more than {most} KiB of output"
-                    );
-                    refused(413, Refused::TOO_LARGE, message, Cause::PhaseFailed)
-                }
-            }
+            Ok(ending) => answer_of_command(ending, printed, &permitted),
             Err(error) if error.is_not_found() => Answer::Absent,
             Err(error) => {
                 let message = format!("cannot run a command in {permitted}: {}", chain(&error));
@@ -335,7 +327,7 @@ impl Performer<'_> {
         })
     }
 
-    /// Run containers to their end. Whatever keeps them from it, they are not run again by themselves.
+    /// Run containers until they end. They are never run again, whatever keeps them from ending.
     async fn run_containers(&self, group: &ContainerGroup) -> Answer {
         let Some(containers) = self.containers else {
             let message = "this control plane runs no images";
@@ -353,7 +345,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Call a function. One that does not run yet, or cannot be reached, is asked again later.
+    /// Call a function. One that is not running yet, or cannot be reached, is called again later.
     async fn call_function(&self, call: &FunctionCall) -> Answer {
         let unavailable = |message: String, cause: Cause| refused(503, Refused::UNAVAILABLE, message, cause);
         if let Some(trouble) = self.callables.trouble(&call.revision) {
@@ -375,7 +367,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Where an object is, if the action may reach it.
+    /// The address of an object, if the action may access it.
     async fn permitted(
         &self,
         address: &Address,
@@ -414,7 +406,7 @@ impl Performer<'_> {
         }
     }
 
-    /// Refuse what no grant allows, and write that down for administrators.
+    /// Refuse requests without a grant, and write that to the audit log.
     fn check(
         &self,
         resource: &Resource,
@@ -443,19 +435,19 @@ impl Performer<'_> {
             uid = meta::uid(self.action_set),
             phase = self.identity,
             function = self.function,
-            reason = %denied,
+            reason = self.secrets.redact(&denied.to_string()),
             "denied access to an object"
         );
         Err(refused(403, "AccessNotGranted", denied.to_string(), Cause::AccessNotGranted))
     }
 }
 
-/// Whether a request may take long: nobody is to be kept waiting by it.
+/// Whether a request may take long.
 pub(super) fn is_long(request: &Request) -> bool {
     matches!(request, Request::Exec { .. } | Request::RunContainers(_) | Request::CallFunction(_))
 }
 
-/// An object that may be reached.
+/// An object that the action may access.
 struct PermittedObject {
     resource: Arc<Resource>,
     namespace: String,
@@ -488,7 +480,7 @@ impl std::fmt::Display for PermittedObject {
     }
 }
 
-/// What the API server refused, as an answer. What it may have done all the same is none.
+/// The refusal of an API server as an answer. If the request may have been performed all the same, there is none.
 fn answer(error: Error, what: impl FnOnce() -> String) -> Result<Answer, Inconclusive> {
     if error.is_inconclusive() || error.code() == Some(429) {
         return Err(error);
@@ -500,11 +492,24 @@ fn answer(error: Error, what: impl FnOnce() -> String) -> Result<Answer, Inconcl
     Ok(refused(code, reason, message, cause))
 }
 
+/// A command whose output is incomplete counts as refused: a phase must not take a part for the whole.
+fn answer_of_command(ending: CommandEnding, printed: Printed, permitted: &PermittedObject) -> Answer {
+    let CommandEnding { exit_code, stderr } = ending;
+    if let Some(stdout) = printed.into_text() {
+        return Answer::Ended { exit_code, stdout, stderr };
+    }
+    let most = Printed::MOST >> 10;
+    let message = format!(
+        "the command in {permitted} exited with code {exit_code} and printed more than {most} KiB of output"
+    );
+    refused(413, Refused::TOO_LARGE, message, Cause::PhaseFailed)
+}
+
 fn refused(code: u16, reason: &str, message: impl Into<String>, cause: Cause) -> Answer {
     Answer::Refused(Refused { code, reason: reason.to_owned(), message: message.into(), cause })
 }
 
-/// What a log has from a byte on, of which so many bytes were asked for. None if that is less than a line, and there is more.
+/// The part of a log from an offset on, of which so many bytes were requested. None if that is less than a line, and there is more.
 fn log_from(bytes: &[u8], offset: u64, limit: u64) -> Option<Answer> {
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
     let rest = &bytes[start..];
@@ -513,12 +518,12 @@ fn log_from(bytes: &[u8], offset: u64, limit: u64) -> Option<Answer> {
     if lines == 0 && !is_end {
         return None;
     }
-    // A line or a character that is cut comes with the next part.
+    // A line or a character that is cut is part of the next chunk.
     let text = String::from_utf8_lossy(if is_end { rest } else { &rest[..lines] }).into_owned();
     Some(Answer::Log { text, next_offset: offset.saturating_add(lines as u64), is_end })
 }
 
-/// Labels as users write them. None for what is more than `key=value`.
+/// Parse labels as users write them. None if there is more than `key=value`.
 fn parse_selector(labels: &str) -> Option<LabelSelector> {
     let parts = labels.split(',').map(str::trim).filter(|part| !part.is_empty());
     let pairs = parts.map(|part| {
@@ -557,7 +562,7 @@ mod tests {
         let whole = log.len() as u64;
         assert_eq!(part(log, 0, whole), Some(("one\n\u{fffd}\u{fffd}\n".to_owned(), 7, false)));
         assert_eq!(part(log, 7, whole), None, "a line is not cut");
-        // Slightly less than was asked for is no end.
+        // Slightly less than requested does not mean the end.
         assert_eq!(part(log, 4, whole + 100), Some(("\u{fffd}\u{fffd}\n".to_owned(), 7, false)));
         assert_eq!(part(log, 7, whole + LOG_SLACK), Some(("two".to_owned(), 7, true)));
     }

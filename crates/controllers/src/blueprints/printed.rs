@@ -1,12 +1,12 @@
-//! What is kept of what a command prints: all of its output, and the last that it says besides.
+//! Collects what a command prints: all lines with phase output, and the last of its other lines.
 //!
 //! # Invariants
 //! * However much a command prints, little more than twice [`Printed::MOST`] is held.
-//! * If output was left out, there is no text: whoever reads the rest would not notice.
+//! * If phase output had to be dropped, there is no text: a caller would not notice that a part is missing.
 
 use ferroplane_engine::action::OUTPUT_MARKER;
 
-/// How many bytes at the end are kept in any case, for people.
+/// How many bytes at the end are kept in any case, for users.
 const TAIL: usize = 64 << 10;
 
 /// What a command has printed so far.
@@ -27,18 +27,18 @@ impl Printed {
         }
     }
 
-    /// What was printed, without some of what is no output where it is long. None if output had to be left out.
+    /// The text, of which lines without phase output are dropped if it is long. None if phase output had to be dropped.
     pub(super) fn into_text(self) -> Option<String> {
         (!self.has_lost).then(|| String::from_utf8_lossy(&self.text).into_owned())
     }
 
-    /// Leaves everything out that is neither output nor the end.
+    /// Drop everything except phase output and the end.
     fn shrink(&mut self) {
         let tail = self.text.len().saturating_sub(TAIL);
         let (mut kept, mut begin) = (Vec::new(), 0);
         for line in self.text.split_inclusive(|byte| *byte == b'\n') {
             let end = begin + line.len();
-            // The last line may go on, with a marker that has only begun: that is in the tail.
+            // The last line may be incomplete, with the beginning of a marker: it is part of the tail.
             let start = marker(line).map_or(tail.clamp(begin, end), |at| begin + at);
             kept.extend_from_slice(&self.text[start..end]);
             begin = end;
@@ -51,7 +51,7 @@ impl Printed {
     }
 }
 
-/// Where the first output of a line begins.
+/// The position of the first marker in a line.
 fn marker(line: &[u8]) -> Option<usize> {
     line.windows(OUTPUT_MARKER.len()).position(|window| window == OUTPUT_MARKER.as_bytes())
 }

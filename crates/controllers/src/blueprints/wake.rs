@@ -1,9 +1,11 @@
-//! Wakes ActionSets when something changes that one of their phases waits for.
+//! Requeues ActionSets when an object changes that one of their phases waits for.
 //!
-//! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. What cannot be watched is looked at
-//! every few seconds.
+//! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. Objects that cannot be watched are
+//! polled every few seconds.
+//!
+//! Thousands may wait, so that only the key of each is kept, with shared pointers to what it waits for.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, Resource};
@@ -12,10 +14,13 @@ use ferroplane_engine::action::{Address, NamedBy};
 use super::action_set::Key;
 use crate::runtime::queue::Queue;
 
-/// What one watch is of: a kind in a namespace.
-type WatchScope = (Arc<Resource>, String);
+/// The scope of one watch: a kind in a namespace.
+type WatchScope = (Arc<Resource>, Arc<str>);
 
-/// Wakes ActionSets.
+/// An object that is watched: in a scope, by its name.
+type WatchedObject = (WatchScope, Arc<str>);
+
+/// Requeues ActionSets.
 pub(super) struct Wakers {
     cluster: ApiClient,
     queue: Queue<Key>,
@@ -25,22 +30,22 @@ pub(super) struct Wakers {
 #[derive(Default)]
 struct State {
     followed: HashMap<WatchScope, Followed>,
-    /// What ActionSets wait for.
-    waits: HashMap<Key, BTreeSet<(WatchScope, String)>>,
+    /// The objects that ActionSets wait for.
+    waits: HashMap<Key, Box<[WatchedObject]>>,
 }
 
-/// Objects that are followed.
+/// The objects of one watch.
 struct Followed {
     informer: Arc<Informer>,
-    /// Who waits, by the names of objects.
-    waiting: HashMap<String, HashSet<Key>>,
+    /// The waiting ActionSets, by the names of objects.
+    waiting: HashMap<Arc<str>, HashSet<Key>>,
     /// It cannot be watched.
     has_failed: bool,
 }
 
-/// How a wait was noted.
+/// The result of registering a wait.
 pub(super) struct Noted {
-    /// Something was not waited for before: it may have changed between the last look and now.
+    /// An object was not watched before: it may have changed since it was read.
     pub(super) is_new: bool,
     /// Something cannot be watched.
     pub(super) has_to_poll: bool,
@@ -51,38 +56,27 @@ impl Wakers {
         Arc::new(Self { cluster, queue, state: Mutex::default() })
     }
 
-    /// Wake an ActionSet whenever one of these objects changes, and by no others.
+    /// Requeue an ActionSet when one of these objects changes, and for no others.
     pub(super) async fn wait(self: &Arc<Self>, key: &Key, watch: &[Address]) -> Noted {
-        let mut wanted = BTreeSet::new();
+        let mut wanted: Vec<WatchedObject> = Vec::new();
         let mut has_to_poll = false;
         for address in watch {
             match self.watch_scope(address, &key.0).await {
                 Some(watched) => {
                     self.follow(&watched);
-                    wanted.insert((watched, address.name.clone()));
+                    wanted.push((watched, address.name.as_str().into()));
                 }
                 None => has_to_poll = true,
             }
         }
-        let mut state = self.lock();
-        let before = state.waits.remove(key).unwrap_or_default();
-        let is_new = wanted.difference(&before).next().is_some();
-        for (watched, name) in before.difference(&wanted) {
-            state.leave(watched, name, key);
-        }
-        for (watched, name) in &wanted {
-            if let Some(followed) = state.followed.get_mut(watched) {
-                followed.waiting.entry(name.clone()).or_default().insert(key.clone());
-                has_to_poll |= followed.has_failed;
-            }
-        }
-        if !wanted.is_empty() {
-            state.waits.insert(key.clone(), wanted);
-        }
-        Noted { is_new, has_to_poll }
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut noted = self.lock().replace(key, wanted);
+        noted.has_to_poll |= has_to_poll;
+        noted
     }
 
-    /// Wake an ActionSet no longer.
+    /// No longer requeue an ActionSet.
     pub(super) fn forget(&self, key: &Key) {
         let mut state = self.lock();
         for (watched, name) in state.waits.remove(key).unwrap_or_default() {
@@ -90,21 +84,21 @@ impl Wakers {
         }
     }
 
-    /// The kind and the namespace of an object. Nothing for what is not to be watched: Secrets are never listed.
+    /// The kind and the namespace of an object. None for objects that must not be watched: Secrets are never listed.
     async fn watch_scope(&self, address: &Address, own: &str) -> Option<WatchScope> {
         let api_version = &address.kind.api_version;
         let resource = match &address.kind.by {
             NamedBy::Kind(kind) => self.cluster.resource(api_version, kind).await,
             NamedBy::Resource(plural) => self.cluster.resource_of_plural(api_version, plural).await,
         };
+        // A watch of Secrets would keep all of a namespace in memory, for one that is read when it is needed.
         let resource = resource.ok().flatten().filter(|it| it.kind != "Secret")?;
         let namespace = match (resource.is_namespaced, address.namespace.as_str()) {
             (false, _) => "",
             (true, "") => own,
             (true, namespace) => namespace,
         };
-        let namespace = namespace.to_owned();
-        Some((resource, namespace))
+        Some((resource, namespace.into()))
     }
 
     fn follow(self: &Arc<Self>, watched: &WatchScope) {
@@ -113,13 +107,14 @@ impl Wakers {
         }
         let (resource, namespace) = watched;
         let scope = InformerScope {
-            namespace: Some(namespace.clone()).filter(|namespace| !namespace.is_empty()),
+            namespace: Some(namespace.to_string()).filter(|namespace| !namespace.is_empty()),
+            // The event alone is enough: the phase reads the object itself.
             metadata_only: true,
             ..InformerScope::new(resource.clone())
         };
         let informer = Informer::start(self.cluster.clone(), scope);
         let followed = Followed { informer: informer.clone(), waiting: HashMap::new(), has_failed: false };
-        // Another ActionSet may have been faster.
+        // Another ActionSet may have started the same watch meanwhile.
         let spare = {
             let mut state = self.lock();
             match state.followed.entry(watched.clone()) {
@@ -162,7 +157,7 @@ impl Wakers {
         }
     }
 
-    /// Those who wait for what cannot be watched have to look for themselves.
+    /// Let ActionSets poll objects of a scope that cannot be watched.
     fn give_up(&self, watched: &WatchScope) {
         let keys: Vec<_> = {
             let mut state = self.lock();
@@ -181,6 +176,39 @@ impl Wakers {
 }
 
 impl State {
+    /// Replace the objects that an ActionSet waits for.
+    fn replace(&mut self, key: &Key, wanted: Vec<WatchedObject>) -> Noted {
+        let before = self.waits.remove(key).unwrap_or_default();
+        let is_new = wanted.iter().any(|object| !before.contains(object));
+        for (watched, name) in before.iter().filter(|object| !wanted.contains(object)) {
+            self.leave(watched, name, key);
+        }
+        let mut has_to_poll = false;
+        let shared = wanted.into_iter().map(|object| {
+            has_to_poll |= self.has_failed(&object.0);
+            self.join(object, key)
+        });
+        let shared: Box<[_]> = shared.collect();
+        if !shared.is_empty() {
+            self.waits.insert(key.clone(), shared);
+        }
+        Noted { is_new, has_to_poll }
+    }
+
+    /// Whether a scope cannot be watched.
+    fn has_failed(&self, scope: &WatchScope) -> bool {
+        self.followed.get(scope).is_some_and(|followed| followed.has_failed)
+    }
+
+    /// Let an ActionSet wait for an object. Returns the shared key of the object.
+    fn join(&mut self, (scope, name): WatchedObject, key: &Key) -> WatchedObject {
+        let scope = self.followed.get_key_value(&scope).map_or(scope, |(shared, _)| shared.clone());
+        let Some(followed) = self.followed.get_mut(&scope) else { return (scope, name) };
+        let name = followed.waiting.get_key_value(&name).map_or(name, |(shared, _)| shared.clone());
+        followed.waiting.entry(name.clone()).or_default().insert(key.clone());
+        (scope, name)
+    }
+
     fn leave(&mut self, watched: &WatchScope, name: &str, key: &Key) {
         let Some(followed) = self.followed.get_mut(watched) else { return };
         if let Some(keys) = followed.waiting.get_mut(name) {
@@ -189,6 +217,7 @@ impl State {
                 followed.waiting.remove(name);
             }
         }
+        // Namespaces come and go, and each kind in each of them is a watch of its own.
         if followed.waiting.is_empty() {
             followed.informer.stop();
             self.followed.remove(watched);

@@ -1,4 +1,4 @@
-//! What is wrong with the steps of a Composition, as far as that can be told before anything is composed.
+//! Checks the steps of a Composition before anything is composed.
 
 use ferroplane_api::{Cause, CompositionSpec, Step};
 use ferroplane_engine::{Callee, EXTERNAL_IS_OFF, Pipeline, chain, external_type, to_pipeline};
@@ -17,7 +17,7 @@ impl FunctionRegistry {
     fn mistakes_of(&self, step: &Step) -> Vec<String> {
         let Ok(pipeline) = Pipeline::new(std::slice::from_ref(step)) else { return Vec::new() };
         match pipeline.resolve(&self.current().catalogue) {
-            // What is inactive or has another version is told elsewhere, with what helps.
+            // Inactive and missing versions are reported elsewhere, with the remedy.
             Err(error) if is_missing(error.source.cause()) => vec![chain(&error)],
             Err(_) => Vec::new(),
             Ok(pipeline) => {
@@ -29,14 +29,14 @@ impl FunctionRegistry {
         }
     }
 
-    /// That a function which runs images or calls webhooks is off.
+    /// The mistake of calling a function that runs images or calls webhooks where that is disabled.
     fn off(&self, callee: &Callee, step: &Step) -> Option<String> {
         external_type(&step.function_ref.name)?;
         let is_off = matches!(self.current().directory.get(&callee.revision)?.as_ref(), Runner::Builtin(_));
         is_off.then(|| format!("{}: {EXTERNAL_IS_OFF}", step.function_ref.name))
     }
 
-    /// What a function that is built in would say to the input of a step. It may be called by another name.
+    /// The mistakes that a built-in function finds in the input of a step, also if it is called by another name.
     fn input_mistakes(&self, callee: &Callee, step: &Step) -> Vec<String> {
         let families = self.built_ins.catalogue.families();
         let family = families.into_iter().find_map(|family| {

@@ -1,4 +1,4 @@
-//! Developers' processes that are called in place of functions.
+//! Developers' processes that are called instead of functions.
 
 use std::sync::Arc;
 
@@ -9,16 +9,17 @@ use ferroplane_runner::{Runner, grpc};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::{Address, DialError, FunctionRegistry, Listing, State};
+use super::listing::{Address, DialError, Listing};
+use super::{FunctionRegistry, State};
 use crate::rollout::{Interceptions, Leases};
 
 impl FunctionRegistry {
-    /// What became of calls that were sent to developers' processes.
+    /// The results of calls that were sent to developers' processes.
     pub(crate) fn interceptions(&self) -> &Interceptions {
         &self.interceptions
     }
 
-    /// Which intercepts are renewed in time.
+    /// The leases of intercepts.
     pub(crate) fn leases(&self) -> &Leases {
         &self.leases
     }
@@ -28,17 +29,17 @@ impl FunctionRegistry {
         self.allows_development
     }
 
-    /// The certificates that sign the one with which we come to functions, in PEM.
+    /// The CA of our client certificate, in PEM.
     pub(crate) fn client_ca(&self) -> Option<String> {
         String::from_utf8(self.tls()?.ca).ok()
     }
 
-    /// Why something cannot be called, if that is known.
+    /// Why a revision cannot be called, if that is known.
     pub(crate) fn trouble_of(&self, revision: &str) -> Option<String> {
         self.current().troubles.get(revision).cloned()
     }
 
-    /// An intercept has changed. Returns whether something else is called from now on.
+    /// An intercept has changed. Returns whether other functions are called from now on.
     pub(super) fn note_intercept(&self, change: Change<'_>) -> bool {
         let read = |object: &CachedObject| serde_json::from_slice::<Object>(&object.bytes).ok();
         match change {
@@ -46,7 +47,7 @@ impl FunctionRegistry {
                 let Some(object) = read(object) else { return true };
                 let is_back = self.leases.observe(&object);
                 let before = before.and_then(read).as_ref().and_then(Intercept::read);
-                // To be renewed, or to have a new status, changes nothing.
+                // A renewal or a new status changes nothing.
                 is_back || before != Intercept::read(&object)
             }
             Change::Deleted { object, .. } => {
@@ -58,11 +59,10 @@ impl FunctionRegistry {
         }
     }
 
-    /// List the processes that are called in place of functions. Returns when the first of them is not called any more, if nobody
-    /// renews it.
+    /// Add the processes that are called instead of functions. Returns when the first intercept expires if it is not renewed.
     pub(super) fn list_intercepts(&self, listing: &mut Listing) -> Option<Instant> {
         let intercepts = self.intercepts.objects();
-        // Those that were there before anybody listened are seen for the first time now.
+        // Intercepts from before the listener was added are seen for the first time now.
         for intercept in &intercepts {
             self.leases.observe(intercept);
         }
@@ -98,13 +98,13 @@ impl FunctionRegistry {
         self.leases.first_expiry(intercepts.iter().map(|intercept| intercept.uid.as_str()))
     }
 
-    /// Whether a process that is called is not to be called any more.
+    /// Whether an intercept in the list has expired.
     pub(super) fn has_expired(&self, state: &mut State) -> bool {
         let now = Instant::now();
         if state.expires_at.is_none_or(|expires_at| expires_at > now) {
             return false;
         }
-        // It may have been renewed since that was foreseen.
+        // It may have been renewed since that time was computed.
         let called = state.current.intercepts.iter().map(|intercept| intercept.uid.as_str());
         state.expires_at = self.leases.first_expiry(called);
         state.current.intercepts.iter().any(|intercept| self.leases.left(&intercept.uid).is_none())
@@ -123,14 +123,15 @@ impl FunctionRegistry {
         Ok(Arc::new(Runner::Grpc(client)))
     }
 
-    /// Who we are to functions by now.
+    /// Our current client certificate.
     fn tls(&self) -> Option<grpc::Tls> {
         let renewed = self.options.renewed_tls.as_ref().map(|renewed| renewed.borrow().clone());
         renewed.or_else(|| self.options.tls.clone())
     }
 }
 
-/// Whom a connection to a process is for, whom it trusts, and who we are in it. If one of them changes, it is another connection.
+/// Identifies the parties of a connection to a process: its intercept, the trusted CA, and our certificate. If one of them changes, a new
+/// connection is made.
 fn parties(intercept: &Intercept, ours: Option<&grpc::Tls>) -> [u8; 32] {
     let trusted = intercept.spec.tls.as_ref().map(|tls| tls.ca_bundle.as_bytes()).unwrap_or_default();
     let ours = ours.map(|ours| ours.certificate.as_slice()).unwrap_or_default();

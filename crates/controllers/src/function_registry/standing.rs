@@ -1,12 +1,13 @@
-//! What is called when a step names a Function. The list of everything that can be called and the conditions of Functions follow
-//! from this one decision, so that they agree.
+//! Decides what runs when a step calls a Function. Both the list of functions and the conditions of Functions follow from this one
+//! decision, so that they agree.
 
 use ferroplane_api::{Condition, Object, Status, keys, meta};
 use ferroplane_client::ObjectHeader;
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, replacement};
 use ferroplane_engine::{FunctionStanding, conditions_in};
 
-use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry, is_active, text};
+use super::listing::{is_active, text};
+use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry};
 use crate::local_functions::command_of;
 
 /// Why the package of a Function is not run where packages are not installed.
@@ -15,7 +16,7 @@ const NOT_INSTALLED: &str = "this control plane installs no packages (`ferroplan
 impl FunctionRegistry {
     /// The revisions of a Function.
     pub(crate) fn revisions_of(&self, function: &str) -> Vec<Object> {
-        // Few of all revisions are of one Function: what is not need not be parsed whole.
+        // Few of all revisions belong to one Function: the others need not be parsed completely.
         let is_own = |bytes: &[u8]| {
             ObjectHeader::read(bytes).is_some_and(|header| header.label(keys::PACKAGE) == Some(function))
         };
@@ -23,8 +24,8 @@ impl FunctionRegistry {
         revisions.filter_map(|revision| self.revisions.to_object(&revision)).collect()
     }
 
-    /// Whether somebody serves a Function, or should, whatever its package is: a program, a developer, or whoever wrote a revision that
-    /// says where it is.
+    /// Whether a Function has a server of its own, whatever its package is: a program, a developer's process, or a revision with an
+    /// endpoint that a user wrote.
     pub(crate) fn is_served_by_hand(&self, function: &Object) -> bool {
         let revisions = self.revisions_of(meta::name(function));
         let is_by_hand =
@@ -35,18 +36,18 @@ impl FunctionRegistry {
         ) || revisions.iter().any(is_by_hand)
     }
 
-    /// What is built in and does what an image of a Function does: the one that it names now, or that of a revision.
+    /// The built-in function that replaces an image of a Function: the current one, or that of a revision.
     pub(crate) fn native_runtime(&self, function: &Object, image: &str) -> Result<Replacement, NotReplaced> {
         let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
         let function = Replaceable { name: meta::name(function), package: image, annotation };
         replacement(function, &self.built_ins.catalogue, |package| (self.built_ins.natives)(package))
     }
 
-    /// What becomes of a Function that has these revisions.
+    /// What runs for a Function with these revisions.
     pub(crate) fn standing<'a>(&self, function: &'a Object, revisions: &'a [Object]) -> FunctionStanding<'a> {
         if let Some(command) = command_of(function) {
             let state = self.local.state_of(function);
-            // The command of a package that is installed is for `render`.
+            // The command of an installed package is for `render` only.
             if state.is_some() || revisions.is_empty() {
                 return FunctionStanding::Program { command, state };
             }
@@ -59,7 +60,7 @@ impl FunctionRegistry {
             return FunctionStanding::Development { target };
         }
         let active = newest_active(revisions);
-        // What is installed counts, and not what is to be installed.
+        // The installed revision counts, and not the package that is to be installed.
         let image = active.map_or_else(|| text(function, "package"), |active| text(active, "image"));
         match self.native(function, image) {
             Ok(_) if active.is_none() && !revisions.is_empty() => FunctionStanding::Inactive,
@@ -75,7 +76,7 @@ impl FunctionRegistry {
         }
     }
 
-    /// Why nothing is called in place of a Function's package, and what helps.
+    /// Why no program runs for a Function's package, and the remedy.
     pub(super) fn why_not_run(&self, function: &Object) -> String {
         if asks_for_development(function) && !self.allows_development {
             return DEVELOPMENT_IGNORED.to_owned();
@@ -88,7 +89,7 @@ impl FunctionRegistry {
     }
 }
 
-/// How far the installation of a Function's package is, as the Function says itself.
+/// The progress of installing a Function's package, from its conditions.
 fn installation_of(function: &Object) -> String {
     let conditions = function.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
@@ -100,7 +101,7 @@ fn installation_of(function: &Object) -> String {
     }
 }
 
-/// Whether a Function says that a developer serves it.
+/// Whether a Function has the annotation of a developer's server.
 pub(super) fn asks_for_development(function: &Object) -> bool {
     meta::annotation(function, keys::FUNCTION_RUNTIME) == DEVELOPMENT
 }

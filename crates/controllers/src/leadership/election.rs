@@ -1,4 +1,4 @@
-//! One who wants to lead, and keeps the lease while it does.
+//! Leader election: takes the lease, and renews it.
 
 use std::time::Duration;
 
@@ -15,23 +15,23 @@ use crate::runtime::clock::Clock;
 
 /// How soon to try again after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How often to look at a lease that cannot be followed.
+/// How often to read a lease that cannot be watched.
 const GLANCE: Duration = Duration::from_secs(2);
-/// How long the API server may take to answer when nothing hurries.
+/// The timeout of requests that are not urgent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who wants to hold which lease.
+/// A replica and the lease that it wants.
 #[derive(Debug, Clone)]
 pub struct Candidacy {
     pub namespace: String,
     pub lease: String,
-    /// A name that nobody else has.
+    /// A unique name.
     pub identity: String,
     /// How long the lease is valid after it was renewed. It is renewed after a third of that.
     pub duration: Duration,
 }
 
-/// One who wants to lead.
+/// A replica that takes part in the election.
 #[derive(Debug)]
 pub struct Election {
     cluster: ApiClient,
@@ -39,17 +39,17 @@ pub struct Election {
     candidacy: Candidacy,
     resource: Resource,
     term: Term,
-    /// The lease as it was seen last, and since when it is like that.
+    /// The lease as it was last seen, and since when it is unchanged.
     seen: Option<(Lease, Instant)>,
-    /// As it is, for whoever wants to change it.
+    /// The object, to write changes of it.
     object: Object,
     renewed: Instant,
-    /// For whom we said that we stand by.
+    /// The leader in the last log message about standing by.
     told: String,
 }
 
 impl Election {
-    /// The client must be one that may always write.
+    /// The client must be one that is not fenced.
     pub fn new(client: kube::Client, clock: Clock, candidacy: Candidacy, term: Term) -> Self {
         let resource = Resource {
             api_version: "coordination.k8s.io/v1".to_owned(),
@@ -70,7 +70,7 @@ impl Election {
         }
     }
 
-    /// Waits until we lead. From then on, [`Election::keep`] has to be polled.
+    /// Waits until this replica leads. From then on, [`Election::keep`] has to be polled.
     pub async fn win(&mut self) {
         loop {
             match self.try_to_win().await {
@@ -84,7 +84,7 @@ impl Election {
         }
     }
 
-    /// Whether we lead now. If not, a time has passed after which it is worth to try again.
+    /// Try to become the leader. If that fails, it returns after a time when another attempt is useful.
     async fn try_to_win(&mut self) -> Result<bool, Error> {
         let present = in_time(PATIENCE, self.cluster.get_object(self.path())).await?;
         self.notice(present.unwrap_or_default());
@@ -100,20 +100,20 @@ impl Election {
         }
         match in_time(PATIENCE, self.write_held()).await {
             Ok(()) => Ok(true),
-            // Somebody was faster.
+            // Another replica was faster.
             Err(error) if error.is_conflict() || error.is_already_exists() => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Waits until the lease may be free: it was not renewed for long enough, was given back, or nobody tells.
+    /// Waits until the lease may be free: it was not renewed for long enough, was released, or the watch ended.
     async fn follow(&mut self, mut deadline: Instant) -> Result<(), Error> {
         let fields = format!("metadata.name={}", self.candidacy.lease);
         let version = meta::resource_version(&self.object).to_owned();
         let query = Query { fields: Some(&fields), resource_version: Some(&version), ..Query::default() };
         let watch = self.cluster.watch(&self.resource, &self.candidacy.namespace, &query);
         let mut watch = match in_time(PATIENCE, watch).await {
-            // Who may not follow it has to look from time to time.
+            // Without the right to watch it, the lease is read from time to time.
             Err(error) if error.is_forbidden() => {
                 tokio::time::sleep_until(deadline.min(Instant::now() + GLANCE)).await;
                 return Ok(());
@@ -123,6 +123,7 @@ impl Election {
         loop {
             let event = tokio::select! {
                 biased;
+                // Events first: a renewal that arrived before the deadline counts, even if both are ready.
                 event = watch.next() => event?,
                 () = tokio::time::sleep_until(deadline) => return Ok(()),
             };
@@ -141,7 +142,7 @@ impl Election {
         }
     }
 
-    /// Keeps the lease. Returns when it is lost, or could not be renewed for too long.
+    /// Renews the lease. Returns when it is lost, or could not be renewed for too long.
     pub async fn keep(&mut self) {
         loop {
             tokio::time::sleep_until(self.renewed + self.candidacy.duration / 3).await;
@@ -151,7 +152,7 @@ impl Election {
                     self.term.end();
                     return;
                 }
-                // The end of the term does not wait for us.
+                // The end of the term does not wait for a request.
                 let pause = PAUSE.min(self.candidacy.duration / 10);
                 tokio::time::sleep_until((Instant::now() + pause).min(self.end())).await;
             }
@@ -161,7 +162,7 @@ impl Election {
     async fn renew(&mut self) -> Result<(), Error> {
         let left = self.end().saturating_duration_since(Instant::now()).min(PATIENCE);
         match in_time(left, self.write_held()).await {
-            // Somebody else wrote to it, perhaps without taking it.
+            // Another client wrote to it, perhaps without taking it.
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 let left = self.end().saturating_duration_since(Instant::now()).min(PATIENCE);
                 let present = in_time(left, self.cluster.get_object(self.path())).await?;
@@ -183,12 +184,12 @@ impl Election {
         self.seen.as_ref().is_some_and(|(lease, _)| lease.holder != self.candidacy.identity)
     }
 
-    /// Until when we may write.
+    /// Until when this replica may write.
     fn end(&self) -> Instant {
         self.renewed + self.candidacy.duration * 2 / 3
     }
 
-    /// Gives the lease back, so that somebody else can lead at once. Nothing may be written any more.
+    /// Gives the lease back, so that another client can lead at once. Nothing may be written any more.
     pub async fn release(&mut self) {
         self.term.end();
         match in_time(PATIENCE, self.try_to_release()).await {
@@ -203,7 +204,7 @@ impl Election {
                 return Ok(());
             };
             match self.write(released_lease(&lease, &self.clock.micros())).await {
-                // A renewal that was broken off may have succeeded.
+                // A renewal that was aborted may have succeeded.
                 Err(error) if error.is_conflict() => {
                     let present = self.cluster.get_object(self.path()).await?;
                     self.notice(present.unwrap_or_default());
@@ -213,7 +214,7 @@ impl Election {
         }
     }
 
-    /// Holds the lease from now on, if it is still as it was seen last.
+    /// Take or renew the lease, if it is unchanged since it was last seen.
     async fn write_held(&mut self) -> Result<(), Error> {
         let sent = Instant::now();
         let before = self.seen.as_ref().map(|(lease, _)| lease);
@@ -243,7 +244,7 @@ impl Election {
         Ok(())
     }
 
-    /// This is what the lease is now. Nothing if there is none.
+    /// Record the current lease. Empty if it does not exist.
     fn notice(&mut self, object: Object) {
         if object.is_empty() {
             self.seen = None;

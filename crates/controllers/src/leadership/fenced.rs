@@ -1,4 +1,4 @@
-//! A door to the API server through which only those write who may.
+//! A client of the API server that writes only while this replica leads.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use super::term::Term;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Lets reads through, and writes as long as a term lasts. A write that is under way when it ends is cut off.
+/// Passes reads, and writes while a term lasts. A write that is running when the term ends is aborted.
 #[derive(Debug, Clone)]
 pub struct Fenced<S> {
     service: S,
     term: Term,
 }
 
-/// Somebody wanted to write who may not.
+/// A write outside of a term.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write: another replica leads, or this one no longer does")]
 struct NotLeading;
@@ -57,6 +57,7 @@ where
             }
             tokio::select! {
                 biased;
+                // The response first: a write that has succeeded must not be reported as fenced.
                 answer = answer => answer.map_err(Into::into),
                 () = term.ended() => Err(NotLeading.into()),
             }
@@ -103,15 +104,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_written_before_and_after_a_term() {
         let (slow, term) = (Slow::default(), Term::new());
-        let mut door = Fenced::new(slow.clone(), term.clone());
-        let write = |door: &mut Fenced<Slow>| door.call(request(Method::PATCH));
-        assert!(write(&mut door).await.is_err());
-        assert!(door.call(request(Method::GET)).await.is_ok());
+        let mut service = Fenced::new(slow.clone(), term.clone());
+        let write = |service: &mut Fenced<Slow>| service.call(request(Method::PATCH));
+        assert!(write(&mut service).await.is_err());
+        assert!(service.call(request(Method::GET)).await.is_ok());
         term.extend(tokio::time::Instant::now() + Duration::from_secs(8));
-        assert!(write(&mut door).await.is_ok());
+        assert!(write(&mut service).await.is_ok());
         // Three seconds are left, and it takes five.
-        assert!(write(&mut door).await.is_err());
-        assert!(write(&mut door).await.is_err());
+        assert!(write(&mut service).await.is_err());
+        assert!(write(&mut service).await.is_err());
         assert_eq!(slow.0.load(Ordering::Relaxed), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! How long somebody may write.
+//! The time in which a leader may write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// As good as for ever.
+/// Practically for ever.
 const FOR_EVER: Duration = Duration::from_hours(24 * 365 * 30);
 
-/// How long somebody may write, unless it is made longer. Clones are the same term.
+/// The time in which a replica may write, unless it is extended. Clones are the same term.
 #[derive(Debug, Clone)]
 pub struct Term(Arc<watch::Sender<Option<Instant>>>);
 
 impl Term {
-    /// One that has not begun.
+    /// A term that has not begun.
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(None)))
     }
 
-    /// For whoever is alone.
+    /// The term of a single replica.
     pub fn for_ever() -> Self {
         let term = Self::new();
         term.extend(Instant::now() + FOR_EVER);
         term
     }
 
-    /// Whether one may write now.
+    /// Whether writes are allowed now.
     pub fn holds(&self) -> bool {
-        // By the clock: whoever slept through the end must not write before somebody tells them.
+        // By the clock: a process that was suspended past the end must not write before a timer fires.
         self.0.borrow().is_some_and(|until| Instant::now() < until)
     }
 
@@ -36,7 +36,7 @@ impl Term {
         self.0.send_replace(Some(until));
     }
 
-    /// From now on, nothing is written.
+    /// End the term: nothing is written from now on.
     pub fn end(&self) {
         self.0.send_replace(None);
     }
@@ -48,6 +48,8 @@ impl Term {
             let end = until.borrow_and_update().unwrap_or_else(Instant::now);
             tokio::select! {
                 biased;
+                // In this order, and not at random, so that a simulation with one seed always takes the same
+                // branch.
                 _ = until.changed() => {}
                 () = tokio::time::sleep_until(end) => {}
             }

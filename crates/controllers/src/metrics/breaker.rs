@@ -1,4 +1,4 @@
-//! How often too much happened to composite resources, under the names that Crossplane has for it.
+//! Metrics of circuit breakers, with Crossplane's names.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,18 +8,18 @@ use ferroplane_metrics::{Exposition, labels};
 
 const RESULTS: [&str; 3] = ["Allowed", "Dropped", "HalfOpenAllowed"];
 
-/// What became of something that happened.
+/// How a change was handled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Passage {
-    /// It was looked at as soon as could be.
+    /// It was reconciled at once.
     Allowed,
-    /// It has to wait for the next look, because too much happens.
+    /// It has to wait, because the circuit is open.
     Dropped,
-    /// This is that next look.
+    /// It is the periodic reconcile while the circuit is open.
     Probe,
 }
 
-/// How often too much happened to those of one controller.
+/// The circuit breakers of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Breaking {
     opened: AtomicU64,

@@ -1,11 +1,11 @@
-//! What is asked of the API server, and how well its objects are followed.
+//! Metrics of requests to the API server, and of watches.
 
 use std::time::Duration;
 
 use ferroplane_client::{Error, InformerEvent, RequestLabels, Resource};
 use ferroplane_metrics::{Exposition, HistogramFamily, NumberFamily, labels};
 
-/// What was asked of the API server.
+/// Requests to the API server.
 #[derive(Debug)]
 pub(super) struct Requests {
     answered: NumberFamily,
@@ -28,7 +28,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// A request was answered with this code, or not at all.
+    /// Count a request with its code, or without a response.
     pub(super) fn count(&self, request: &RequestLabels<'_>, code: Option<u16>, took: Option<Duration>) {
         let RequestLabels { verb, resource, subresource, .. } = request;
         let (group, plural) = resource.map_or(("", ""), |resource| (resource.group(), &resource.plural));

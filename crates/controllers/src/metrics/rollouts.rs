@@ -1,4 +1,4 @@
-//! How rollouts of functions are doing, by the name of the `FunctionRollout`.
+//! Metrics of rollouts, by the name of the `FunctionRollout`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! How composite resources are: counted when they are looked at and written, never by looking for them.
+//! Metrics of the conditions of composite resources. They are updated when one is read or written, never by listing them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,10 +11,10 @@ use serde_json::Value;
 const CONDITIONS: [&str; 3] = ["Ready", "Synced", "Responsive"];
 const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
-/// How a composite resource is.
+/// The conditions of a composite resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
-    /// What each of the conditions is, as an index.
+    /// The status of each condition, as an index.
     conditions: [u8; CONDITIONS.len()],
     is_paused: bool,
     is_deleting: bool,
@@ -40,13 +40,13 @@ impl State {
     }
 }
 
-/// How the composite resources of one kind are.
+/// The composite resources of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    /// By the hash of their names: there are many, and one counted wrongly because of another does no harm.
+    /// By the hash of their names: there are many, and a collision only makes one count wrong.
     states: HashMap<u64, State>,
     conditions: [[u64; STATUSES.len()]; CONDITIONS.len()],
     paused: u64,
@@ -54,17 +54,19 @@ struct Counted {
 }
 
 impl Tally {
-    /// This is how one of them is now.
+    /// Set the state of a composite resource.
     pub(crate) fn set(&self, name: &str, composite: &Object) {
         let state = State::of(composite);
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Kept as differences: to count ten thousand composite resources at every scrape would cost more than
+        // everything else.
         if let Some(before) = counted.states.insert(hash(name), state) {
             counted.subtract(before);
         }
         counted.add(state);
     }
 
-    /// It is gone.
+    /// A composite resource was deleted.
     pub(crate) fn remove(&self, name: &str) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = counted.states.remove(&hash(name)) {
@@ -97,12 +99,12 @@ fn hash(name: &str) -> u64 {
     hasher.finish()
 }
 
-/// How composite resources of all kinds are, by the group and the name of the kind.
+/// The composite resources of all kinds, by the group and the name of the kind.
 #[derive(Debug, Default)]
 pub(super) struct States(Mutex<BTreeMap<(String, String), Arc<Tally>>>);
 
 impl States {
-    /// Begin to count those of a kind.
+    /// Start to count those of a kind.
     pub(super) fn begin(&self, group: &str, kind: &str) -> Arc<Tally> {
         let tally = Arc::<Tally>::default();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,16 +112,18 @@ impl States {
         tally
     }
 
-    /// Nobody counts those of a kind any more, unless somebody else began to.
+    /// Stop to count those of a kind, unless a new controller has started to.
     pub(super) fn end(&self, group: &str, kind: &str, tally: &Arc<Tally>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (group.to_owned(), kind.to_owned());
+        // The controller of a redefined kind may start before the old one has stopped.
         if all.get(&key).is_some_and(|current| Arc::ptr_eq(current, tally)) {
             all.remove(&key);
         }
     }
 
     pub(super) fn write(&self, page: &mut Exposition) {
+        // Cloned, so that no reconcile waits while a page is written.
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut samples = page.gauge(
             "ferroplane_composite_resources",

@@ -1,4 +1,4 @@
-//! What controllers have done, and have to do, under the names that controller-runtime has for it.
+//! Metrics of controllers, with the names of controller-runtime.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use ferroplane_metrics::{Exposition, Histogram, Labels, labels};
 use tokio::time::Instant;
 
-/// How a look at something ended, in controller-runtime's words.
+/// The results of reconciles, as controller-runtime names them.
 const RESULTS: [&str; 4] = ["success", "requeue_after", "requeue", "error"];
 
-/// The work of one controller.
+/// The metrics of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
     added: AtomicU64,
@@ -23,7 +23,7 @@ pub(crate) struct Work {
     ended: [AtomicU64; RESULTS.len()],
     took: Mutex<Histogram>,
     waited: Mutex<Histogram>,
-    /// When what is being done was begun.
+    /// When running reconciles began.
     begun: Mutex<Begun>,
 }
 
@@ -33,7 +33,7 @@ struct Begun {
     times: BTreeMap<u64, Instant>,
 }
 
-/// A piece of work that is being done.
+/// A running reconcile.
 #[derive(Debug)]
 pub(crate) struct Piece {
     work: Arc<Work>,
@@ -41,7 +41,7 @@ pub(crate) struct Piece {
     began_at: Instant,
 }
 
-/// How a piece of work ended.
+/// How a reconcile ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Ending {
     Success,
@@ -51,28 +51,28 @@ pub(crate) enum Ending {
 }
 
 impl Work {
-    /// Somebody asked for something.
+    /// An object was added to the queue.
     pub(crate) fn add(&self) {
         self.added.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How much may be done at the same time.
+    /// The maximum number of concurrent reconciles.
     pub(crate) fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
-    /// How much there is to do, and how much is being done.
+    /// The number of waiting and of running reconciles.
     pub(crate) fn set_load(&self, waiting: usize, busy: usize) {
         self.waiting.store(waiting, Ordering::Relaxed);
         self.busy.store(busy, Ordering::Relaxed);
     }
 
-    /// What is begun now had to wait so long.
+    /// How long an object waited in the queue.
     pub(crate) fn waited(&self, time: Duration) {
         self.waited.lock().unwrap_or_else(PoisonError::into_inner).observe(time);
     }
 
-    /// Something is begun.
+    /// A reconcile begins.
     pub(crate) fn begin(self: &Arc<Self>) -> Piece {
         let began_at = Instant::now();
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Work {
         Piece { work: self.clone(), id, began_at }
     }
 
-    /// For how long everything that is being done has been, together and at most.
+    /// The total and the longest duration of running reconciles.
     fn unfinished(&self) -> (Duration, Duration) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let ages = begun.times.values().map(Instant::elapsed);
@@ -91,14 +91,15 @@ impl Work {
 }
 
 impl Piece {
-    /// It made its controller panic.
+    /// It panicked.
     pub(crate) fn panicked(&self) {
         self.work.panicked.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// It was done.
+    /// It has ended.
     pub(crate) fn end(self, ending: Ending) {
         self.work.ended[ending as usize].fetch_add(1, Ordering::Relaxed);
+        // Conflicts count as retries, as in client-go, where they are requeued with a rate limit.
         if matches!(ending, Ending::Again | Ending::Failure) {
             self.work.retried.fetch_add(1, Ordering::Relaxed);
         }
@@ -107,13 +108,14 @@ impl Piece {
 }
 
 impl Drop for Piece {
-    /// Work that is broken off is not being done any more either.
+    /// An aborted reconcile is no longer running either.
     fn drop(&mut self) {
+        // Here and not in `end`: a reconcile that panics or is cancelled never gets there.
         self.work.begun.lock().unwrap_or_else(PoisonError::into_inner).times.remove(&self.id);
     }
 }
 
-/// The work of all controllers, by name.
+/// The metrics of all controllers, by name.
 #[derive(Debug, Default)]
 pub(super) struct Works(Mutex<BTreeMap<String, Arc<Work>>>);
 
@@ -212,6 +214,7 @@ impl Page<'_> {
     }
 
     fn numbers<T: std::fmt::Display>(&mut self, name: &str, help: &str, number: impl Fn(&Work) -> T) {
+        // The convention of Prometheus decides, so that no number can be called a counter and be served as a gauge.
         let mut samples = if name.ends_with("_total") {
             self.page.counter(name, help)
         } else {

@@ -1,4 +1,4 @@
-//! The operations of a `CronOperation` or `WatchOperation`: which there are, how they are made, and how they are deleted.
+//! The operations of a `CronOperation` or `WatchOperation`: finds, creates and deletes them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +22,9 @@ pub(super) struct Children {
     operations: Arc<Informer>,
     /// The label that has the name of the parent.
     label: &'static str,
-    /// The names of operations, by the names of their parents: nobody looks through those of all others.
+    /// The names of operations, by the names of their parents: otherwise all operations would have to be searched.
     names: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// The names of operations of which it is not known whether they were created, by the names of their parents.
+    /// The names of operations that may or may not have been created, by the names of their parents.
     doubtful: Mutex<HashMap<String, BTreeSet<String>>>,
 }
 
@@ -39,7 +39,7 @@ impl Children {
         Arc::new(Self { context, recorder, operations, label, names, doubtful })
     }
 
-    /// Ask for work on a parent whenever one of its operations changes.
+    /// Requeue a parent whenever one of its operations changes.
     pub(super) fn listen(self: &Arc<Self>, queue: &Queue<String>) {
         let (children, queue) = (Arc::downgrade(self), queue.clone());
         self.operations.listen(move |_, change| {
@@ -62,7 +62,7 @@ impl Children {
         }
     }
 
-    /// Wait until all operations are known: nobody may make one that exists because he has not heard of it.
+    /// Wait until all operations are cached: otherwise one that exists could be created again.
     pub(super) async fn synced(&self) {
         self.operations.synced().await;
     }
@@ -76,13 +76,13 @@ impl Children {
         operations.filter(is_own).collect()
     }
 
-    /// An operation of this name as it is now, whoever made it.
+    /// The operation of this name on the API server, whatever created it.
     pub(super) async fn get(&self, name: &str) -> Result<Option<Object>, Error> {
         self.context.cluster.get_object(self.path(name)).await
     }
 
-    /// Find out about operations of which it is not known whether they were created. Nobody may decide as if nothing ran before that: the
-    /// watch may be late. The error is what to do if it cannot be found out.
+    /// Find out whether operations were created whose creation is uncertain. Nothing may be decided before that: the watch may be late.
+    /// The error is how to requeue if that fails.
     pub(super) async fn settle(&self, parent: &Object) -> Result<(), Next> {
         for name in &self.doubts(meta::name(parent)) {
             match self.context.cluster.get(self.path(name)).await {
@@ -101,7 +101,7 @@ impl Children {
         Ok(())
     }
 
-    /// A parent is gone, or everything about its operations is known.
+    /// A parent was deleted, or all of its operations are certain.
     pub(super) fn forget_doubts(&self, parent: &str) {
         self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).remove(parent);
     }
@@ -119,25 +119,25 @@ impl Children {
     pub(super) async fn create(&self, parent: &Object, operation: &Object) -> Result<Object, Error> {
         let created = self.context.cluster.create(self.operations.resource(), "", operation).await;
         let bytes = created.inspect_err(|error| {
-            // One that exists may be ours, and the watch late to tell.
+            // An existing one may be ours, before its watch event arrived.
             if error.is_inconclusive() || error.is_already_exists() {
                 self.doubt(meta::name(parent), meta::name(operation));
             }
         })?;
-        // Before the watch tells: the next look must not think that nothing runs.
+        // Before its watch event arrives: the next reconcile must not assume that nothing runs.
         self.operations.insert_written(&bytes);
         self.index(meta::name(parent), meta::name(operation), false);
         Ok(serde_json::from_slice(&bytes).unwrap_or_else(|_| operation.clone()))
     }
 
-    /// Tell that an operation cannot be created. Returns what is told.
+    /// Record that an operation cannot be created. Returns the message.
     pub(super) fn not_created(&self, parent: &Object, operation: &str, error: &Error) -> String {
         let message = format!("cannot create Operation `{operation}`: {}", chain(error));
         self.recorder.failure(parent, "CreateOperation", &message, Cause::OperationNotCreated);
         message
     }
 
-    /// Delete an operation, whoever does. The error is what to do if it cannot be deleted.
+    /// Delete an operation. The error is how to requeue if that fails.
     pub(super) async fn delete(
         &self,
         parent: &Object,
@@ -146,7 +146,7 @@ impl Children {
         reason: &str,
     ) -> Result<(), Next> {
         match self.context.cluster.delete(self.path(name), uid, Propagation::Background).await {
-            // One with another UID has taken its place.
+            // Another operation of the same name has replaced it.
             Err(error) if !error.is_not_found() && !error.is_conflict() => {
                 let message = format!("cannot delete Operation `{name}`: {}", chain(&error));
                 self.recorder.failure(parent, reason, message, cause_of(&error));
@@ -156,7 +156,7 @@ impl Children {
         }
     }
 
-    /// Delete finished operations that are too many.
+    /// Delete finished operations beyond the history limits.
     pub(super) async fn forget(&self, parent: &Object, operations: Vec<&Object>) -> Result<(), Next> {
         for operation in operations {
             let (name, uid) = (meta::name(operation), meta::uid(operation));
@@ -170,7 +170,7 @@ impl Children {
     }
 }
 
-/// Tell in a status which operations run, and when one last succeeded.
+/// Set which operations run, and when one last succeeded, in a status.
 pub(super) fn tell_operations(status: &mut Object, operations: &[Object]) {
     let running = operations.iter().filter(|operation| standing(operation) == Standing::Running);
     let mut running: Vec<_> = running.map(meta::name).collect();

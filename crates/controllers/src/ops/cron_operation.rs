@@ -24,10 +24,10 @@ use crate::runtime::queue::{Next, Queue};
 const COMPONENT: &str = "cronoperation/cronoperation.ops.crossplane.io";
 const CONCURRENCY: usize = 8;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Clocks are set, and a queue does not notice: look at least so often.
+/// The longest wait: the clock may be set, and a queue does not notice.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);
 
-/// Make the operations of all `CronOperation`s, until dropped.
+/// Create the operations of all `CronOperation`s, until dropped.
 pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
     let crons = follow(&context, "CronOperation", "cronoperations");
     let recorder = context.recorder.of(COMPONENT);
@@ -46,9 +46,9 @@ struct Controller {
     children: Arc<Children>,
 }
 
-/// Why an operation that is due was not made.
+/// Why an operation that is due was not created.
 enum NotMade {
-    /// It is looked at again, and nobody has to know.
+    /// It is decided again, without a report.
     Undecided(Next),
     /// The API server does not create it, and says why.
     Refused(String),
@@ -92,7 +92,7 @@ impl Controller {
         }
         let operations = self.children.of(&cron);
         let mut old = too_many(&operations, spec.limits);
-        // Only what the status knows of: the time would come again otherwise.
+        // Only operations whose time is in the status: otherwise the time would be due again.
         old.retain(|operation| cron_may_forget(&cron, operation));
         if let Err(next) = self.children.forget(&cron, old).await {
             return next;
@@ -112,7 +112,7 @@ impl Controller {
             Ok(made) => {
                 let synced = Condition::new("Synced", Status::True, "ReconcileSuccess");
                 let operations: Vec<_> = operations.into_iter().chain(made).collect();
-                let pause = decision.look_again_at.map(|at| until(at, now));
+                let pause = decision.requeue_at.map(|at| until(at, now));
                 self.conclude(cron, &operations, [active, synced], pause).await
             }
             Err(NotMade::Undecided(next)) => next,
@@ -138,7 +138,7 @@ impl Controller {
         self.conclude(cron, operations, [inactive, synced], None).await
     }
 
-    /// Make the operation that is due. Returns it, if one is.
+    /// Create the operation that is due, if there is one, and return it.
     async fn carry_out(
         &self,
         cron: &Object,
@@ -154,7 +154,7 @@ impl Controller {
         let operation = operation_of_cron(cron, due);
         match self.children.create(cron, &operation).await {
             Ok(_) => Ok(Some(operation)),
-            // It was made for this time, by whomever: twice is once.
+            // It exists for this time: creating it twice is the same as once.
             Err(error) if error.is_already_exists() => Ok(Some(operation)),
             Err(error) => {
                 let message = self.children.not_created(cron, meta::name(&operation), &error);
@@ -163,7 +163,7 @@ impl Controller {
         }
     }
 
-    /// Check a decision with the API server: our caches may be behind, most of all just after another replica has led.
+    /// Check a decision with the API server: our caches may be behind, most of all just after a change of the leader.
     async fn check(
         &self,
         cron: &Object,
@@ -190,7 +190,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Write down how it stands.
+    /// Write the status.
     async fn conclude(
         &self,
         mut cron: Object,
@@ -221,7 +221,7 @@ fn unreadable(cron: &Object, error: &Error) -> Next {
     Next::Retry
 }
 
-/// How long it is until a second since 1970.
+/// The time until a second since 1970.
 fn until(second: i64, now: Timestamp) -> Duration {
     let then = Timestamp::from_second(second).unwrap_or(Timestamp::MAX);
     Duration::try_from(then.duration_since(now)).unwrap_or_default().min(LONGEST_SLEEP)

@@ -1,15 +1,15 @@
 //! Operations: their pipelines run to completion, once.
 //!
 //! # Invariants
-//! * No function is called before the API server has taken note that the pipeline runs. Whoever looks at an old state of the operation
-//!   cannot write that, so that nothing runs twice at the same time.
-//! * What is deleted or paused while it runs is broken off, between two calls or two writes. That counts as no attempt.
-//! * Between two attempts there is a pause, however often the operation is written to meanwhile.
-//! * Every attempt that comes to an end is counted, whatever its end: one that takes too long or panics as well. What it applied until
-//!   then is kept.
+//! * No function is called before the API server has stored that the pipeline runs. A replica with an old state of the operation cannot
+//!   write that, so that nothing runs twice at the same time.
+//! * An operation that is deleted or paused while it runs is aborted, between two calls or two writes. That counts as no attempt.
+//! * Between two attempts there is a pause, however often the operation is written meanwhile.
+//! * Every attempt that ends is counted, however it ends: also if it times out or panics. Objects that it has applied are recorded.
 
 mod apply;
 mod pauses;
+mod stop;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -31,7 +31,6 @@ use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
 use futures_util::FutureExt as _;
 use serde_json::Value;
-use tokio::sync::Notify;
 use tracing::{Instrument as _, Span, debug_span, error, field, warn};
 
 use super::status::{replace_status, write_status};
@@ -45,11 +44,12 @@ use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue, Slot};
 use pauses::Pauses;
+use stop::Stop;
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
 const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Pauses before what came of an attempt is written again.
+/// The pauses before the result of an attempt is written again.
 const WRITE_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4)];
 
@@ -75,29 +75,30 @@ struct Controller {
     registry: Arc<FunctionRegistry>,
     grants: Arc<GrantCache>,
     operations: Arc<Informer>,
-    /// What is told to stop, by the names of the operations that run.
-    running: Mutex<HashMap<String, Arc<Notify>>>,
+    /// Notifies running operations to stop, by name.
+    running: Mutex<HashMap<String, Arc<Stop>>>,
     pauses: Pauses,
 }
 
-/// An attempt, and what was told while it was made.
+/// An attempt, with its events.
 struct Told {
     attempt: Attempt,
     events: Vec<Event>,
 }
 
-/// What has come of an attempt so far. It is kept outside of the attempt: what was done stays done if the attempt is cut off.
+/// The progress of an attempt. It is kept outside of the attempt: applied objects are recorded even if the attempt is aborted.
 #[derive(Default)]
 struct Progress {
     validity: Option<Condition>,
     outputs: Vec<StepOutput>,
     applied: Vec<Reference>,
     events: Vec<Event>,
+    stop: Arc<Stop>,
 }
 
 impl Progress {
     fn end(self, ending: AttemptEnding) -> Told {
-        let Self { validity, outputs, applied, events } = self;
+        let Self { validity, outputs, applied, events, .. } = self;
         Told { attempt: Attempt { ending, validity, outputs, applied }, events }
     }
 }
@@ -113,11 +114,11 @@ impl Controller {
         });
     }
 
-    /// Break an operation off that is deleted or paused while it runs.
+    /// Abort an operation that is deleted or paused while it runs.
     fn tell_to_stop(&self, name: &str, change: Change<'_>) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(stop) = running.filter(|_| is_to_stop(change)) {
-            stop.notify_one();
+            stop.request();
         }
     }
 
@@ -144,7 +145,7 @@ impl Controller {
     }
 
     async fn run(&self, name: &str, mut operation: Object, slot: &Slot) -> Next {
-        let stop = Arc::new(Notify::new());
+        let stop = Arc::new(Stop::default());
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stop.clone());
         let _running = Running { controller: self, name };
         let status = started(&operation, &self.context.clock.now());
@@ -156,12 +157,10 @@ impl Controller {
         let (recordings, clock) = (&self.context.recordings, &self.context.clock);
         let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
         let began_at = Instant::now();
-        let mut progress = Progress::default();
-        let ending = tokio::select! {
-            // A function that hangs must not keep others from being called.
-            ending = slot.wait_for(self.within_limits(&operation, &mut recording, &mut progress)) => ending,
-            () = stop.notified() => AttemptEnding::BrokenOff,
-        };
+        let mut progress = Progress { stop: stop.clone(), ..Progress::default() };
+        // A function that hangs must not delay the calls of others.
+        let attempt = Box::pin(self.within_limits(&operation, &mut recording, &mut progress));
+        let ending = stop.limit(slot.wait_for(attempt)).await.unwrap_or(AttemptEnding::BrokenOff);
         if matches!(ending, AttemptEnding::BrokenOff) {
             return self.break_off(&operation, progress).await;
         }
@@ -172,7 +171,7 @@ impl Controller {
         next
     }
 
-    /// Whoever deleted an operation wants nothing more of it. What is paused is looked at again once it is not.
+    /// End an aborted attempt. A deleted operation gets no report. A paused one is reconciled again when it is resumed.
     async fn break_off(&self, operation: &Object, progress: Progress) -> Next {
         if progress.applied.is_empty() {
             return Next::Rest;
@@ -181,7 +180,7 @@ impl Controller {
         self.conclude(operation, told, &mut RecordingBuilder::off()).await
     }
 
-    /// Make an attempt that comes to an end.
+    /// Make an attempt, with its timeout.
     async fn within_limits(
         &self,
         operation: &Object,
@@ -191,7 +190,7 @@ impl Controller {
         let limit = attempt_limit(operation, &self.context.clock.now());
         let attempt = AssertUnwindSafe(self.attempt(operation, recording, progress)).catch_unwind();
         match tokio::time::timeout(limit, attempt).await {
-            Ok(Ok(Ok(()))) => AttemptEnding::Succeeded,
+            Ok(Ok(Ok(ending))) => ending,
             Ok(Ok(Err(failure))) => AttemptEnding::Failed(failure),
             Ok(Err(_)) => {
                 error!(operation = meta::name(operation), "an attempt of an operation panicked");
@@ -209,7 +208,7 @@ impl Controller {
         operation: &Object,
         recording: &mut RecordingBuilder,
         progress: &mut Progress,
-    ) -> Result<(), AttemptFailure> {
+    ) -> Result<AttemptEnding, AttemptFailure> {
         let callables = self.registry.current();
         let validated = self.validate(operation, &callables);
         progress.validity = Some(pipeline_condition(&validated));
@@ -219,10 +218,10 @@ impl Controller {
         let Outcome { result, outputs, events, .. } = outcome;
         (progress.outputs, progress.events) = (outputs, events);
         let plan = result.map_err(|failure| AttemptFailure::of_pipeline(&failure, operation))?;
-        let refused = self.apply(operation, &plan, &mut progress.applied).await.err();
-        let unsynced = refused.iter().map(|it| it.point.resource.clone()).collect();
+        let ending = self.apply(operation, &plan, progress).await;
+        let unsynced = ending.as_ref().err().into_iter().map(|it| it.point.resource.clone()).collect();
         recording.did(progress.applied.len(), &unsynced);
-        refused.map_or(Ok(()), Err)
+        ending
     }
 
     fn validate(
@@ -266,7 +265,7 @@ impl Controller {
         Ok(outcome)
     }
 
-    /// Say what came of an attempt.
+    /// Report the result of an attempt.
     async fn conclude(&self, operation: &Object, told: Told, recording: &mut RecordingBuilder) -> Next {
         let Told { attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
@@ -292,13 +291,25 @@ impl Controller {
             return Next::After(length);
         }
         self.pauses.forget(meta::name(operation));
+        self.count(operation, &attempt.ending);
         Next::Rest
     }
 
-    /// Write what came of an attempt. Returns when to try again, or what to do if it cannot be written.
+    /// Count an operation that has ended. An aborted one has not: it is paused or deleted.
+    fn count(&self, operation: &Object, ending: &AttemptEnding) {
+        match ending {
+            AttemptEnding::Succeeded => self.context.metrics.count_operation(operation, true),
+            AttemptEnding::Failed(_) | AttemptEnding::GaveUp => {
+                self.context.metrics.count_operation(operation, false);
+            }
+            AttemptEnding::BrokenOff => {}
+        }
+    }
+
+    /// Write the result of an attempt. Returns when to try again, or how to requeue if it cannot be written.
     ///
-    /// Whoever gives up here has the whole pipeline run again. So if somebody else has changed the operation meanwhile, or the API server
-    /// cannot be reached for a moment, the attempt is concluded on the operation as it is now.
+    /// If this fails, the whole pipeline runs again. So if another client has changed the operation meanwhile, or the API server cannot
+    /// be reached for a short time, the attempt is concluded on the operation as it is now.
     async fn write(
         &self,
         during: &Object,
@@ -312,14 +323,14 @@ impl Controller {
             let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
             let next = match written {
                 Ok(()) => return Ok(retry_in),
-                // Whether to give up is decided anew: it costs nothing, and somebody may have given it another try.
+                // Decided again on the new object: a user may have raised the retry limit.
                 Err(next) if next == Next::Rest || matches!(attempt.ending, AttemptEnding::GaveUp) => {
                     return Err(next);
                 }
                 Err(next) => next,
             };
             operation = self.read_again(during, &mut pauses, next).await?;
-            // The answer to a write can be lost.
+            // The response to a write can be lost.
             if is_concluded(during, &operation) {
                 return Ok(retry_in);
             }
@@ -327,7 +338,7 @@ impl Controller {
         }
     }
 
-    /// An operation as it is now, after a pause. The error is what to do if it is gone, or if there are no pauses left.
+    /// The current operation, after a pause. The error is how to requeue if it was deleted, or if there are no pauses left.
     async fn read_again(
         &self,
         operation: &Object,
@@ -364,7 +375,7 @@ impl Drop for Controller {
     }
 }
 
-/// An operation that runs, until dropped.
+/// A running operation, until dropped.
 struct Running<'a> {
     controller: &'a Controller,
     name: &'a str,
@@ -376,7 +387,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// A trace of its own for an attempt. It tells names and outcomes, never what objects say.
+/// A trace for an attempt. It has names and outcomes, never fields of objects.
 fn span_of(operation: &Object) -> Span {
     debug_span!(
         parent: None,
@@ -391,7 +402,7 @@ fn span_of(operation: &Object) -> Span {
     )
 }
 
-/// Whether an operation that runs is to be broken off.
+/// Whether a running operation is to be aborted.
 fn is_to_stop(change: Change<'_>) -> bool {
     let is_paused = || {
         let object = serde_json::from_slice::<Object>(&change.object().bytes);
@@ -403,7 +414,7 @@ fn is_to_stop(change: Change<'_>) -> bool {
         || is_paused()
 }
 
-/// Whether an operation was deleted and created again before anybody heard of it.
+/// Whether an operation was deleted and created again between two watch events.
 fn is_another(change: Change<'_>) -> bool {
     let Change::Applied { header, before: Some(before), .. } = change else { return false };
     ObjectHeader::read(&before.bytes).is_some_and(|before| before.metadata.uid != header.metadata.uid)

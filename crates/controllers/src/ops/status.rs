@@ -21,7 +21,7 @@ pub(crate) fn status_with<const N: usize>(object: &Object, conditions: [Conditio
     status
 }
 
-/// Write a status, if it is another one. The error is what to do if it cannot be written.
+/// Write a status, if it changed. The error is how to requeue if that fails.
 pub(crate) async fn write_status(
     cluster: &ApiClient,
     informer: &Informer,
@@ -34,8 +34,8 @@ pub(crate) async fn write_status(
     replace_status(cluster, informer, object, status).await
 }
 
-/// Write a status, even if it is the same. The object has it afterwards, with the version that the API server gave it. Only whoever
-/// has the latest state of the object can do that.
+/// Write a status, even if it is the same. The object has it afterwards, with the new version. Fails unless the object is the latest
+/// state.
 pub(crate) async fn replace_status(
     cluster: &ApiClient,
     informer: &Informer,
@@ -47,13 +47,14 @@ pub(crate) async fn replace_status(
     let path = ObjectPath { resource: informer.resource(), namespace: "", name: &name };
     match cluster.replace(path, Subresource::Status, object).await {
         Ok(bytes) => {
-            // The informer is not told: several controllers listen to it, and it is silent about what it knows.
+            // The informer is not updated: several controllers listen to it, and it reports no versions that it
+            // knows.
             if let Ok(written) = serde_json::from_slice(&bytes) {
                 *object = written;
             }
             Ok(())
         }
-        // Somebody else has changed it, and it will be looked at again.
+        // Another client has changed it, which reconciles it again.
         Err(error) if error.is_conflict() => Err(Next::Conflict),
         Err(error) if error.is_not_found() => Err(Next::Rest),
         Err(error) => {

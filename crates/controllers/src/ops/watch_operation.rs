@@ -1,8 +1,8 @@
-//! `WatchOperation`s: operations when something changes.
+//! `WatchOperation`s: create operations when objects change.
 //!
 //! # Invariants
-//! * Operations are made before the mark that covers them is written, and deleted only afterwards: whenever the process ends, what was
-//!   handled can be told from what there is.
+//! * Operations are created before the mark that covers them is written, and deleted only afterwards: after a crash at any time, the
+//!   handled changes can be derived from the objects.
 
 mod followed;
 
@@ -33,10 +33,10 @@ use crate::runtime::queue::{Next, Queue};
 use followed::Followed;
 
 const COMPONENT: &str = "watchoperation/watchoperation.ops.crossplane.io";
-/// Crossplane's. We hold none, and let go of this one.
+/// Crossplane's finalizer. We need none, and remove this one.
 const FINALIZER: &str = "watchoperation.ops.crossplane.io";
 const CONCURRENCY: usize = 8;
-/// How many operations of one `WatchOperation` are made at a time.
+/// How many operations of one `WatchOperation` are created at a time.
 const CREATIONS: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// How many names a condition lists before it only counts.
@@ -46,7 +46,7 @@ const WATCHING: &str = "Watching";
 const SYNCED: &str = "Synced";
 const ERROR: &str = "ReconcileError";
 
-/// Make the operations of all `WatchOperation`s, until dropped.
+/// Create the operations of all `WatchOperation`s, until dropped.
 pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
     let watches = follow(&context, "WatchOperation", "watchoperations");
     let recorder = context.recorder.of(COMPONENT);
@@ -71,11 +71,11 @@ struct Controller {
     watches: Arc<Informer>,
     children: Arc<Children>,
     queue: Queue<String>,
-    /// What is watched, by the names of `WatchOperation`s. Only one worker has a name at a time.
+    /// The watched objects, by the names of `WatchOperation`s. Only one worker has a name at a time.
     followed: Mutex<HashMap<String, Followed>>,
 }
 
-/// How a look at a `WatchOperation` ended.
+/// How a reconcile of a `WatchOperation` ended.
 struct Ending {
     conditions: [Condition; 2],
     next: Next,
@@ -92,7 +92,7 @@ impl Controller {
         self.children.listen(&self.queue);
         let queue = self.queue.clone();
         self.watches.listen(move |_, change| queue.add(change.header().metadata.name.to_string()));
-        // A kind that is watched may have come, or gone.
+        // A watched kind may have been installed or removed.
         let (controller, queue) = (Arc::downgrade(self), self.queue.clone());
         self.context.kinds.listen(move |_, _| {
             let names = controller.upgrade().map(|controller| controller.watches.names());
@@ -169,7 +169,7 @@ impl Controller {
         Ending { conditions: [watching, synced], next }
     }
 
-    /// Make the operations that are due.
+    /// Create the operations that are due.
     async fn work(
         &self,
         watch: &Object,
@@ -189,7 +189,7 @@ impl Controller {
         }
         let decision = followed.state.decide(spec, operations, &Mark::of(watch), now);
         self.tell(watch, &decision);
-        let next = decision.look_again_at.map_or(Next::Rest, |at| {
+        let next = decision.requeue_at.map_or(Next::Rest, |at| {
             Next::After(Duration::from_millis(u64::try_from(at - now).unwrap_or_default()))
         });
         let failure = self.carry_out(watch, spec, followed, decision.triggers).await;
@@ -204,7 +204,7 @@ impl Controller {
         Ending { conditions: [watching, synced], next }
     }
 
-    /// Tell of changes that get no operation.
+    /// Record events for changes that get no operation.
     fn tell(&self, watch: &Object, decision: &WatchDecision) {
         for key in &decision.stopped {
             self.recorder.failure(watch, "WatchLoop", looping(&[key]), Cause::WatchLoop);
@@ -215,7 +215,7 @@ impl Controller {
         }
     }
 
-    /// Make operations. Returns why one could not be made.
+    /// Create operations. Returns why one could not be created.
     async fn carry_out(
         &self,
         watch: &Object,
@@ -252,7 +252,7 @@ impl Controller {
         failure
     }
 
-    /// Make the operation for a change. The error says why that is not possible.
+    /// Create the operation for a change, or return why that is not possible.
     async fn make(&self, watch: &Object, object: &Object, trigger: &Trigger) -> Result<Object, String> {
         for name in &trigger.replaced {
             let deleted = self.children.delete(watch, name, None, "ReplaceRunningOperation").await;
@@ -271,7 +271,7 @@ impl Controller {
         let is_ours = |present: &Object| meta::controller_uid(present) == Some(meta::uid(watch));
         let is_same =
             |present: &Object| TriggerNote::of(present).is_some_and(|note| note.is_same(&trigger.note));
-        // Made by us, and nobody heard of it: twice is once.
+        // We created it, and the response was lost: creating it twice is the same as once.
         if let Some(present) = present.filter(|present| is_ours(present) && is_same(present)) {
             return Ok(present);
         }
@@ -281,7 +281,7 @@ impl Controller {
         created.map_err(|error| self.children.not_created(watch, &name, &error))
     }
 
-    /// The object that was changed, or what stands for it. None if it went meanwhile, which is the next change.
+    /// The changed object, or a placeholder for it. None if it was deleted meanwhile, which is the next change.
     async fn changed(
         &self,
         spec: &WatchSpec,
@@ -297,7 +297,7 @@ impl Controller {
         let present = self.context.cluster.get_object(path).await;
         let present = present
             .map_err(|error| format!("cannot read {}: {}", said(&trigger.sighting.key), chain(&error)))?;
-        // It may be there, and not be selected any more.
+        // It may exist, and no longer be selected.
         let present = present.filter(|present| trigger.sighting.is_of(present));
         let mut object = present.unwrap_or_else(|| {
             let since = Timestamp::from_second(trigger.since / 1000).unwrap_or_default().to_string();
@@ -307,7 +307,7 @@ impl Controller {
         Ok(Some((trigger.clone(), object)))
     }
 
-    /// Write down how it stands, and delete operations that are too many.
+    /// Write the status, and delete operations beyond the history limits.
     async fn conclude(
         &self,
         mut watch: Object,
@@ -354,14 +354,14 @@ impl Controller {
     }
 }
 
-/// The operation for a change, which notes what it was made for.
+/// The operation for a change, with the record of it.
 fn noting(watch: &Object, object: &Object, note: &TriggerNote, name: &str) -> Object {
     let mut operation = operation_of_watch(watch, object, name);
     note.write(&mut operation);
     operation
 }
 
-/// Tell when the last operation was made, even if it is gone.
+/// Set when the last operation was created, even if it was deleted.
 fn tell_last_creation(status: &mut Object, operations: &[Object]) {
     let created = |operation: &Object| {
         let created =
@@ -374,7 +374,7 @@ fn tell_last_creation(status: &mut Object, operations: &[Object]) {
     }
 }
 
-/// Whether operations are made as they should.
+/// The condition about creating operations.
 fn synced(followed: &Followed) -> Condition {
     let stopped = followed.state.stopped();
     if stopped.is_empty() {
@@ -384,7 +384,7 @@ fn synced(followed: &Followed) -> Condition {
     synced.with_failure(Cause::WatchLoop.into())
 }
 
-/// What is said of objects that operations keep changing.
+/// The message about objects that their own operations keep changing.
 fn looping(keys: &[impl AsRef<str>]) -> String {
     let names: Vec<_> = keys.iter().take(NAMES_LISTED).map(|key| said(key.as_ref())).collect();
     let more = match keys.len().saturating_sub(NAMES_LISTED) {
@@ -402,7 +402,7 @@ fn said(key: &str) -> String {
     format!("`{}`", key.trim_start_matches('/'))
 }
 
-/// Whether somebody has changed the spec since the last look.
+/// Whether a user has changed the spec since the last reconcile.
 fn is_edited(watch: &Object) -> bool {
     let conditions = watch.get("status").and_then(|status| status.get("conditions")).unwrap_or(&Value::Null);
     let looked_at = conditions_in(conditions).into_iter().find(|condition| condition.kind == SYNCED);

@@ -1,5 +1,5 @@
-//! What functions of an operation require: read from the API server, or told if it is the object that the operation was made for, and
-//! that is gone.
+//! Reads the objects that functions of an operation require from the API server. For the watched object, a placeholder stands in if it
+//! was deleted.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::{Answer, Want};
@@ -10,11 +10,11 @@ use ferroplane_wire::v1::resource_selector::Match;
 
 use crate::live_resources::LiveResources;
 
-/// What there is on an API server, and the object that was there.
+/// The objects on an API server, and the placeholder of a deleted one.
 #[derive(Debug)]
 pub(super) struct WatchedResources<'a> {
     pub(super) live: LiveResources<'a>,
-    /// What stands for the object that the operation was made for, once that is gone.
+    /// The placeholder for the object that the operation was created for, once that is deleted.
     pub(super) gone: Option<Object>,
 }
 
@@ -28,17 +28,24 @@ impl WatchedResources<'_> {
             && name == meta::name(gone);
         is_it.then(|| Struct::try_from(gone.clone()).ok()).flatten()
     }
+
+    /// Whether not even the kind exists any more.
+    async fn is_kind_gone(&self, selector: &ResourceSelector) -> bool {
+        matches!(self.live.resource(&selector.api_version, &selector.kind).await, Ok(None))
+    }
 }
 
 impl Resources for WatchedResources<'_> {
     async fn fetch(&self, want: &Want) -> Answer {
         let answer = self.live.fetch(want).await;
-        match (&answer, want) {
-            // One of the same name may have been created since.
-            (Answer::Resources(found), Want::Resources(selector)) if found.is_empty() => {
-                Answer::Resources(self.gone(selector).into_iter().collect())
-            }
-            _ => answer,
+        let Want::Resources(selector) = want else { return answer };
+        let Some(gone) = self.gone(selector) else { return answer };
+        // Another object of the same name may have been created since.
+        let is_missing = matches!(&answer, Answer::Resources(found) if found.is_empty());
+        let has_failed = matches!(&answer, Answer::Failed(_));
+        if is_missing || has_failed && self.is_kind_gone(selector).await {
+            return Answer::Resources(vec![gone]);
         }
+        answer
     }
 }

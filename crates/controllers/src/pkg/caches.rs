@@ -1,4 +1,4 @@
-//! The packages and revisions of all kinds, and who has to be looked at when one of them changes.
+//! Caches of packages and revisions of all kinds, and the packages to reconcile when one of them changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,6 +8,7 @@ use ferroplane_client::{Change, Informer, InformerScope};
 
 use super::cluster_scoped;
 use crate::context::Context;
+use crate::metrics::Metrics;
 use crate::runtime::queue::Queue;
 
 /// A package or a revision: its kind, and its name.
@@ -26,10 +27,11 @@ pub(super) struct PackageCache {
     kind: PackageKind,
     pub(super) packages: Arc<Informer>,
     pub(super) revisions: Arc<Informer>,
-    /// The names of the revisions that said they are of a package when they were last heard of.
+    /// The names of revisions, by the package in their label when they were last seen.
     by_package: Mutex<HashMap<String, BTreeSet<String>>>,
-    /// Whether the informers are this one's to stop.
+    /// Whether this cache has to stop the informers.
     owns_informers: bool,
+    metrics: Arc<Metrics>,
 }
 
 impl PackageCaches {
@@ -39,8 +41,8 @@ impl PackageCaches {
             Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
         };
         let cache = |kind, packages, revisions, owns_informers| {
-            let by_package = Mutex::default();
-            Arc::new(PackageCache { kind, packages, revisions, by_package, owns_informers })
+            let (by_package, metrics) = (Mutex::default(), context.metrics.clone());
+            Arc::new(PackageCache { kind, packages, revisions, by_package, owns_informers, metrics })
         };
         let providers = (follow("Provider", "providers"), follow("ProviderRevision", "providerrevisions"));
         let configurations = (
@@ -83,7 +85,7 @@ impl PackageCaches {
         self.kinds.iter().map(|cache| (cache.kind, cache))
     }
 
-    /// What tells the names of all packages, and of all revisions.
+    /// A function that returns the names of all packages, and of all revisions.
     pub(super) fn names(&self) -> impl Fn() -> (Vec<PackageKey>, Vec<PackageKey>) + Send + Sync + 'static {
         let kinds = self.kinds.clone();
         move || {
@@ -100,7 +102,7 @@ impl PackageCaches {
         }
     }
 
-    /// Have everything looked at that a change concerns.
+    /// Requeue the packages and revisions that a change affects.
     pub(super) fn listen(&self, packages: &PackageQueue, revisions: &PackageQueue, resolver: &Queue<()>) {
         for cache in &self.kinds {
             cache.listen_to_revisions(packages, revisions);
@@ -112,15 +114,15 @@ impl PackageCaches {
 }
 
 impl PackageCache {
-    /// Everything that says it is a revision of this package.
+    /// All revisions with the label of this package.
     pub(super) fn revisions_of(&self, package: &str) -> Vec<Object> {
         let names = self.names_of(package);
         let objects = names.iter().filter_map(|name| self.revisions.object("", name));
-        // Again by the label: it may have changed since the name was noted.
+        // By the label again: it may have changed since the name was recorded.
         objects.filter(|revision| meta::label(revision, keys::PACKAGE) == package).collect()
     }
 
-    /// Note a revision that was just made: the informer tells nobody what it learns from our own writes.
+    /// Record a revision that was just created: the informer calls no listeners for our own writes.
     pub(super) fn remember(&self, package: &str, revision: &str) {
         let mut known = self.by_package.lock().unwrap_or_else(PoisonError::into_inner);
         known.entry(package.to_owned()).or_default().insert(revision.to_owned());
@@ -150,7 +152,7 @@ impl PackageCache {
                 Change::Applied { .. } => cache.remember(&package, &name),
                 Change::Deleted { .. } => cache.forget(&package, &name),
             }
-            // Which of its siblings controls what they bring depends on all of them.
+            // All revisions of a package decide together which of them controls its objects.
             if changes_siblings(change) {
                 for name in cache.names_of(&package) {
                     revisions.add((cache.kind, name));
@@ -172,7 +174,10 @@ impl PackageCache {
         self.packages.listen(move |_, change| {
             let Some(cache) = cache.upgrade() else { return };
             let name = change.header().metadata.name.to_string();
-            // Annotations of a Function say how its revisions run.
+            if matches!(change, Change::Deleted { .. }) {
+                cache.metrics.forget_package(cache.kind, &name);
+            }
+            // Annotations of a Function decide how its revisions run.
             if cache.kind == PackageKind::Function {
                 for name in cache.names_of(&name) {
                     revisions.add((cache.kind, name));

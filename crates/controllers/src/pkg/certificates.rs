@@ -1,9 +1,9 @@
 //! Certificates of programs in pods, in the Secrets that revisions name.
 //!
 //! # Invariants
-//! * A certificate that will do is left as it is, whoever made it: programs read theirs once, when they start.
-//! * A Secret that holds something, and that no revision of the package owns, is never written to.
-//! * What is written is written only if nobody else did since it was read.
+//! * A valid certificate is left as it is, whatever created it: programs read theirs once, when they start.
+//! * A Secret with data that no revision of the package owns is never written.
+//! * Every write fails if the Secret was changed since it was read.
 
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_certificates::{Purpose, SignError};
@@ -51,7 +51,7 @@ impl CertificateProblem {
 }
 
 impl Deployments {
-    /// Have a certificate for these names in a Secret.
+    /// Create or renew the certificate for these names in a Secret.
     pub(super) async fn keep_certificate(
         &self,
         program: &Program<'_>,
@@ -71,10 +71,10 @@ impl Deployments {
         let is_new = live.is_none();
         let mut secret = live.unwrap_or_else(|| self.blank_secret(name));
         let leaf = LeafSecret::of(&secret);
-        // Whose client it is, nobody looks at: one that Crossplane made has the name of a former revision.
+        // The common name of a client is not checked: one that Crossplane made has the name of a former revision.
         let required: &[String] = if purpose == Purpose::Client { &[] } else { names };
         let is_good = leaf.is_good(authority, required, now);
-        let owners = secret_owners(program.kind, &secret, program.party).map_err(CertificateProblem::from)?;
+        let owners = secret_owners(&secret, program.party).map_err(CertificateProblem::from)?;
         if !is_good && !leaf.is_empty() && !is_owned_by(&secret, program.party) {
             return Err(CertificateProblem::Foreign { name: name.to_owned() }.into());
         }

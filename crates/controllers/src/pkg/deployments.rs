@@ -1,10 +1,10 @@
 //! Runs programs of packages in pods: a Deployment, a Service, a `ServiceAccount` and certificates for each active revision.
 //!
 //! # Invariants
-//! * What is as it should be is not applied again.
+//! * Objects that are up to date are not applied again.
 //! * Nothing is read or written outside of the plane's own namespace. Secrets are read by name, and are never listed.
-//! * A Service leads to pods that answer, if any do: the new revision takes it over once its own pods are available.
-//! * What belongs to somebody else is left alone.
+//! * A Service points to pods that respond, if any do: the new revision takes it over once its own pods are available.
+//! * Objects with another controller are left alone.
 
 use std::sync::Arc;
 
@@ -31,19 +31,19 @@ use crate::context::Context;
 use crate::runtime::refused::cause_of;
 use crate::setup::credentials::{CredentialsError, authority};
 
-/// The configuration that a package has that names none. It need not exist.
+/// The configuration of a package that names none. It need not exist.
 const DEFAULT_CONFIG: &str = "default";
 
 /// How programs of packages run in pods.
 #[derive(Debug, Clone)]
 pub struct DeploymentRuntime {
-    /// The kinds whose programs run so. The others are somebody else's to run.
+    /// The kinds whose programs run in pods of ours. Other controllers run the others.
     pub kinds: Vec<PackageKind>,
     /// The plane's own service account, whose pull secrets pods may use.
     pub service_account: String,
     /// The Secret with the authority that signs certificates.
     pub authority_secret: String,
-    /// Whether a `DeploymentRuntimeConfig` counts.
+    /// Whether a `DeploymentRuntimeConfig` is used.
     pub uses_configs: bool,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Deployments {
     authority: OnceCell<Authority>,
 }
 
-/// A revision that is to run.
+/// A revision to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Program<'a> {
     pub(super) kind: PackageKind,
@@ -77,7 +77,7 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// Whether a newer active revision controls an object. It is that one's to look after: two would take it from each other for ever.
+    /// Whether a newer active revision controls an object. Then only that one manages it: two would take it from each other for ever.
     pub(super) fn is_of_newer(&self, live: &Object) -> bool {
         let controller = meta::controller_uid(live).unwrap_or_default();
         self.siblings.iter().any(|sibling| meta::uid(sibling) == controller && self.is_outrun_by(sibling))
@@ -99,14 +99,14 @@ impl Program<'_> {
     }
 }
 
-/// How a revision runs.
+/// The state of a running revision.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Where a function is called.
+    /// The address of a function.
     pub(super) endpoint: Option<String>,
     /// The `ImageConfig` that names the configuration.
     pub(super) configured_by: Option<String>,
-    /// Why nobody answers, if so.
+    /// Why it does not respond, if it does not.
     pub(super) trouble: Option<String>,
 }
 
@@ -123,7 +123,7 @@ pub(super) enum RunProblem {
     Controlled(#[from] AlreadyControlled),
     #[error("Deployment `{name}` runs another active revision of the package")]
     Shared { name: String },
-    /// It was deleted, and will be heard of.
+    /// It was deleted, which is watched.
     #[error("Deployment `{name}` runs an older revision of the package, and is being deleted")]
     Deleted { name: String },
     #[error("cannot write {kind} `{name}`")]
@@ -135,7 +135,7 @@ pub(super) enum RunProblem {
 }
 
 impl RunProblem {
-    /// Whether somebody else was faster.
+    /// Whether it is a write conflict.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
             Self::Write { source, .. } => source.is_conflict(),
@@ -206,7 +206,7 @@ impl Deployments {
         self.runtime.kinds.contains(&kind)
     }
 
-    /// Have revisions looked at when something changes that runs them, and all of them when a configuration does.
+    /// Requeue revisions when one of their objects changes, and all of them when a configuration does.
     pub(super) fn listen(
         &self,
         revisions: &PackageQueue,
@@ -230,7 +230,7 @@ impl Deployments {
         });
     }
 
-    /// Run a revision. The story; each line must hold before the next may happen.
+    /// Run a revision. Each line must hold before the next may happen.
     pub(super) async fn run(&self, program: &Program<'_>) -> Result<Running, RunProblem> {
         let (config, configured_by) = self.config(program)?;
         let objects = self.objects(program, config.as_ref());
@@ -254,7 +254,7 @@ impl Deployments {
         })
     }
 
-    /// Run a revision no longer. What its siblings use, too, stays: the Service, certificates and the service account.
+    /// Stop a revision. Objects that its siblings use, too, stay: the Service, certificates and the service account.
     pub(super) async fn end(&self, revision: &Object) -> Result<(), RunProblem> {
         for deployment in self.deployments_of(meta::uid(revision)) {
             self.delete(&deployment).await?;
@@ -269,7 +269,7 @@ impl Deployments {
         all
     }
 
-    /// The authority that signs certificates. It is read once: whoever replaces it has to restart everything that trusts it.
+    /// The authority that signs certificates. It is read once: after it was replaced, everything that trusts it has to be restarted.
     pub(super) async fn authority(&self) -> Result<&Authority, RunProblem> {
         let read = || {
             let (cluster, now) = (&self.context.cluster, self.context.clock.timestamp());
@@ -278,7 +278,7 @@ impl Deployments {
         Ok(self.authority.get_or_try_init(read).await?)
     }
 
-    /// What runs a revision, as it should be.
+    /// The objects that run a revision, as they should be.
     fn objects(&self, program: &Program<'_>, config: Option<&Object>) -> RuntimeObjects {
         let own = self.accounts.object(&self.namespace, &self.runtime.service_account);
         let secrets = own.as_ref().and_then(|own| own.get("imagePullSecrets")?.as_array());
@@ -298,7 +298,7 @@ impl Deployments {
         })
     }
 
-    /// The Service behind which a revision is to be found.
+    /// The Service of a revision.
     pub(super) fn service_of(&self, program: &Program<'_>) -> Result<Object, RunProblem> {
         let (config, _) = self.config(program)?;
         Ok(self.objects(program, config.as_ref()).service)
@@ -347,7 +347,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// Delete a Deployment of this name that runs an older revision: what its pods are selected by cannot be changed.
+    /// Delete a Deployment of this name that runs an older revision: its pod selector is immutable.
     async fn clear_the_way(&self, program: &Program<'_>, wanted: &Object) -> Result<(), RunProblem> {
         let Some(live) = self.informer.object(&self.namespace, meta::name(wanted)) else { return Ok(()) };
         let controller = meta::controller_uid(&live).unwrap_or_default();
@@ -361,7 +361,7 @@ impl Deployments {
         Err(RunProblem::Deleted { name: meta::name(wanted).to_owned() })
     }
 
-    /// Whether the Service may lead to this revision now.
+    /// Whether the Service may point to this revision now.
     fn may_point(&self, program: &Program<'_>, service: &Object, answers: bool) -> bool {
         let live = self.services.object(&self.namespace, meta::name(service));
         let controller = live.as_ref().and_then(meta::controller_uid).unwrap_or_default();
@@ -372,7 +372,7 @@ impl Deployments {
             && (answers || !self.deployments_of(controller).iter().any(is_available))
     }
 
-    /// Have an object be as it should be. Returns it as it is then.
+    /// Apply an object unless it is up to date. Returns the result.
     async fn apply(
         &self,
         informer: &Informer,
@@ -386,7 +386,7 @@ impl Deployments {
             if holds(&wanted, &live, RUNTIME_MANAGER, "") {
                 return Ok(live);
             }
-            // Who owns it was decided of this very state.
+            // The owners were decided from this very version.
             meta::set_field(&mut wanted, "resourceVersion", meta::resource_version(&live));
         }
         let path = ObjectPath { resource: informer.resource(), namespace: &self.namespace, name: &name };
@@ -407,7 +407,7 @@ impl Deployments {
         let uid = Some(meta::uid(deployment));
         let deleted = self.context.cluster.delete(path, uid, Propagation::Background).await;
         match deleted {
-            // Another one of that name is not meant.
+            // Not another object of that name.
             Err(error) if error.is_conflict() => Ok(()),
             other => other.map_err(|source| RunProblem::Write { kind, name, source: Box::new(source) }),
         }

@@ -1,4 +1,4 @@
-//! Writes the objects that a package brings: all of them on trial first, and then in earnest.
+//! Writes the objects of a package: all of them as a dry run first, and then for real.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use ferroplane_engine::packages::{
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 
-/// How many objects are read or written at the same time.
-const CONCURRENCY: usize = 10;
+/// How many objects of a package are read or written at the same time, unless an administrator says otherwise.
+pub const ESTABLISHERS: usize = 10;
 
-/// Why what a package brings cannot be written.
+/// Why the objects of a package cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EstablishError {
     #[error("cannot read {kind} `{name}`")]
@@ -27,7 +27,7 @@ pub(super) enum EstablishError {
 }
 
 impl EstablishError {
-    /// Whether somebody else was faster.
+    /// Whether it is a write conflict.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
             Self::Write { source, .. } => source.is_conflict() || source.is_already_exists(),
@@ -36,30 +36,31 @@ impl EstablishError {
     }
 }
 
-/// An object, and what becomes of it.
+/// An object, and its change.
 struct Target {
     resource: Arc<Resource>,
     live: Option<Object>,
-    /// What to write, if anything.
+    /// The object to write. None if nothing is to change.
     write: Option<Object>,
 }
 
-/// Write what a package brings. Returns references to what is there then.
+/// Write the objects of a package, so many at a time. Returns references to them.
 pub(super) async fn establish_all(
     cluster: &ApiClient,
     kind: PackageKind,
     objects: &[&Object],
     how: &Establishing<'_>,
+    concurrency: usize,
 ) -> Result<Vec<Value>, EstablishError> {
     // Made before they are a stream: a stream that makes them cannot be sent to another thread.
     let planning: Vec<_> = objects.iter().map(|object| plan(cluster, kind, object, how)).collect();
-    let targets: Vec<Target> = stream::iter(planning).buffered(CONCURRENCY).try_collect().await?;
+    let targets: Vec<Target> = stream::iter(planning).buffered(concurrency).try_collect().await?;
     let trial = cluster.clone().with_dry_run();
-    // On trial first: what is refused must not leave half of a package behind.
+    // As a dry run first: a refused object must not leave half of a package behind.
     let trying: Vec<_> = targets.iter().map(|target| target.write(&trial)).collect();
-    stream::iter(trying).buffered(CONCURRENCY).try_for_each(|_| std::future::ready(Ok(()))).await?;
+    stream::iter(trying).buffered(concurrency).try_for_each(|_| std::future::ready(Ok(()))).await?;
     let writing: Vec<_> = targets.iter().map(|target| target.write(cluster)).collect();
-    let written: Vec<Option<Object>> = stream::iter(writing).buffered(CONCURRENCY).try_collect().await?;
+    let written: Vec<Option<Object>> = stream::iter(writing).buffered(concurrency).try_collect().await?;
     let present = targets.into_iter().zip(written).filter_map(|(target, written)| written.or(target.live));
     let mut references: Vec<Value> = present.map(|object| reference(&object)).collect();
     // As Crossplane sorts them.
@@ -67,7 +68,7 @@ pub(super) async fn establish_all(
     Ok(references)
 }
 
-/// Have a revision that is not active any more control nothing of this.
+/// Give up control of all objects of a revision that is no longer active.
 pub(super) async fn release_all(
     cluster: &ApiClient,
     references: &[Value],
@@ -82,7 +83,7 @@ pub(super) async fn release_all(
         };
         let path = ObjectPath { resource: &resource, namespace: "", name };
         let Some(live) = cluster.get_object(path).await.map_err(read)? else { continue };
-        // What it never owned is not its to let go.
+        // Objects that it never owned are left alone.
         let Some(released) = release(&live, party).filter(|_| owns(&live, party)) else { continue };
         cluster.replace(path, Subresource::None, &released).await.map_err(|source| {
             EstablishError::Write { kind: kind.to_owned(), name: name.to_owned(), source }
@@ -121,7 +122,7 @@ async fn plan(
 }
 
 impl Target {
-    /// Write the object, if there is anything to write.
+    /// Write the object, if there is a change.
     async fn write(&self, cluster: &ApiClient) -> Result<Option<Object>, EstablishError> {
         let Some(object) = &self.write else { return Ok(None) };
         let name = meta::name(object);

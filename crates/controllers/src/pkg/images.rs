@@ -1,4 +1,4 @@
-//! What an image is asked for with: the reference as `ImageConfig`s rewrite it, and what stands in pull secrets.
+//! Prepares requests for images: the reference as `ImageConfig`s rewrite it, and the contents of pull secrets.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use super::verification::SignatureDemands;
 use super::{ImageRequest, Manager, PackagePullPolicy, SourceError};
 
-/// An image, ready to be asked for.
+/// A prepared request.
 #[derive(Debug)]
 pub(super) struct PreparedImage {
     pub(super) request: ImageRequest,
-    /// The configs that had a say.
+    /// The configs that were used.
     pub(super) applied: Vec<AppliedImageConfig>,
-    /// What an `ImageConfig` demands of its signatures, if one does.
+    /// The signatures that an `ImageConfig` requires, if one does.
     pub(super) demands: Option<SignatureDemands>,
-    /// Pull secrets that are named and are not there.
+    /// Pull secrets that are named and do not exist.
     missing: Vec<String>,
 }
 
-/// Why an image is not asked for.
+/// Why an image cannot be requested.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImageProblem {
     #[error("cannot read Secret `{name}` in namespace `{namespace}`")]
@@ -42,21 +42,23 @@ impl PreparedImage {
         ImageReference::parse(&self.request.image).digest
     }
 
-    /// Why the image cannot be had, with what else may have to do with it.
+    /// Why the image cannot be fetched, with pull secrets that are missing.
     pub(super) fn explain(&self, error: &SourceError) -> String {
         match &self.missing[..] {
+            // A missing pull secret is no failure by itself: the image may be public. It is only reported if the
+            // pull failed.
             [] => error.message.clone(),
             missing => format!("{}; there is no pull secret `{}`", error.message, missing.join("`, `")),
         }
     }
 
-    /// As the status lists them.
+    /// The form in the status.
     pub(super) fn applied_refs(&self) -> Value {
         applied_refs(&self.applied)
     }
 }
 
-/// Configs that had a say, as the status lists them.
+/// Configs that were used, as the status lists them.
 pub(super) fn applied_refs(applied: &[AppliedImageConfig]) -> Value {
     let reference =
         |config: &AppliedImageConfig| json!({"name": config.name, "reason": config.purpose.reason()});
@@ -64,7 +66,7 @@ pub(super) fn applied_refs(applied: &[AppliedImageConfig]) -> Value {
 }
 
 impl Manager {
-    /// Find out how to ask for an image.
+    /// Prepare the request for an image.
     pub(super) async fn prepare_image(
         &self,
         image: &str,
@@ -79,6 +81,7 @@ impl Manager {
             applied.push(rewritten.by);
         }
         let mut demands = None;
+        // By the rewritten name: a mirror has its own credentials and signatures.
         if let Some(config) = select_image_config(&configs, &resolved, ImagePurpose::Verify) {
             demands = Some(self.signature_demands(config).await?);
             applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::Verify });
@@ -99,7 +102,7 @@ impl Manager {
         Ok(PreparedImage { request, applied, demands, missing })
     }
 
-    /// What stands in a pull secret, if there is one that is of use. It is read each time: what is cached could be seen by others.
+    /// The contents of a pull secret, if it exists and is usable. It is read each time: a cached Secret would stay in memory.
     async fn pull_secret(&self, name: &str) -> Result<Option<Vec<u8>>, ImageProblem> {
         Ok(self.secret(name).await?.as_ref().and_then(docker_config))
     }
@@ -125,11 +128,12 @@ impl Manager {
 
 fn docker_config(secret: &Object) -> Option<Vec<u8>> {
     let data = secret.get("data")?;
+    // The second is the older form, `kubernetes.io/dockercfg`, which kubelets still read.
     let content = data.get(".dockerconfigjson").or_else(|| data.get(".dockercfg"))?;
     decode(content)
 }
 
-/// What stands under a key of a Secret.
+/// The value of a key of a Secret.
 pub(super) fn secret_value(secret: &Object, key: &str) -> Option<Vec<u8>> {
     decode(secret.get("data")?.get(key)?).filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! The `Lock`, in which active revisions are listed with what they depend on.
+//! The `Lock`, which lists active revisions with their dependencies.
 
 use ferroplane_api::{LockPackage, Object, keys, lock_packages, meta};
 use ferroplane_client::{Error, ObjectPath, Subresource};
@@ -9,16 +9,16 @@ use super::Manager;
 use crate::runtime::finalizers;
 
 const NAME: &str = "lock";
-/// Keeps the lock while anything is in it.
+/// Keeps the lock while it has packages.
 const FINALIZER: &str = "lock.pkg.crossplane.io";
 
 impl Manager {
-    /// The lock as it is known.
+    /// The cached lock.
     pub(super) fn lock(&self) -> Option<Object> {
         self.locks.object("", NAME)
     }
 
-    /// Have a revision in the lock. Returns all packages in it then.
+    /// Add a revision to the lock. Returns all packages in it then.
     pub(super) async fn join(&self, own: &LockPackage) -> Result<Vec<LockPackage>, Error> {
         let _turn = self.lock_turn.lock().await;
         let lock = self.lock();
@@ -29,7 +29,7 @@ impl Manager {
         }
     }
 
-    /// Have a revision in the lock no longer.
+    /// Remove a revision from the lock.
     pub(super) async fn leave(&self, revision: &str) -> Result<(), Error> {
         let _turn = self.lock_turn.lock().await;
         let Some(lock) = self.lock() else { return Ok(()) };
@@ -68,7 +68,7 @@ fn without_finalizer(lock: &Object) -> Value {
     finalizers.into_iter().flatten().filter(|finalizer| *finalizer != FINALIZER).cloned().collect()
 }
 
-/// How a revision stands in the lock.
+/// The entry of a revision in the lock.
 pub(super) fn entry(kind: ferroplane_api::PackageKind, revision: &Object, image: &str) -> LockPackage {
     let parts = ferroplane_api::image::ImageReference::parse(image);
     LockPackage {

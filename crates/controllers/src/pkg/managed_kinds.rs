@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * What is active stays active, whatever becomes of the policy that activated it.
-//! * A `CustomResourceDefinition` that somebody else made is left alone, and none is made in a group of Kubernetes or of the control
+//! * A `CustomResourceDefinition` that another client made is left alone, and none is made in a group of Kubernetes or of the control
 //!   plane.
 
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl ManagedKinds {
         let (definitions, policies) = (queue.clone(), self.policies().clone());
         self.definitions().listen(move |_, change| {
             definitions.add(Key::Definition(change.header().metadata.name.to_string()));
-            // One that is new may be what a policy waits for.
+            // A new definition may match a policy.
             for policy in policies.names() {
                 definitions.add(Key::Policy(policy));
             }
@@ -80,7 +80,7 @@ impl ManagedKinds {
         });
     }
 
-    /// Make the policy that there is unless somebody made one.
+    /// Create the default policy unless it exists.
     async fn begin(&self) {
         let activations = &self.manager.options.activations;
         let policy = default_policy(activations);
@@ -121,7 +121,7 @@ impl ManagedKinds {
         cause_of_writes(&object).scope(looked).await
     }
 
-    /// Activate what a policy names.
+    /// Activate the definitions that a policy names.
     async fn activate(&self, policy: &Object) -> Next {
         let mut named = self.definitions().objects();
         named.retain(|definition| activates(policy, meta::name(definition)));
@@ -139,7 +139,7 @@ impl ManagedKinds {
         self.tell(self.policies(), policy, policy_condition(), vec![("activated", activated)]).await
     }
 
-    /// Make a kind of an active definition.
+    /// Create or update the kind of an active definition.
     async fn define(&self, definition: &Object) -> Next {
         if !is_active_kind(definition) {
             return self.tell_standing(definition, &ManagedKindStanding::Inactive).await;
@@ -162,7 +162,7 @@ impl ManagedKinds {
             Ok(standing) if standing.is_served => {
                 self.tell_standing(definition, &ManagedKindStanding::Served).await
             }
-            // It will be heard of when it is.
+            // A watch event follows when it is.
             Ok(_) => self.tell_standing(definition, &ManagedKindStanding::Pending).await,
             Err(failure) if failure.is_conflict() => Next::Conflict,
             Err(failure) => {

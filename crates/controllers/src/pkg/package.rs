@@ -1,4 +1,4 @@
-//! Packages: which revisions they have, which of those are active, and whether all is well.
+//! Packages: decides which revisions they have and which of those are active, and reports their health.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +27,12 @@ use crate::runtime::refused::cause_of;
 const COMPONENT: &str = "packages/pkg.crossplane.io";
 const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// How often a registry is asked what a tag leads to, if the package wants that.
+/// How often a registry is asked for the digest of a tag, if the package wants that.
 const ASK_AGAIN: Duration = Duration::from_mins(1);
-/// How long a function that is built in waits for its registry before it says that it can be called.
+/// How long a built-in function waits for its registry before it reports that it can be called.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Looks after packages.
+/// Manages packages.
 #[derive(Debug)]
 pub(super) struct Packages {
     manager: Arc<Manager>,
@@ -40,14 +40,14 @@ pub(super) struct Packages {
     pub(super) queue: PackageQueue,
 }
 
-/// What an image was found to be.
+/// The image of a package.
 struct Resolved {
     image: PreparedImage,
     /// With its algorithm.
     digest: String,
 }
 
-/// Why there is no image that may be installed.
+/// Why an image cannot be installed.
 struct Unresolved {
     why: String,
     cause: Cause,
@@ -73,16 +73,16 @@ impl Packages {
         let Some(package) = self.manager.caches.of(kind).packages.object("", &name) else {
             return Next::Rest;
         };
-        // Revisions go with the package: it owns them.
+        // Garbage collection deletes the revisions: the package owns them.
         if meta::is_being_deleted(&package) {
             return Next::Rest;
         }
-        let work = self.look_after(kind, &package, &slot);
+        let work = self.sync(kind, &package, &slot);
         cause_of_writes(&package).scope(work).await
     }
 
-    /// The story of a package.
-    async fn look_after(&self, kind: PackageKind, package: &Object, slot: &Slot) -> Next {
+    /// Reconcile a package.
+    async fn sync(&self, kind: PackageKind, package: &Object, slot: &Slot) -> Next {
         if kind == PackageKind::Function && self.manager.registry.is_served_by_hand(package) {
             return Next::Rest;
         }
@@ -100,7 +100,7 @@ impl Packages {
             match plan_package_revisions(kind, package, &revisions, fetched, self.revision_options(kind)) {
                 Ok(plan) => plan,
                 Err(foreign) => {
-                    // Only a change of the revision can help, and that will be heard of.
+                    // Only a change of the revision can help, and that is watched.
                     let (reason, cause) = ("InstallPackageRevision", Cause::ObjectControlled);
                     self.recorder.failure(package, reason, foreign.to_string(), cause);
                     return Next::Rest;
@@ -115,7 +115,7 @@ impl Packages {
         self.conclude(kind, package, &plan, &resolved).await
     }
 
-    /// How revisions are planned.
+    /// The settings for planning revisions.
     fn revision_options(&self, kind: PackageKind) -> RevisionOptions {
         RevisionOptions {
             function_revision_selectors: self.manager.registry.has_revision_selectors(),
@@ -124,7 +124,7 @@ impl Packages {
         }
     }
 
-    /// Find out which digest the image has, from what is known already if the package allows that.
+    /// Find the digest of the image, from an existing revision if the package allows that.
     async fn resolve(
         &self,
         kind: PackageKind,
@@ -146,7 +146,7 @@ impl Packages {
             let asked = slot.wait_for(self.ask(kind, package, &image)).await;
             asked.map_err(|error| Unresolved::unavailable(image.explain(&error)))?
         };
-        // Before there is a revision of it: what is installed stays in use if its successor cannot be trusted.
+        // Before there is a revision: the installed one stays in use if its successor cannot be verified.
         match self.manager.verify(&image, &digest, slot).await {
             Ok(()) => Ok(Resolved { image, digest }),
             Err(VerificationProblem::Source(error)) => Err(Unresolved::unavailable(image.explain(&error))),
@@ -154,7 +154,7 @@ impl Packages {
         }
     }
 
-    /// Ask the registry. A function that is built in says meanwhile that it can be called.
+    /// Ask the registry. A built-in function reports meanwhile that it can be called.
     async fn ask(
         &self,
         kind: PackageKind,
@@ -168,13 +168,13 @@ impl Packages {
         }
         if !status::holds(package, "Healthy") {
             let conditions = FunctionStanding::BuiltIn(native).conditions();
-            // What cannot be written now is written when the registry has answered.
+            // If this write fails, the status is written when the registry has answered.
             let _ = self.say(kind, package, conditions, Fields::new()).await;
         }
         asking.await
     }
 
-    /// What is built in and runs in place of a Function.
+    /// The built-in function that runs instead of a Function.
     fn native(&self, kind: PackageKind, package: &Object) -> Option<Replacement> {
         let image = PackageSpec::of(package).package;
         (kind == PackageKind::Function)
@@ -182,11 +182,11 @@ impl Packages {
             .flatten()
     }
 
-    /// The image cannot be had.
+    /// Report that the image cannot be fetched.
     async fn give_up(&self, kind: PackageKind, package: &Object, unresolved: Unresolved) -> Next {
         let Unresolved { why, cause } = unresolved;
         if let Some(native) = self.native(kind, package) {
-            // What it does is built in, so that it can be called all the same.
+            // It is built in, so that it can be called all the same.
             let mut conditions = FunctionStanding::BuiltIn(native).conditions();
             for condition in &mut conditions {
                 condition.message =
@@ -204,7 +204,7 @@ impl Packages {
         Next::Retry
     }
 
-    /// Why an image cannot be had, and what helps if that is so for good.
+    /// Why an image cannot be fetched, and the remedy if that is final.
     fn with_remedy(&self, kind: PackageKind, package: &Object, why: &str) -> String {
         let image = PackageSpec::of(package).package;
         let remedy = match kind {
@@ -214,7 +214,7 @@ impl Packages {
         remedy.map_or_else(|| why.to_owned(), |remedy| format!("{why}; {}", remedy.remedy()))
     }
 
-    /// Write revisions as they are planned. The error is what to do if that fails.
+    /// Write the planned revisions. The error is how to requeue if that fails.
     async fn carry_out(
         &self,
         kind: PackageKind,
@@ -222,7 +222,7 @@ impl Packages {
         plan: &PackageRevisions,
     ) -> Result<(), Next> {
         let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
-        // In this order: two revisions that are active at once would both want what the package brings.
+        // In this order: two active revisions would both control the objects of the package.
         for revision in plan.deactivate.iter().chain(&plan.update) {
             status::write(context, &cache.revisions, revision, Subresource::None).await?;
         }
@@ -239,7 +239,7 @@ impl Packages {
         Ok(())
     }
 
-    /// Make a new revision, unless its package is gone. The error is what to do then, or if that fails.
+    /// Create a revision, unless its package was deleted. The error is how to requeue then, or if that fails.
     async fn create_revision(
         &self,
         kind: PackageKind,
@@ -261,13 +261,13 @@ impl Packages {
                 cache.remember(meta::name(package), meta::name(revision));
                 Ok(())
             }
-            // Somebody made it before we heard of it.
+            // It was created before its watch event arrived.
             Err(error) if error.is_already_exists() => Err(Next::Conflict),
             Err(error) => Err(failed(&error)),
         }
     }
 
-    /// Write down how the package is doing.
+    /// Write the status of the package.
     async fn conclude(
         &self,
         kind: PackageKind,
@@ -300,7 +300,7 @@ impl Packages {
         }
     }
 
-    /// Whether a package is healthy. One that is built in does not become unwell because its revision is new.
+    /// Whether a package is healthy. A built-in one stays healthy while its revision is new.
     fn health(&self, kind: PackageKind, package: &Object, current: Option<&Object>) -> Condition {
         let is_new = current.is_none_or(|current| status::conditions_of(current).is_empty());
         let native = self.native(kind, package).filter(|_| is_new);
@@ -317,7 +317,7 @@ impl Packages {
         Next::Rest
     }
 
-    /// Write a status, if it is news. Says whether it was; the error is what to do if it cannot be written.
+    /// Write a status if it changed. Returns whether it did; the error is how to requeue if that fails.
     async fn say(
         &self,
         kind: PackageKind,
@@ -326,13 +326,19 @@ impl Packages {
         fields: Fields,
     ) -> Result<bool, Next> {
         let context = &self.manager.context;
-        // The newest: it may have been written since this look began. Whoever changed the spec has it looked at again.
+        // The newest object: it may have been written since this reconcile began. A change of the spec reconciles
+        // it again.
         let packages = &self.manager.caches.of(kind).packages;
         let newest = packages.object("", meta::name(package));
         let is_same = |newest: &Object| meta::generation(newest) == meta::generation(package);
         let Some(newest) = newest.filter(is_same) else { return Ok(false) };
-        let Some(changed) = with_status(context, &newest, conditions, fields) else { return Ok(false) };
-        write_status(context, packages, &changed).await.map(|_| true)
+        let Some(changed) = with_status(context, &newest, conditions, fields) else {
+            context.metrics.package(kind, &newest);
+            return Ok(false);
+        };
+        let written = write_status(context, packages, &changed).await?;
+        context.metrics.package(kind, &written);
+        Ok(true)
     }
 }
 

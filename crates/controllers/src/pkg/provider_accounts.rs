@@ -1,7 +1,7 @@
-//! Gives each provider that runs on this machine a service account of its own. What it may do is bound to that by `provider_roles`.
+//! Gives each provider that runs on this machine a service account of its own. `provider_roles` binds its rights to that.
 //!
 //! # Invariants
-//! * The account of a provider is controlled by its revision: one that somebody else made is never given to a provider.
+//! * Its revision controls the account of a provider: one that another client created is never used.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(super) enum AccountProblem {
 }
 
 impl AccountProblem {
-    /// Whether somebody else was faster.
+    /// Whether it is a write conflict.
     pub(super) fn is_conflict(&self) -> bool {
         match self {
             Self::Write { source, .. } => source.is_conflict() || source.is_already_exists(),
@@ -69,10 +69,11 @@ impl ProviderAccounts {
         self.accounts.stop();
     }
 
-    /// Have the revision looked at whose account changes: one that somebody deletes is made again.
+    /// Requeue the revision whose account changes: a deleted account is created again.
     pub(super) fn listen(&self, revisions: &PackageQueue) {
         let queue = revisions.clone();
         self.accounts.listen(move |_, change| {
+            // By the owner and not by the name: an account of that name without an owner is not ours.
             for owner in change.header().metadata.owner_references.iter().flatten() {
                 if owner.kind == PackageKind::Provider.revision() {
                     queue.add((PackageKind::Provider, owner.name.to_string()));
@@ -81,7 +82,7 @@ impl ProviderAccounts {
         });
     }
 
-    /// Have an account for a revision, and return its identity. One that is there costs no request.
+    /// Create the account of a revision unless it exists, and return its uid. An existing one costs no request.
     pub(super) async fn keep(&self, revision: &Object) -> Result<String, AccountProblem> {
         let name = meta::name(revision);
         if let Some(account) = self.accounts.object(&self.namespace, name) {
@@ -93,6 +94,8 @@ impl ProviderAccounts {
             };
         }
         match self.create(revision).await {
+            // The namespace is created only if it is missing: most installations have it, and not all may create
+            // one.
             Err(AccountProblem::Write { source, .. }) if source.is_not_found() => {
                 self.create_namespace().await?;
                 self.create(revision).await
@@ -117,6 +120,7 @@ impl ProviderAccounts {
             name: meta::name(revision).to_owned(),
             source,
         })?;
+        // The next reconcile comes at once, and must not find the account missing because the watch is late.
         self.accounts.insert_written(&bytes);
         let created: Object = serde_json::from_slice(&bytes).unwrap_or_default();
         Ok(meta::uid(&created).to_owned())

@@ -1,8 +1,8 @@
-//! Gives the programs of providers rights on what they bring, and users roles that others gather, in the place of Crossplane's RBAC manager.
+//! Gives providers rights on their kinds, and writes roles that users' roles aggregate, in the place of Crossplane's RBAC manager.
 //!
 //! # Invariants
 //! * A provider gains rights on kinds that it, or a provider of its family, owns, and on no others.
-//! * Roles and bindings that are as they should be cost no request, and those of somebody else are left alone.
+//! * Roles and bindings that are up to date cost no request, and those with another controller are left alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::runtime::refused::cause_of;
 const CONTROLLER: &str = "rbac/providerrevision.pkg.crossplane.io";
 const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// On revisions: the family that their package says it is of.
+/// On revisions: the family of their package.
 const FAMILY: &str = "pkg.crossplane.io/provider-family";
 
 /// Keeps the roles of all providers, until dropped.
@@ -87,7 +87,7 @@ impl ProviderRoles {
             let queue = self.queue.clone();
             accounts.informer().listen(move |_, change| owners(&change, |name| queue.add(name.to_owned())));
         }
-        // What one of a family brings, all of it may use: when its definition is heard of, and when it says that it brought it.
+        // All of a family may use its kinds: when a definition appears, and when a revision lists it.
         let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
         self.manager.context.kinds.listen(move |_, change| {
             owners(&change, |name| {
@@ -108,7 +108,7 @@ impl ProviderRoles {
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
         let Some(revision) = self.revisions().object("", &name) else { return Next::Rest };
-        // When it goes, they go with it.
+        // Garbage collection deletes them with the revision.
         if meta::is_being_deleted(&revision) || status::is_paused(&revision) {
             return Next::Rest;
         }
@@ -123,14 +123,16 @@ impl ProviderRoles {
             }
         }
         let accounts = self.accounts(revision);
-        if roles.is_empty() || accounts.is_empty() {
+        let binding = provider_binding(revision, &accounts);
+        // A revision that is not active has no pods. Its binding has no subjects, and is not created for that.
+        let is_needed = !accounts.is_empty() || self.bindings.object("", meta::name(&binding)).is_some();
+        if roles.is_empty() || !is_needed {
             return Next::Rest;
         }
-        let binding = provider_binding(revision, &accounts);
         self.keep_one(revision, &self.bindings, &binding, "BindClusterRole").await.err().unwrap_or(Next::Rest)
     }
 
-    /// The kinds that a provider may work with: its own, and those of its family.
+    /// The kinds that a provider may use: its own, and those of its family.
     fn resources(&self, revision: &Object) -> Vec<DefinedResource> {
         let mut found = self.own_resources(revision);
         let family = meta::label(revision, FAMILY);
@@ -157,7 +159,7 @@ impl ProviderRoles {
         found
     }
 
-    /// Whom the program of a provider runs as.
+    /// The service accounts of a provider's program.
     fn accounts(&self, revision: &Object) -> Vec<(String, String)> {
         if let Some(accounts) = self.manager.accounts.as_ref().filter(|accounts| accounts.has(revision)) {
             return vec![(accounts.namespace.clone(), meta::name(revision).to_owned())];
@@ -172,7 +174,7 @@ impl ProviderRoles {
         deployments.iter().filter_map(account).collect()
     }
 
-    /// Have a role or a binding be as it should be. The error is what to do if that fails.
+    /// Create or update a role or a binding. The error is how to requeue if that fails.
     async fn keep_one(
         &self,
         revision: &Object,
@@ -217,21 +219,22 @@ impl ProviderRoles {
     }
 }
 
-/// What becomes of a role or binding that is there already.
+/// Update an existing role or binding.
 fn adopted(present: &Object, wanted: &Object) -> Result<Object, String> {
     let refused = |theirs| format!("cannot keep `{}`: {theirs}", meta::name(wanted));
     let mut object = adopt_role(present, wanted).map_err(refused)?;
     if !wanted.contains_key("rules") {
         object.remove("rules");
     }
-    // What a binding refers to cannot be changed, and follows from its name.
-    if let Some(subjects) = wanted.get("subjects") {
-        object.insert("subjects".to_owned(), subjects.clone());
-    }
+    // The role of a binding is immutable, and follows from its name.
+    match wanted.get("subjects") {
+        Some(subjects) => object.insert("subjects".to_owned(), subjects.clone()),
+        None => object.remove("subjects"),
+    };
     Ok(object)
 }
 
-/// Have all of a family looked at.
+/// Requeue all revisions of a family.
 fn add_family(queue: &Queue<String>, revisions: &Informer, family: &str) {
     if family.is_empty() {
         return;

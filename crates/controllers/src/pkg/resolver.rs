@@ -1,4 +1,4 @@
-//! The `Lock`: what packages depend on is installed, and moved to another version where that is allowed.
+//! Installs the dependencies in the `Lock`, and changes their versions where that is allowed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,13 @@ use crate::runtime::refused::cause_of;
 
 const COMPONENT: &str = "resolver/lock.pkg.crossplane.io";
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-/// When it is tried again to find versions that fit: somebody may have published one.
+/// When to look for accepted versions again: a new one may have been published.
 const TRY_AGAIN: Duration = Duration::from_mins(5);
 /// How many registries are asked for their tags at the same time.
 const CONCURRENCY: usize = 4;
 const REASON: &str = "ResolveDependencies";
 
-/// Looks after the lock.
+/// Manages the lock.
 #[derive(Debug)]
 pub(super) struct Resolver {
     manager: Arc<Manager>,
@@ -45,6 +45,7 @@ impl Resolver {
     }
 
     pub(super) async fn run(self: &Arc<Self>) {
+        // One worker for the one lock: two resolutions at the same time would install two versions.
         self.queue.work(1, |()| self.clone().reconcile()).await;
     }
 
@@ -56,6 +57,8 @@ impl Resolver {
     }
 
     async fn resolve(&self, lock: &Object) -> Next {
+        // Everything is decided before anything is changed: half of a resolution could install what the other half
+        // excludes.
         let resolution = self.decide(lock).await;
         let mut failed = None;
         for change in &resolution.changes {
@@ -68,6 +71,7 @@ impl Resolver {
             }
         }
         let mut problems: Vec<String> = resolution.conflicts.iter().map(ToString::to_string).collect();
+        // Sorted, so that the condition does not change with the order of packages in the lock.
         problems.sort();
         let has_conflicts = !problems.is_empty();
         problems.extend(failed.clone());
@@ -81,17 +85,20 @@ impl Resolver {
         }
     }
 
-    /// What follows from the lock. Registries are asked for tags where that depends on them.
+    /// Decide the changes that the lock requires. Registries are asked for tags if that depends on them.
     async fn decide(&self, lock: &Object) -> Resolution {
         let (packages, installed) = (lock_packages(lock), self.installed());
         let mut tags = KnownTags::new();
         loop {
             let resolution =
                 resolve_dependencies(&packages, &installed, &tags, self.manager.options.dependencies);
+            // The engine names the registries whose tags it needs, and only those are asked: most constraints name a
+            // version.
             if resolution.ask.is_empty() {
                 return resolution;
             }
             let asking: Vec<_> = resolution.ask.into_iter().map(|source| self.list_tags(source)).collect();
+            // A registry that fails is an answer, too: otherwise the engine would ask for it for ever.
             let answers: Vec<_> = stream::iter(asking).buffered(CONCURRENCY).collect().await;
             tags.extend(answers);
         }
@@ -139,14 +146,17 @@ impl Resolver {
                 package.insert("spec".to_owned(), json!({"package": image}));
                 match context.cluster.create(packages.resource(), "", &package).await {
                     Ok(bytes) => packages.insert_written(&bytes),
-                    // Somebody has one of that name. Whether it is the right one is seen in the lock.
+                    // A package of that name exists. The lock shows whether it is the right one.
                     Err(error) if error.is_already_exists() => {}
                     Err(error) => return Err(error),
                 }
             }
             PackageChange::Move { kind, name, image } => {
                 let packages = &self.manager.caches.of(*kind).packages;
+                // Deleted meanwhile: the lock changes, and everything is resolved again.
                 let Some(mut package) = packages.object("", name) else { return Ok(()) };
+                // As an update, with the version that was read: a user who changes the package at the same moment
+                // wins.
                 meta::child(&mut package, "spec").insert("package".to_owned(), image.clone().into());
                 let path =
                     ferroplane_client::ObjectPath { resource: packages.resource(), namespace: "", name };

@@ -1,10 +1,10 @@
-//! Revisions: each is fetched and checked, waits for what it depends on, and writes the objects that it brings.
+//! Revisions: each is fetched and validated, waits for its dependencies, and writes its objects.
 //!
 //! # Invariants
-//! * The newest active revision of a package controls what it brings; all others only remember it.
-//! * A revision leaves the `Lock` before it goes, and before it says that it is inactive.
-//! * What is read of a package is in memory for as long as it is being written, and never for more packages than are looked at at
-//!   the same time.
+//! * The newest active revision of a package controls its objects; all others are owners without control.
+//! * A revision leaves the `Lock` before it is deleted, and before it reports that it is inactive.
+//! * The contents of a package are in memory only while they are written, and never for more packages than are reconciled at the same
+//!   time.
 
 mod memory;
 mod report;
@@ -23,7 +23,7 @@ use ferroplane_engine::packages::{
     Establishing, Party, WebhookAddress, converts_by_webhook, copied_labels, examine_dependencies,
     is_webhook_configuration, managed_definition, with_webhook_address,
 };
-use ferroplane_engine::{chain, is_reserved_group};
+use ferroplane_engine::{chain, defined_group, is_reserved_group};
 use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
 use serde::Deserialize;
 use serde_json::Value;
@@ -52,10 +52,10 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// Keeps a revision until it has left the lock.
 const FINALIZER: &str = "revision.pkg.crossplane.io";
 const ACTIVE: &str = "Active";
-/// The version of Crossplane that packages find here.
+/// The version of Crossplane that packages require.
 const CROSSPLANE: &str = "v2.4.0";
 
-/// Looks after revisions.
+/// Manages revisions.
 #[derive(Debug)]
 pub(super) struct Revisions {
     pub(super) manager: Arc<Manager>,
@@ -64,7 +64,7 @@ pub(super) struct Revisions {
     memory: Arc<Memory>,
 }
 
-/// A revision that is looked at, and what it belongs to.
+/// A revision that is being reconciled, and its package.
 struct Look {
     key: PackageKey,
     package: Object,
@@ -143,7 +143,7 @@ impl Revisions {
         Arc::new(Self { manager, recorder, queue, memory: Arc::default() })
     }
 
-    /// Hear of what concerns revisions beside themselves.
+    /// Listen to other objects that affect revisions.
     pub(super) fn listen(&self) {
         let (memory, queue) = (self.memory.clone(), self.queue.clone());
         self.manager.locks.listen(move |_, _| {
@@ -170,7 +170,7 @@ impl Revisions {
             accounts.listen(&self.queue);
         }
         let (memory, queue) = (self.memory.clone(), self.queue.clone());
-        // A definition that somebody deletes is written again.
+        // A deleted definition is written again.
         self.manager.context.kinds.listen(move |_, change| {
             let Change::Deleted { header, .. } = change else { return };
             for owner in header.metadata.owner_references.iter().flatten() {
@@ -186,7 +186,7 @@ impl Revisions {
         self.queue.work_in_slots(CONCURRENCY, |key, slot| self.clone().reconcile(key, slot)).await;
     }
 
-    /// Look at the revisions of Functions again whenever one of those that somebody runs changes.
+    /// Reconcile the revisions of Functions again whenever the state of a packaged function changes.
     pub(super) async fn follow_functions(&self) {
         let Some(functions) = &self.manager.options.functions else { return };
         self.follow(PackageKind::Function, functions.changes()).await;
@@ -206,7 +206,7 @@ impl Revisions {
         }
     }
 
-    /// Have a revision run no longer on this machine.
+    /// Stop a revision on this machine.
     fn release(&self, key: &PackageKey) {
         let options = &self.manager.options;
         match key.0 {
@@ -226,10 +226,10 @@ impl Revisions {
             self.release(&key);
             return Next::Rest;
         };
-        cause_of_writes(&revision).scope(self.look_after(key, revision.clone(), &slot)).await
+        cause_of_writes(&revision).scope(self.sync(key, revision.clone(), &slot)).await
     }
 
-    async fn look_after(&self, key: PackageKey, revision: Object, slot: &Slot) -> Next {
+    async fn sync(&self, key: PackageKey, revision: Object, slot: &Slot) -> Next {
         if meta::is_being_deleted(&revision) {
             return self.let_go(&key, &revision).await;
         }
@@ -237,7 +237,7 @@ impl Revisions {
             return self.pause(key.0, &revision).await;
         }
         let name = meta::label(&revision, keys::PACKAGE).to_owned();
-        // Without a package it will go soon, or somebody made it by hand.
+        // Without a package it is deleted soon, or a user created it by hand.
         let Some(package) = self.cache(key.0).packages.object("", &name) else { return Next::Rest };
         if meta::is_being_deleted(&package) || meta::controller_uid(&revision) != Some(meta::uid(&package)) {
             return Next::Rest;
@@ -262,7 +262,7 @@ impl Revisions {
         self.conclude(&look, report, outcome, runtime).await
     }
 
-    /// The story of an active revision. Each line must hold before the next may happen.
+    /// Install an active revision. Each line must hold before the next may happen.
     async fn install(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
         let (image, known) = self.contents_of(look, report, slot).await?;
         report.runs = Some(image.pinned(&known.digest));
@@ -275,17 +275,17 @@ impl Revisions {
         self.establish(look, &image, &known, report).await
     }
 
-    /// A revision that is not active controls nothing, and is checked once.
+    /// An inactive revision controls nothing, and is validated once.
     async fn stand_by(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
         self.release(&look.key);
-        // Whoever listed it lists it no longer, so that it can end as soon as nobody calls it.
+        // It is no longer listed, so that its program can end as soon as nothing calls it.
         drop(self.manager.registry.current());
         self.end_pods(look).await?;
         self.leave(&look.key.1).await?;
         let references = object_refs(&look.revision);
         let siblings = look.sibling_uids();
         let party = Party { package: &look.package, revision: &look.revision, siblings: &siblings };
-        // What a Function brings has no controller: there is nothing to let go.
+        // The kinds of a Function have no controller: there is nothing to release.
         if look.kind() != PackageKind::Function {
             release_all(&self.manager.context.cluster, &references, party)
                 .await
@@ -298,7 +298,7 @@ impl Revisions {
         Ok(())
     }
 
-    /// What is known of the package in the image. It is fetched and checked, unless it was.
+    /// The contents of the package. The image is fetched and validated, unless it was.
     async fn contents_of(
         &self,
         look: &Look,
@@ -331,7 +331,7 @@ impl Revisions {
         Ok((prepared, known))
     }
 
-    /// An image that is not signed as it should be does not run, even if it did until now.
+    /// An image without the required signatures does not run, even if it did until now.
     fn refuse(&self, look: &Look, image: &PreparedImage, problem: &VerificationProblem) -> Trouble {
         match problem {
             VerificationProblem::Source(error) => Trouble::source(image, error),
@@ -342,7 +342,7 @@ impl Revisions {
         }
     }
 
-    /// The digest that the revision was made of. One that Crossplane made does not say it.
+    /// The digest of the image. A revision that Crossplane made does not have it.
     async fn digest_of(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<String, Trouble> {
         let noted = meta::annotation(&look.revision, keys::PACKAGE_DIGEST);
         if let Some(digest) = Some(noted).filter(|noted| !noted.is_empty()).or_else(|| image.digest()) {
@@ -359,22 +359,22 @@ impl Revisions {
         slot: &Slot,
     ) -> Result<Arc<PackageContents>, Trouble> {
         let (source, request) = (&self.manager.options.source, image.pinned(digest));
-        // Only the transfer waits without a slot: what is read is in memory.
+        // Only the transfer waits without a slot: contents that are read are in memory.
         let fetched = slot.wait_for(source.fetch(request.clone())).await;
         fetched.map_err(|error| Trouble::source(image, &error))?;
         source.read(request).await.map_err(|error| Trouble::source(image, &error))
     }
 
-    /// The labels and annotations of the package are also those of its revision.
+    /// Copy the labels and annotations of the package to its revision.
     async fn adopt_metadata(&self, look: &mut Look, manifest: &PackageManifest) -> Result<(), Trouble> {
         let mut revision = look.revision.clone();
-        // What a user says of a Function counts more than what its author says of the package.
+        // Annotations of a Function override those of its package.
         let copied = copied_labels(&revision);
         let is_free = |key: &str| key != keys::PACKAGE && !copied.contains(key);
         for (key, value) in manifest.labels.iter().filter(|(key, _)| is_free(key)) {
             meta::set_label(&mut revision, key, value);
         }
-        // A package must not say what only users may say.
+        // A package must not set annotations that only users may set.
         let is_reserved = |key: &str| key == keys::PAUSED || key.starts_with("ferroplane.io/");
         for (key, value) in manifest.annotations.iter().filter(|(key, _)| !is_reserved(key)) {
             meta::set_annotation(&mut revision, key, value);
@@ -387,7 +387,7 @@ impl Revisions {
         Ok(())
     }
 
-    /// Stand in the lock, with what it depends on, and have all of that.
+    /// Add the revision to the lock with its dependencies, and check that they are met.
     async fn depend(
         &self,
         look: &Look,
@@ -407,7 +407,7 @@ impl Revisions {
         report.dependencies = Some(standing);
         match problem {
             None => Ok(()),
-            // The lock will change before this does.
+            // The lock changes before this does.
             Some(problem) => Err(Trouble {
                 reason: "ResolveDependencies",
                 message: format!("cannot resolve package dependencies: {problem}"),
@@ -422,7 +422,7 @@ impl Revisions {
         self.manager.leave(revision).await.map_err(|error| Trouble::writing("Lock", &error))
     }
 
-    /// Write what the package brings.
+    /// Write the objects of the package.
     async fn establish(
         &self,
         look: &Look,
@@ -437,7 +437,7 @@ impl Revisions {
         }
         let read = self.manager.options.source.read(image.pinned(&known.digest)).await;
         let contents = read.map_err(|error| {
-            // It was here a moment ago: it is fetched anew.
+            // It was there just now, and is fetched again.
             self.memory.forget(&look.key);
             Trouble::source(image, &error)
         })?;
@@ -459,7 +459,8 @@ impl Revisions {
             common_annotations: &look.spec.common_annotations,
         };
         let cluster = &self.manager.context.cluster;
-        let references = establish_all(cluster, look.kind(), &objects, &how).await;
+        let concurrency = self.manager.options.establishers.max(1);
+        let references = establish_all(cluster, look.kind(), &objects, &how, concurrency).await;
         report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
         self.memory.set(&look.key, meta::uid(&look.revision), Known { established: mode, ..known.clone() });
         Ok(())
@@ -550,7 +551,7 @@ impl Revisions {
         }
     }
 
-    /// A revision that is being deleted leaves the lock, and may go.
+    /// A revision that is being deleted leaves the lock, and loses its finalizer.
     async fn let_go(&self, key: &PackageKey, revision: &Object) -> Next {
         self.memory.forget(key);
         self.release(key);
@@ -573,10 +574,10 @@ impl Revisions {
     }
 }
 
-/// Why nobody may define a kind in a group that is reserved.
+/// Why packages may not define a kind in a reserved group.
 pub(super) const RESERVED: &str = "its group belongs to Kubernetes or to the control plane";
 
-/// No object of a package may define a kind of ours.
+/// Refuse objects that define a kind of ours.
 fn refuse_reserved(objects: &[&Object]) -> Result<(), Trouble> {
     match objects.iter().find(|object| is_reserved(object)) {
         None => Ok(()),
@@ -588,13 +589,12 @@ fn refused(object: &Object, why: &str) -> Trouble {
     Trouble::unacceptable(format!("cannot write {} `{}`: {why}", meta::kind(object), meta::name(object)))
 }
 
-/// Whether an object defines a kind in a group that no package may touch: it could change what everybody else relies on.
+/// Whether an object defines a kind in a reserved group: it could change what all users rely on.
 pub(super) fn is_reserved(object: &Object) -> bool {
-    let group = object.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
-    meta::kind(object).ends_with("ResourceDefinition") && is_reserved_group(group)
+    meta::kind(object).ends_with("ResourceDefinition") && is_reserved_group(defined_group(object))
 }
 
-/// What a revision says that it brought.
+/// The objects in the status of a revision.
 fn object_refs(revision: &Object) -> Vec<Value> {
     let references = revision.get("status").and_then(|status| status.get("objectRefs")?.as_array());
     references.cloned().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The door to registries. Controllers know nothing else of them; whoever starts controllers opens it.
+//! The interface to registries. Controllers use nothing else of them; the process that starts controllers implements it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use ferroplane_package::PackageContents;
 use ferroplane_package::signature::ImageSignature;
 use futures_util::future::BoxFuture;
 
-/// What a registry answers, in its own time.
+/// The answer of a registry, as a future.
 pub type SourceAnswer<T> = BoxFuture<'static, Result<T, SourceError>>;
 
 /// Where packages come from.
@@ -17,30 +17,32 @@ pub trait PackageSource: fmt::Debug + Send + Sync {
     /// The digest that an image has now, with its algorithm. That of an index, if the image is for several platforms.
     fn resolve(&self, request: ImageRequest) -> SourceAnswer<String>;
 
-    /// Bring an image here, unless it is here. It is named by its digest. May take as long as its registry takes.
+    /// Fetch an image with its digest, unless it is stored already. May take as long as its registry takes.
     fn fetch(&self, request: ImageRequest) -> SourceAnswer<()>;
 
-    /// What is in the package that an image holds which was fetched. Asks no registry.
+    /// The contents of the package in a fetched image. Asks no registry.
     fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>>;
 
-    /// Whether the program of an image that was fetched says of itself that it is WebAssembly. Asks no registry.
+    /// Whether the program of a fetched image is WebAssembly. Asks no registry.
     fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool>;
 
     /// The tags of the repository that an image is in.
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>>;
 
-    /// The signatures of an image that is named by its digest. Those that were fetched before count, unless they are asked for
-    /// `anew`.
+    /// The signatures of an image with its digest. Cached ones are used, unless they are requested `anew`.
     fn signatures(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>>;
+
+    /// The same for attestations beside the image. Those in bundles are among the signatures.
+    fn attestations(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>>;
 }
 
-/// An image that is asked for.
+/// A request for an image.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ImageRequest {
     /// The reference, after it was rewritten.
     pub image: String,
     pub policy: PackagePullPolicy,
-    /// What stands in the pull secrets: the contents of `.dockerconfigjson`, or of the older `.dockercfg`.
+    /// The contents of pull secrets: of `.dockerconfigjson`, or of the older `.dockercfg`.
     pub pull_secrets: Vec<Vec<u8>>,
 }
 
@@ -54,7 +56,7 @@ pub enum PackagePullPolicy {
 }
 
 impl PackagePullPolicy {
-    /// The policy that a package names. As in Crossplane, any other text means `IfNotPresent`.
+    /// The policy of a package. As in Crossplane, any other text means `IfNotPresent`.
     pub(super) fn of(text: Option<&str>) -> Self {
         match text {
             Some("Always") => Self::Always,
@@ -64,13 +66,13 @@ impl PackagePullPolicy {
     }
 }
 
-/// Why a registry gives no answer that can be used.
+/// Why a registry returns no usable answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SourceError {
-    /// The whole chain of causes. No times: it stands in conditions.
+    /// The whole chain of causes. Without times: it becomes part of conditions.
     pub message: String,
-    /// Whether nobody answered. The package itself may be in order.
+    /// Whether the registry did not respond. The package itself may be valid.
     pub is_unreachable: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What packages and revisions say of themselves, written only if it is news.
+//! Writes the status of packages and revisions, only if it changed.
 
 use ferroplane_api::{Condition, NOT_SUPPORTED, Object, Status, keys, meta, set_condition};
 use ferroplane_client::{Informer, ObjectPath, Subresource};
@@ -9,22 +9,22 @@ use tracing::warn;
 use crate::context::Context;
 use crate::runtime::queue::Next;
 
-/// The condition by which an object says that it is paused.
+/// The condition of a paused object.
 const SYNCED: &str = "Synced";
 const PAUSED: &str = "ReconcilePaused";
-/// The reason of the event that says that an object is paused.
+/// The reason of the event for a paused object.
 pub(super) const PAUSED_EVENT: &str = "ReconciliationPaused";
 pub(super) const PAUSED_MESSAGE: &str = "Reconciliation is paused via the pause annotation";
 
 /// Fields of a status. Null removes one.
 pub(super) type Fields = Vec<(&'static str, Value)>;
 
-/// Whether somebody asked to leave the object alone.
+/// Whether a user paused the object.
 pub(super) fn is_paused(object: &Object) -> bool {
     meta::annotation(object, keys::PAUSED) == "true"
 }
 
-/// The condition of an object that is left alone.
+/// The condition of a paused object.
 pub(super) fn paused() -> Condition {
     Condition::new(SYNCED, Status::False, PAUSED).with_message(PAUSED_MESSAGE)
 }
@@ -34,12 +34,12 @@ pub(super) fn conditions_of(object: &Object) -> Vec<Condition> {
     conditions_in(object.get("status").and_then(|status| status.get("conditions")).unwrap_or(&Value::Null))
 }
 
-/// Whether a condition of an object holds.
+/// Whether a condition of an object is true.
 pub(super) fn holds(object: &Object, kind: &str) -> bool {
     conditions_of(object).iter().any(|condition| condition.kind == kind && condition.status == Status::True)
 }
 
-/// The object with this in its status. None if it says so already.
+/// The object with these fields in its status. None if it has them already.
 pub(super) fn with_status(
     context: &Context,
     object: &Object,
@@ -49,7 +49,7 @@ pub(super) fn with_status(
     with_status_instead_of(&[], context, object, wanted, fields)
 }
 
-/// The same without conditions of these kinds, unless they are wanted.
+/// The same without conditions of these types, unless they are among the new ones.
 pub(super) fn with_status_instead_of(
     past: &[&str],
     context: &Context,
@@ -59,7 +59,7 @@ pub(super) fn with_status_instead_of(
 ) -> Option<Object> {
     let before = conditions_of(object);
     let is_wanted = |kind: &str| wanted.iter().any(|condition| condition.kind == kind);
-    // What was said while the object was paused, or while nothing acted on its kind, holds no longer.
+    // Conditions from when the object was paused, or its kind had no controller, are outdated.
     let is_past = |condition: &Condition| {
         past.contains(&&*condition.kind) || matches!(&*condition.reason, PAUSED | NOT_SUPPORTED)
     };
@@ -96,7 +96,7 @@ pub(super) fn with_status_instead_of(
     (!is_same || conditions != before).then_some(changed)
 }
 
-/// Write a status. Returns the object as it is then; the error is what to do if that fails.
+/// Write a status. Returns the result; the error is how to requeue if that fails.
 pub(super) async fn write_status(
     context: &Context,
     informer: &Informer,

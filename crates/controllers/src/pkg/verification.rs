@@ -1,7 +1,7 @@
-//! Verifies the signatures of packages, where an `ImageConfig` demands it.
+//! Verifies the signatures of packages, where an `ImageConfig` requires it.
 //!
 //! # Invariants
-//! * An image is verified whenever a policy matches it, also if it was fetched before the policy came.
+//! * An image is verified whenever a policy matches it, also if it was fetched before the policy was created.
 //! * Keys and trusted roots are read each time. An image that was verified with the same ones is not verified again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,20 +18,20 @@ use super::images::{ImageProblem, PreparedImage, secret_value};
 use super::{Manager, PackagePullPolicy, SourceError};
 use crate::runtime::queue::Slot;
 
-/// How many verified images are remembered. Whoever is forgotten is verified again.
+/// How many verified images are remembered. One that is forgotten is verified again.
 const REMEMBERED: usize = 10_000;
 const COSIGN: &str = "Cosign";
-/// The key of a Secret under which a trusted root of Sigstore stands.
+/// The key of a trusted root of Sigstore in a Secret.
 const TRUSTED_ROOT_KEY: &str = "trusted_root.json";
 
-/// What an `ImageConfig` demands of the signatures of an image.
+/// The signatures that an `ImageConfig` requires of an image.
 #[derive(Debug)]
 pub(super) struct SignatureDemands {
     config: String,
     policy: SignaturePolicy,
 }
 
-/// Why an image does not count as verified.
+/// Why an image is not verified.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum VerificationProblem {
     #[error("{0}")]
@@ -40,8 +40,8 @@ pub(super) enum VerificationProblem {
     Unverified { image: String, config: String, problem: Unverified },
 }
 
-/// The images that were verified since this process began, by the policy that they satisfy. A policy may hold a trusted root: it is
-/// kept once, and not with each image.
+/// The images that were verified since the start, by the policy that they satisfy. A policy may contain a trusted root: it is kept once,
+/// and not with each image.
 #[derive(Debug, Default)]
 pub(super) struct VerifiedImages(Mutex<BTreeMap<SignaturePolicy, BTreeSet<String>>>);
 
@@ -53,6 +53,7 @@ impl VerifiedImages {
 
     fn insert(&self, policy: &SignaturePolicy, digest: &str) {
         let mut verified = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropping all entries is simple, and costs some verifications. No order has to be maintained.
         if verified.values().map(BTreeSet::len).sum::<usize>() >= REMEMBERED {
             verified.clear();
         }
@@ -61,7 +62,7 @@ impl VerifiedImages {
 }
 
 impl Manager {
-    /// Verify the image with this digest, if an `ImageConfig` demands that.
+    /// Verify the image with this digest, if an `ImageConfig` requires it.
     pub(super) async fn verify(
         &self,
         image: &PreparedImage,
@@ -72,6 +73,7 @@ impl Manager {
         if self.verified.contains(policy, digest) {
             return Ok(());
         }
+        // With the pull policy `Always`, cached signatures are not used either.
         let anew = image.request.policy == PackagePullPolicy::Always;
         let mut outcome = self.judge(image, digest, policy, anew, slot).await?;
         // It may have been signed since its signatures were fetched.
@@ -99,11 +101,15 @@ impl Manager {
         slot: &Slot,
     ) -> Result<Result<(), Unverified>, VerificationProblem> {
         let asking = self.options.source.signatures(image.pinned(digest), anew);
-        let signatures = slot.wait_for(asking).await.map_err(VerificationProblem::Source)?;
+        let mut signatures = slot.wait_for(asking).await.map_err(VerificationProblem::Source)?;
+        if policy.demands_attestations() {
+            let asking = self.options.source.attestations(image.pinned(digest), anew);
+            signatures.extend(slot.wait_for(asking).await.map_err(VerificationProblem::Source)?);
+        }
         Ok(policy.verify(digest, &signatures))
     }
 
-    /// What a config demands, with the keys that it names.
+    /// The requirements of a config, with the keys that it names.
     pub(super) async fn signature_demands(
         &self,
         config: &ImageConfig,
@@ -114,15 +120,13 @@ impl Manager {
         let mut policy = SignaturePolicy::default();
         for authority in authorities.map(|cosign| cosign.authorities).unwrap_or_default() {
             let trust = self.trust(&authority, config).await?;
-            policy.authorities.push(Authority { name: authority.name, trust });
+            let attestations = authority.attestations.into_iter().map(|it| it.predicate_type).collect();
+            policy.authorities.push(Authority { name: authority.name, trust, attestations });
         }
         Ok(SignatureDemands { config: config.name.clone(), policy })
     }
 
     async fn trust(&self, authority: &CosignAuthority, config: &ImageConfig) -> Result<Trust, ImageProblem> {
-        if !authority.attestations.is_empty() {
-            return Ok(Trust::Unknown("this release cannot verify attestations".to_owned()));
-        }
         match (&authority.key, &authority.keyless) {
             (Some(key), _) => self.trust_in_key(key).await,
             (None, Some(keyless)) => self.trust_in_identities(keyless, &config.trusted_root).await,
@@ -136,7 +140,7 @@ impl Manager {
         Ok(read.map_or_else(Trust::Unknown, |pem| Trust::Key { pem, hash }))
     }
 
-    /// Trust in those who can show who they are, by the trusted root in a Secret or, without a name, the public one.
+    /// Trust in keyless identities, with the trusted root in a Secret or, without a name, the public one.
     async fn trust_in_identities(&self, keyless: &CosignKeyless, root: &str) -> Result<Trust, ImageProblem> {
         let mut trusted_root = None;
         if !root.is_empty() {
@@ -149,7 +153,7 @@ impl Manager {
         Ok(Trust::Keyless(Keyless { identities, ignores_sct: keyless.insecure_ignore_sct, trusted_root }))
     }
 
-    /// What stands under a key of a Secret in the namespace of the control plane, or why nothing does.
+    /// The value of a key of a Secret in the namespace of the control plane, or why there is none.
     async fn read_secret(&self, name: &str, key: &str) -> Result<Result<Vec<u8>, String>, ImageProblem> {
         let namespace = &self.options.namespace;
         let Some(secret) = self.secret(name).await? else {
@@ -167,7 +171,7 @@ fn identity(written: &CosignIdentity) -> Identity {
     }
 }
 
-/// What is demanded of a text. The pattern counts if there are both, as in cosign.
+/// The requirement on a text. The pattern counts if there are both, as in cosign.
 fn demand(text: &str, pattern: &str) -> Option<TextMatch> {
     match (text, pattern) {
         ("", "") => None,

@@ -1,12 +1,12 @@
-//! Refuses to delete what is in use, and to write usages that reach too far.
+//! Refuses to delete objects in use, and to write usages that refer to other namespaces.
 //!
-//! An API server asks before it deletes something that is marked as used. How the question gets here is for whoever runs
-//! us to say: over HTTPS, or from the same process.
+//! An API server calls this webhook before it deletes an object that is marked as used. The process that runs the controllers serves it:
+//! over HTTPS, or in the same process.
 //!
 //! # Invariants
-//! * Nothing is written because of a question that anybody could have sent ([`Asker::Unknown`]). Answers to such a question name no
+//! * Nothing is written because of a request that any client could have sent ([`Asker::Unknown`]). Responses to such a request name no
 //!   usages.
-//! * Nothing that a question says of an object counts, but where it is and which one: the API server is asked for the rest.
+//! * Only the identity of an object in a request counts: the rest is read from the API server.
 
 use std::sync::{Arc, Weak};
 
@@ -20,31 +20,31 @@ use crate::context::Context;
 use crate::protection::usage::{Usages, as_used};
 use crate::setup::webhook;
 
-/// Where questions are sent to.
+/// The path of the webhook.
 pub const PATH: &str = "/validate-no-usages";
 pub(crate) const CONFIGURATION: &str = "crossplane-no-usages";
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
 const REACH_WEBHOOK: &str = "reach.protection.crossplane.io";
 
-/// Who asks.
+/// The client of the webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
-    /// The API server: it is in this process, or it has shown that it knows what only an API server is told.
+    /// The API server: it is in this process, or it has proven that it knows the secret path.
     ApiServer,
-    /// Anybody who reaches the port.
+    /// Any client that reaches the port.
     Unknown,
 }
 
-/// Knows what is in use, for as long as controllers run.
+/// Knows which objects are in use, while the controllers run.
 #[derive(Debug, Clone)]
 pub struct Protection {
     context: Weak<Context>,
     usages: Weak<Usages>,
-    /// Where it notes what it refused, if not where controllers write.
+    /// The client for marks of refused deletions, if it is not that of the controllers.
     cluster: Option<ApiClient>,
 }
 
-/// Why there is no plain answer.
+/// Why a deletion is refused.
 struct Refusal {
     code: u16,
     message: String,
@@ -61,13 +61,13 @@ impl Protection {
         Self { context: Arc::downgrade(context), usages: Arc::downgrade(usages), cluster: None }
     }
 
-    /// The same, but what is noted is written by this client: it may write when controllers may not.
+    /// The same, with a client that may write when controllers may not.
     #[must_use]
     pub fn noting_by(self, client: kube::Client) -> Self {
         Self { cluster: Some(ApiClient::new(client)), ..self }
     }
 
-    /// Have the API server ask before it deletes something that is in use, at this address (a `clientConfig`).
+    /// Register the webhook at this address (a `clientConfig`).
     pub async fn announce(&self, address: &Value) -> Result<(), Error> {
         match self.context.upgrade() {
             Some(context) => {
@@ -78,7 +78,7 @@ impl Protection {
         }
     }
 
-    /// Answer an `AdmissionReview` with another.
+    /// Answer an `AdmissionReview`.
     pub async fn review(&self, review: Value, asker: Asker) -> Value {
         let request = &review["request"];
         let judged = match request["operation"].as_str().unwrap_or_default() {
@@ -97,7 +97,7 @@ impl Protection {
         json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
     }
 
-    /// Why an object cannot be deleted, if usages stand in the way.
+    /// Why an object cannot be deleted, if usages protect it.
     async fn judge_deletion(&self, request: &Value, asker: Asker) -> Result<Option<String>, Refusal> {
         let object = request["oldObject"].as_object();
         let object = object.ok_or_else(|| Refusal::new(400, "there is no object to delete"))?;
@@ -127,8 +127,8 @@ impl Protection {
         Ok(Some(in_use_message(&usages)))
     }
 
-    /// A usage that would protect nothing is refused when it is written. Controllers look again: not every API server asks, and
-    /// kinds may come later.
+    /// Refuse a usage that would protect nothing when it is written. Controllers check again: not every API server calls the webhook, and
+    /// kinds may be installed later.
     async fn judge_usage(&self, request: &Value) -> Result<Option<String>, Refusal> {
         let Some(usage) = request["object"].as_object() else {
             return Err(Refusal::new(400, "the request has no Usage"));
@@ -148,12 +148,12 @@ impl Protection {
     }
 }
 
-/// Nobody knows what is in use: then everything may be.
+/// Refuse while controllers stop: every object may be in use then.
 fn stopping() -> Refusal {
     Refusal::new(503, "cannot check usages: the control plane is stopping")
 }
 
-/// Write down that somebody wanted it gone, so that it can be deleted when it is no longer used.
+/// Record that a deletion was refused, so that it can be replayed when the object is no longer used.
 async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Result<(), Refusal> {
     let failed = |error: Error| {
         let (kind, name, message) = (meta::kind(object), meta::name(object), chain(&error));
@@ -163,13 +163,13 @@ async fn note_attempt(cluster: &ApiClient, object: &Object, policy: &str) -> Res
     let resource = cluster.resource(meta::api_version(object), meta::kind(object)).await.map_err(failed)?;
     let Some(resource) = resource else { return Ok(()) };
     let target = path_of(&resource, object);
-    // What the question shows may be old, or made up.
+    // The object in the request may be old, or forged.
     let Some(live) = cluster.get_object(target).await.map_err(failed)? else { return Ok(()) };
     let is_meant = meta::uid(&live) == meta::uid(object) && meta::label(&live, keys::IN_USE) == "true";
     if !is_meant || meta::annotation(&live, keys::DELETION_ATTEMPT) == policy {
         return Ok(());
     }
-    // Whatever else happens to it: only not to another one of the same name.
+    // In any version of the object, but not another object of the same name.
     let patch = json!({
         "metadata": {"uid": meta::uid(&live), "annotations": {keys::DELETION_ATTEMPT: policy}},
     });
@@ -183,7 +183,7 @@ fn path_of<'a>(resource: &'a Resource, object: &'a Object) -> ObjectPath<'a> {
     ObjectPath { resource, namespace: meta::namespace(object), name: meta::name(object) }
 }
 
-/// The webhooks, at an address.
+/// The webhook configuration for an address.
 pub(crate) fn hooks(address: &Value) -> Vec<Value> {
     let deletions = json!({
         "name": WEBHOOK,
@@ -203,7 +203,7 @@ pub(crate) fn hooks(address: &Value) -> Vec<Value> {
             "apiGroups": [keys::PROTECTION], "apiVersions": ["*"], "resources": ["usages"],
             "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
         }],
-        // Controllers refuse the same usages. They need not wait for this.
+        // Controllers refuse the same usages, so that a failing webhook must not block writes.
         "failurePolicy": "Ignore",
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],

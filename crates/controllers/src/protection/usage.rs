@@ -1,7 +1,6 @@
-//! Usages: what is used is marked, so that its deletion can be refused, for as long as it is.
+//! Usages: objects in use are marked, so that their deletion can be refused.
 //!
-//! Nothing is polled. Of every kind of which something is used, the marked objects are followed: whoever takes a mark away
-//! finds it back.
+//! Nothing is polled. The marked objects of every kind with usages are watched: a mark that is removed is set again.
 
 mod registry;
 mod release;
@@ -33,7 +32,7 @@ const CONCURRENCY: usize = 4;
 const OUT_OF_REACH: &str = "OutOfReach";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Mark what is used, until dropped.
+/// Mark objects in use, until dropped.
 pub(crate) async fn run(context: Arc<Context>, usages: Arc<Usages>) {
     let queue = context.queue(LONGEST_PAUSE, CONTROLLER);
     let controller = Arc::new(Controller {
@@ -53,11 +52,11 @@ struct Controller {
     usages: Arc<Usages>,
     watches: Watches,
     waits: Waits,
-    /// Usages that end, and protect nothing any longer.
+    /// Usages that are being deleted, and no longer protect anything.
     releasing: Mutex<HashSet<UsageKey>>,
 }
 
-/// Why a usage does not have its way, and what to call that in an event.
+/// Why a usage protects nothing, and the reason of its event.
 struct UsageFailure {
     reason: &'static str,
     message: String,
@@ -70,7 +69,7 @@ impl UsageFailure {
         Self { reason, message: message.into(), cause, is_conflict: false }
     }
 
-    /// The API server said no, or nothing.
+    /// A failed request to the API server.
     fn api(reason: &'static str) -> impl FnOnce(Error) -> Self {
         move |error| {
             let (message, cause) = (chain(&error), cause_of(&error));
@@ -107,10 +106,10 @@ impl Controller {
         }
     }
 
-    /// The story of a usage. Each line must hold before the next may happen: what is marked without a finalizer would stay
-    /// marked for ever.
+    /// Protect the object of a usage. Each line must hold before the next may happen: an object that is marked before the finalizer is
+    /// set could stay marked for ever.
     async fn protect(&self, key: &UsageKey, usage: Object, spec: &UsageSpec) -> Result<(), UsageFailure> {
-        // Another one of the same name may have ended.
+        // Another usage of the same name may have ended.
         self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.check_reach(&usage, spec).await?;
         let of = self.resolve("of", &spec.of, &usage).await?;
@@ -125,7 +124,7 @@ impl Controller {
         let usage = self.configure(key, &usage, wanted).await?;
         let Some(spec) = usage_spec(&usage) else { return Ok(()) };
         let is_marked_now = self.mark(&usage, &spec).await?;
-        // Told only now: what is used is protected even while its user cannot be found.
+        // Reported only now: the object is protected even while the object that uses it cannot be found.
         if let Using::Missing(what) = using {
             let message = format!("cannot find {what}, which uses it");
             return Err(UsageFailure::new("GetUsingResource", Cause::UsageTargetNotFound, message));
@@ -133,7 +132,7 @@ impl Controller {
         self.conclude(key, usage, is_new || is_marked_now).await
     }
 
-    /// A usage of a namespace protects objects of that namespace and no others.
+    /// A namespaced usage protects objects of its own namespace only.
     async fn check_reach(&self, usage: &Object, spec: &UsageSpec) -> Result<(), UsageFailure> {
         let unreached = |message| UsageFailure::new(OUT_OF_REACH, Cause::UsageOutOfReach, message);
         if let Some(message) = out_of_namespace(usage, spec) {
@@ -146,7 +145,7 @@ impl Controller {
         Err(unreached(out_of_scope(spec)))
     }
 
-    /// The object that a selector means, unless there is a reference already.
+    /// The object that a selector selects, unless there is a reference already.
     async fn resolve(
         &self,
         field: &str,
@@ -175,7 +174,7 @@ impl Controller {
         chosen.map(Some).ok_or_else(nothing)
     }
 
-    /// What uses something, unless the usage already goes with it.
+    /// The object that uses the other one, unless it owns the usage already.
     async fn find_using(
         &self,
         usage: &Object,
@@ -198,7 +197,7 @@ impl Controller {
         Ok(using.map_or_else(missing, |using| Using::Found(Box::new(using))))
     }
 
-    /// Write down what a usage should be, if it is not.
+    /// Write the usage with everything that the controller sets, if it changed.
     async fn configure(
         &self,
         key: &UsageKey,
@@ -226,7 +225,7 @@ impl Controller {
             .map_err(|error| UsageFailure::api(reason)(Error::invalid_answer(error)))
     }
 
-    /// Mark what is used. Returns whether it was not.
+    /// Mark the object in use. Returns whether it was not marked.
     async fn mark(&self, usage: &Object, spec: &UsageSpec) -> Result<bool, UsageFailure> {
         const REASON: &str = "GetUsedResource";
         let Some((name, namespace)) = used_place(usage, spec) else { return Ok(false) };
@@ -234,7 +233,7 @@ impl Controller {
         if !is_within_reach(usage, &resource) {
             return Ok(false);
         }
-        // From the cache, without a request: most looks find everything as it should be.
+        // From the cache, without a request: most reconciles find everything up to date.
         if self.watches.is_marked(&resource, namespace, name).await {
             return Ok(false);
         }
@@ -254,7 +253,7 @@ impl Controller {
         Ok(true)
     }
 
-    /// Set or take away the mark of an object, if nobody has changed the object since.
+    /// Set or remove the mark of an object, if it has not changed since.
     async fn set_mark(&self, target: ObjectPath<'_>, used: &Object, mark: &Value) -> Result<(), Error> {
         let patch = json!({"metadata": {
             "uid": meta::uid(used), "resourceVersion": meta::resource_version(used), "labels": {keys::IN_USE: mark},
@@ -275,7 +274,7 @@ impl Controller {
         self.report(key, &usage, is_new).await.map_err(UsageFailure::api("UsageConfigured"))
     }
 
-    /// Say that a usage protects nothing, and why. It is looked at again when it changes.
+    /// Report that a usage protects nothing, and why. It is reconciled again when it changes.
     async fn refuse(&self, key: &UsageKey, mut usage: Object, failure: UsageFailure) -> Next {
         let mut ready = Condition::new("Ready", Status::False, OUT_OF_REACH);
         ready.message.clone_from(&failure.message);
@@ -290,7 +289,7 @@ impl Controller {
         }
     }
 
-    /// Set a condition in the status of a usage. Returns whether it was not so.
+    /// Set a condition of a usage. Returns whether it changed.
     fn set_ready(&self, usage: &mut Object, mut ready: Condition) -> bool {
         ready.last_transition_time = self.context.clock.now();
         ready.observed_generation = meta::generation(usage);
@@ -310,7 +309,7 @@ impl Controller {
         Ok(())
     }
 
-    /// What objects of a kind are called.
+    /// The resource of a kind.
     async fn kind(&self, target: &UsageTarget, reason: &'static str) -> Result<Arc<Resource>, UsageFailure> {
         let (api_version, kind) = (&target.api_version, &target.kind);
         let resource =
@@ -330,28 +329,28 @@ impl Controller {
     }
 }
 
-/// What uses something.
+/// The object that uses another one.
 enum Using {
-    /// It is used for another reason.
+    /// There is none: the usage has another reason.
     Nothing,
-    /// The usage goes with it already.
+    /// It owns the usage already.
     Known,
     Found(Box<Object>),
     Missing(String),
 }
 
-/// The name and namespace of what is used, once that is known and if the usage reaches it.
+/// The name and namespace of the object in use, once it is resolved and if the usage may refer to it.
 fn used_place<'u>(usage: &'u Object, spec: &'u UsageSpec) -> Option<(&'u str, &'u str)> {
     let reference = spec.of.reference()?;
     Some((&reference.name, usage_reach(usage, reference.namespace.as_deref())?))
 }
 
-/// Whether a usage reaches objects of a kind at all: the path of a cluster-scoped object leaves the namespace out.
+/// Whether a usage may refer to objects of a kind: the path of a cluster-scoped object has no namespace.
 fn is_within_reach(usage: &Object, resource: &Resource) -> bool {
     resource.is_namespaced || meta::namespace(usage).is_empty()
 }
 
-/// Whether a usage goes when this goes.
+/// Whether this object owns the usage.
 fn is_owned(usage: &Object, by: &UsageTarget, name: &str) -> bool {
     let owners = usage.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
     owners.into_iter().flatten().any(|owner| {

@@ -1,16 +1,18 @@
-//! Gives users rights on what is defined, as far as roles that they have gather them.
+//! Gives users rights on defined kinds, through roles that their own roles aggregate.
 //!
 //! # Invariants
-//! * Roles that are as they should be cost no request.
-//! * A role that belongs to somebody else is left alone, and one that gathers others is made once: it is the user's.
+//! * Roles that are up to date cost no request: a kind that was read stays valid until its metadata, which is watched, changes.
+//! * No role is written from cached kinds. They are read again before.
+//! * A role with another controller is left alone, and one that aggregates others is created once: it is the user's.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource};
 use ferroplane_engine::{
-    adopt_role, chain, cluster_roles, definition_of_role, is_reserved_group, standing_roles,
+    adopt_role, chain, cluster_roles, defined_group, definition_of_role, is_reserved_group, standing_roles,
 };
 use tracing::warn;
 
@@ -26,7 +28,7 @@ const REASON: &str = "ApplyClusterRoles";
 const CONCURRENCY: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// Keeps the roles of every definition, until dropped.
+/// Maintain the roles of every definition, until dropped.
 pub(crate) async fn run(context: Arc<Context>) {
     let roles = Roles::follow(context);
     let queue = roles.queue.clone();
@@ -35,12 +37,12 @@ pub(crate) async fn run(context: Arc<Context>) {
     queue.work(CONCURRENCY, |subjects| roles.clone().reconcile(subjects)).await;
 }
 
-/// For whom there are roles.
+/// The owner of roles.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Subjects {
-    /// Those of all definitions.
+    /// The roles of all definitions.
     Everybody,
-    /// Those of one.
+    /// The roles of one definition.
     Of(String),
 }
 
@@ -50,6 +52,29 @@ struct Roles {
     informer: Arc<Informer>,
     queue: Queue<Subjects>,
     standing: Vec<Object>,
+    /// Kinds of definitions as they were read, by name. The cache has their metadata only.
+    kinds: Mutex<HashMap<String, ReadKind>>,
+}
+
+/// A kind in the version in which it was read, and whether it was established.
+struct ReadKind {
+    uid: String,
+    resource_version: String,
+    is_established: bool,
+}
+
+impl ReadKind {
+    fn new(crd: &Object) -> Self {
+        Self {
+            uid: meta::uid(crd).to_owned(),
+            resource_version: meta::resource_version(crd).to_owned(),
+            is_established: is_established(crd),
+        }
+    }
+
+    fn is_of(&self, metadata: &Object) -> bool {
+        self.uid == meta::uid(metadata) && self.resource_version == meta::resource_version(metadata)
+    }
 }
 
 impl Drop for Roles {
@@ -72,6 +97,7 @@ impl Roles {
             informer: Informer::start(context.cluster.clone(), scope),
             queue: context.queue(LONGEST_PAUSE, CONTROLLER),
             standing: standing_roles(),
+            kinds: Mutex::default(),
             context,
         });
         let queue = roles.queue.clone();
@@ -80,7 +106,7 @@ impl Roles {
         });
         let queue = roles.queue.clone();
         roles.context.kinds.listen(move |_, change| {
-            // Rights on a kind come once its definition controls it.
+            // Rights on a kind are granted once its definition controls it.
             for owner in change.header().metadata.owner_references.iter().flatten() {
                 if owner.kind == "CompositeResourceDefinition" {
                     queue.add(Subjects::Of(owner.name.to_string()));
@@ -108,7 +134,7 @@ impl Roles {
         match subjects {
             Subjects::Everybody => self.keep_standing().await,
             Subjects::Of(definition) => match self.context.definitions.object("", &definition) {
-                // When it goes, they go with it.
+                // Garbage collection deletes them with the definition.
                 Some(xrd) if !meta::is_being_deleted(&xrd) => {
                     cause_of_writes(&xrd).scope(self.keep(&xrd)).await
                 }
@@ -132,11 +158,13 @@ impl Roles {
     }
 
     async fn keep(&self, xrd: &Object) -> Next {
-        let group = xrd.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
-        if is_reserved_group(group) {
+        if is_reserved_group(defined_group(xrd)) {
             return self.withdraw(xrd).await;
         }
-        let established = match self.established(xrd, group).await {
+        if self.are_kept(xrd) {
+            return Next::Rest;
+        }
+        let established = match self.established(xrd).await {
             Ok(established) => established,
             Err(error) => return self.complain(xrd, "read a CustomResourceDefinition", &error),
         };
@@ -164,29 +192,62 @@ impl Roles {
         Next::Rest
     }
 
-    /// The names of those kinds of a definition that are its own and established. One whose names are taken is never established: the
-    /// rights would be on the kind that has them.
-    async fn established(&self, xrd: &Object, group: &str) -> Result<Vec<String>, Error> {
+    /// The names of the kinds of a definition that it controls and that are established. One whose names are taken is never established:
+    /// the rights would be on the kind that has them.
+    async fn established(&self, xrd: &Object) -> Result<Vec<String>, Error> {
         let mut established = Vec::new();
-        for names in ["names", "claimNames"] {
-            let plural = xrd.get("spec").and_then(|spec| spec.get(names)?.get("plural")?.as_str());
-            let Some(name) = plural.map(|plural| format!("{plural}.{group}")) else { continue };
-            let is_its_own = |crd: &Object| meta::controller_uid(crd) == Some(meta::uid(xrd));
-            if !self.context.kinds.object("", &name).is_some_and(|crd| is_its_own(&crd)) {
-                continue;
-            }
-            // The cache has metadata alone.
+        for (name, _) in self.own_kinds(xrd) {
             let resource = definitions();
             let path = ObjectPath { resource: &resource, namespace: "", name: &name };
-            let live = self.context.cluster.get_object(path).await?;
-            if live.is_some_and(|crd| is_its_own(&crd) && is_established(&crd)) {
-                established.push(name);
+            let Some(live) = self.context.cluster.get_object(path).await? else { continue };
+            let read = ReadKind::new(&live);
+            if controls(xrd, &live) && read.is_established {
+                established.push(name.clone());
             }
+            self.kinds.lock().unwrap_or_else(PoisonError::into_inner).insert(name, read);
         }
         Ok(established)
     }
 
-    /// Delete the roles of a definition that may have none. It may be older than that rule.
+    /// Whether all roles of a definition are up to date, as far as that is known without a request.
+    fn are_kept(&self, xrd: &Object) -> bool {
+        let Some(established) = self.established_before(xrd) else { return false };
+        let roles = cluster_roles(xrd, |crd| established.iter().any(|name| name == crd));
+        roles.iter().all(|role| {
+            let present = self.informer.object("", meta::name(role));
+            present.is_some_and(|present| adopt_role(&present, role).is_ok_and(|wanted| wanted == present))
+        })
+    }
+
+    /// The same as [`Roles::established`], if all kinds are in the version in which they were read before.
+    fn established_before(&self, xrd: &Object) -> Option<Vec<String>> {
+        let own_kinds = self.own_kinds(xrd);
+        let read = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut established = Vec::new();
+        for (name, metadata) in own_kinds {
+            let known = read.get(&name).filter(|known| known.is_of(&metadata))?;
+            if known.is_established {
+                established.push(name);
+            }
+        }
+        Some(established)
+    }
+
+    /// The kinds that a definition controls, by name, from the cache.
+    fn own_kinds(&self, xrd: &Object) -> Vec<(String, Object)> {
+        let group = defined_group(xrd);
+        let plurals = ["names", "claimNames"].into_iter().filter_map(|names| {
+            let plural = xrd.get("spec")?.get(names)?.get("plural")?.as_str()?;
+            Some(format!("{plural}.{group}"))
+        });
+        let found = plurals.filter_map(|name| {
+            let crd = self.context.kinds.object("", &name).filter(|crd| controls(xrd, crd))?;
+            Some((name, crd))
+        });
+        found.collect()
+    }
+
+    /// Delete the roles of a definition in a reserved group. It may be older than that rule.
     async fn withdraw(&self, xrd: &Object) -> Next {
         for role in cluster_roles(xrd, |_| true) {
             let name = meta::name(&role);
@@ -223,6 +284,10 @@ impl Roles {
         }
         next
     }
+}
+
+fn controls(xrd: &Object, crd: &Object) -> bool {
+    meta::controller_uid(crd) == Some(meta::uid(xrd))
 }
 
 fn outcome(error: &Error) -> Next {

@@ -24,7 +24,7 @@ use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "functionrollout/functionrollout.rollout.ferroplane.io";
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often a rollout under way asks whether any composite resource has changed. That costs nothing if none has.
+/// How often a running rollout checks whether any composite resource has changed. That costs nothing if none has.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Move composite resources to new revisions of functions, until dropped.
@@ -49,18 +49,18 @@ struct Controller {
     functions: Arc<FunctionRegistry>,
     recorder: Recorder,
     rollouts: Arc<Informer>,
-    /// What the last decision about each rollout was made from, by its name.
+    /// The inputs of the last decision about each rollout, by its name.
     seen: Mutex<HashMap<String, Seen>>,
     /// Whether several revisions of a Function can be active.
     can_choose: bool,
 }
 
-/// What a decision was made from, as far as it can change.
+/// The inputs of a decision, as far as they can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
-    /// How often composite resources and trials had changed.
+    /// The epoch of composite resources and trials.
     news: u64,
-    /// What could be called, and followed.
+    /// The epochs of functions and compositions.
     epoch: (u64, u64),
     version: String,
     /// When to decide again, even if nothing changes.
@@ -72,7 +72,7 @@ impl Controller {
         let Context { functions, function_revisions, compositions, revisions, .. } = &*self.context;
         for informer in [&self.rollouts, functions, function_revisions, compositions, revisions] {
             let (controller, queue) = (Arc::downgrade(self), queue.clone());
-            // There are few rollouts, and each can concern another: of two for one Function, one is refused.
+            // There are few rollouts, and each can affect another: of two for one Function, one is refused.
             informer.listen(move |_, _| {
                 let rollouts = controller.upgrade().map(|controller| controller.rollouts.objects());
                 rollouts.iter().flatten().for_each(|rollout| queue.add(meta::name(rollout).to_owned()));
@@ -87,14 +87,14 @@ impl Controller {
             return Next::Rest;
         };
         let spec = rollout.get("spec").cloned().unwrap_or_default();
-        // The API server checks it. One that cannot be read was stored before it knew how to.
+        // The API server validates it. An invalid one was stored before it had the schema.
         let Ok(spec) = serde_json::from_value::<FunctionRolloutSpec>(spec) else { return Next::Rest };
         let cause = cause_of_writes(&rollout);
-        cause.scope(self.look_after(rollout, &spec)).await
+        cause.scope(self.sync(rollout, &spec)).await
     }
 
-    /// The story of a rollout: observe, decide, write the status, tell.
-    async fn look_after(&self, rollout: Object, spec: &FunctionRolloutSpec) -> Next {
+    /// Reconcile a rollout: observe, decide, write the status, record events.
+    async fn sync(&self, rollout: Object, spec: &FunctionRolloutSpec) -> Next {
         let target = match spec.target() {
             RolloutTarget::Function(function) => self.context.functions.object("", function),
             RolloutTarget::Composition(composition) => self.context.compositions.object("", composition),
@@ -108,12 +108,13 @@ impl Controller {
                 FunctionRolloutStatus { history: before.history, ..FunctionRolloutStatus::default() };
             return self.write(rollout, &status, [accepted, ready]).await.err().unwrap_or(Next::Rest);
         }
-        // Before anything is observed: what changes meanwhile is looked at again.
+        // Before anything is observed: a change meanwhile is noticed.
         let mut seen = self.observe_changes(&rollout);
         if let Some(next) = self.is_unchanged(&rollout, &seen) {
             return next;
         }
-        let Some(Decision { status, events, look_again }) = self.decide(&rollout, spec, &before).await else {
+        let Some(Decision { status, events, requeue_after }) = self.decide(&rollout, spec, &before).await
+        else {
             return Next::After(TICK);
         };
         let ready = readiness(&status);
@@ -130,7 +131,7 @@ impl Controller {
         let is_new = status.history.first() != before.history.first();
         let ended = status.history.first().filter(|_| is_new).map(|record| record.result);
         self.context.metrics.rollout(meta::name(&rollout), &status, ended);
-        seen.until = look_again.map(|pause| Instant::now() + pause);
+        seen.until = requeue_after.map(|pause| Instant::now() + pause);
         self.lock().insert(meta::name(&rollout).to_owned(), seen);
         if is_under_way(&status) { Next::After(TICK) } else { Next::Rest }
     }
@@ -142,7 +143,7 @@ impl Controller {
         Seen { news, epoch, version, until: None }
     }
 
-    /// Whether nothing changed since the last decision; then, when to look again.
+    /// When to reconcile again, if nothing changed since the last decision.
     fn is_unchanged(&self, rollout: &Object, now: &Seen) -> Option<Next> {
         let seen = self.lock().get(meta::name(rollout)).cloned()?;
         let is_over = seen.until.is_some_and(|until| until <= Instant::now());
@@ -153,7 +154,7 @@ impl Controller {
         Some(if is_under_way(&status_of(rollout)) { Next::After(TICK) } else { Next::Rest })
     }
 
-    /// What follows. None as long as not all composite resources are known.
+    /// The decision. None while not all composite resources are cached.
     async fn decide(
         &self,
         rollout: &Object,
@@ -169,6 +170,7 @@ impl Controller {
         let tried =
             status.candidate.as_deref().map(|it| self.functions.trials().tried(it)).unwrap_or_default();
         let (now, calls) = (self.context.clock.timestamp().as_second(), self.calls(status));
+        let restart = status.candidate.as_deref().map(|it| self.functions.restart(it)).unwrap_or_default();
         let mut observation = Observation {
             spec,
             status,
@@ -177,6 +179,7 @@ impl Controller {
             subjects: &[],
             tried: &tried,
             calls,
+            restart,
             now,
         };
         let subjects =
@@ -242,12 +245,13 @@ fn is_under_way(status: &FunctionRolloutStatus) -> bool {
     status.candidate.is_some() || status.state == RolloutState::RollingBack
 }
 
-/// Whether all composite resources call the revision that they should.
+/// The condition that says whether all composite resources call their revision.
 fn readiness(status: &FunctionRolloutStatus) -> Condition {
     let is_ready =
         matches!(status.state, RolloutState::Idle | RolloutState::Promoted) && status.stable.is_some();
     let holds = if is_ready { Status::True } else { Status::False };
-    // Numbers change with every composite resource: they are in the message of the status alone, so that the condition does not flap.
+    // Numbers change with every composite resource: they are only in the message of the status, so that the
+    // condition does not flap.
     let message = match status.state {
         RolloutState::Progressing => "composite resources are being moved",
         _ => &status.message,

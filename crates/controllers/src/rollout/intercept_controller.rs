@@ -1,4 +1,4 @@
-//! `FunctionIntercept`s: says what became of them, and removes those that nobody renews. What is called follows from the function registry.
+//! `FunctionIntercept`s: reports their results, and deletes those that are not renewed. The function registry decides what is called.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,18 +19,19 @@ use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "functionintercept/functionintercept.rollout.ferroplane.io";
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often it is looked whether there is something to tell. That costs nothing if there is not.
+/// How often to check whether there is something to report. That costs nothing if there is not.
 const TICK: Duration = Duration::from_millis(200);
-/// How long one that nobody renews can be looked at before it is removed.
+/// How long an expired intercept can be inspected before it is deleted.
 const KEPT: Duration = Duration::from_mins(10);
 
-/// Look after intercepts, until dropped.
+/// Manage intercepts, until dropped.
 pub(crate) async fn run(context: Arc<Context>, functions: Arc<FunctionRegistry>) {
     let recorder = context.recorder.of(COMPONENT);
     let queue = context.queue(LONGEST_PAUSE, COMPONENT);
     let intercepts = context.intercepts.clone();
     let controller = Arc::new(Controller { context, functions, recorder, intercepts });
     listen(&controller.intercepts, &queue);
+    // One worker: there are a few intercepts at most, and a tick of one costs nothing.
     queue.work(1, |name| controller.clone().reconcile(name)).await;
 }
 
@@ -52,6 +53,7 @@ impl Controller {
         let intercept = found.as_ref().and_then(Intercept::read);
         let (Some(object), Some(intercept)) = (found, intercept) else {
             let all = self.intercepts.objects();
+            // By all that are left, and not by the deleted one: its uid is no longer known.
             self.functions.interceptions().keep(&all.iter().map(meta::uid).collect::<BTreeSet<_>>());
             return Next::Rest;
         };
@@ -62,10 +64,11 @@ impl Controller {
         if let Err(next) = self.tell(object, &intercept, left.is_some()).await {
             return next;
         }
+        // The expiry of a lease is no event of the API server: the controller has to requeue itself.
         Next::After(left.map_or(KEPT, |left| left.min(TICK)))
     }
 
-    /// Say whether calls are sent, and what became of them.
+    /// Report whether calls are sent, and their results.
     async fn tell(&self, mut object: Object, intercept: &Intercept, is_renewed: bool) -> Result<(), Next> {
         let (denied, status) = self.functions.interceptions().status(&intercept.uid);
         let status = FunctionInterceptStatus { client_ca: self.functions.client_ca(), ..status };
@@ -86,6 +89,7 @@ impl Controller {
         let Ok(Value::Object(mut fields)) = serde_json::to_value(&status) else { return Err(Next::Rest) };
         fields.insert("conditions".to_owned(), conditions);
         write_status(&self.context.cluster, &self.intercepts, &mut object, fields).await?;
+        // An event for each change of the reason, not for each message: the message counts calls.
         if before.as_deref() != Some(&reason) {
             let message = if message.is_empty() { words(intercept) } else { message };
             match is_active {
@@ -113,15 +117,16 @@ impl Controller {
     }
 }
 
-/// Why calls are sent, or are not, as far as that was told.
+/// The reason of the last report.
 fn reason_of(object: &Object) -> Option<String> {
     let conditions = conditions_in(object.get("status")?.get("conditions")?);
     conditions.into_iter().find(|it| it.kind == ferroplane_engine::intercept::ACTIVE).map(|it| it.reason)
 }
 
-/// What is told when calls are sent.
+/// The message while calls are sent.
 fn words(intercept: &Intercept) -> String {
     let (function, to) = (intercept.function(), &intercept.spec.to);
-    let count = if intercept.is_for_real() { "its answers count" } else { "its answers are only compared" };
+    let count =
+        if intercept.is_for_real() { "its responses are used" } else { "its answers are only compared" };
     format!("calls of function `{function}` are sent to {to}, and {count}")
 }

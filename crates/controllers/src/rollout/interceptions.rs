@@ -1,13 +1,13 @@
-//! What became of calls that were sent to developers' processes.
+//! Keeps the results of calls that were sent to developers' processes.
 //!
-//! In-memory state is a cache: after a restart, composite resources are asked about again.
+//! In-memory state is a cache: after a restart, the processes are called again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use ferroplane_api::{FunctionInterceptStatus, InterceptComparison};
 
-/// How many comparisons are told.
+/// How many comparisons are reported.
 const MOST_COMPARISONS: usize = 8;
 
 /// By the uid of the intercept.
@@ -33,7 +33,7 @@ impl Interceptions {
         self.lock().get(intercept).is_some_and(|it| it.composites.get(composite) == Some(&round))
     }
 
-    /// Calls for a composite resource are sent. Returns whether that is so for the first time.
+    /// Calls for a composite resource are sent. Returns whether that is the first time.
     pub(crate) fn note(&self, intercept: &str, composite: &str, round: i64) -> bool {
         let mut intercepts = self.lock();
         let intercepted = intercepts.entry(intercept.to_owned()).or_default();
@@ -53,7 +53,7 @@ impl Interceptions {
         }
     }
 
-    /// Calls for a composite resource are not sent. Returns whether that is news.
+    /// Calls for a composite resource are denied. Returns whether that is new.
     pub(crate) fn deny(&self, intercept: &str, composite: &str, why: &str) -> bool {
         let mut intercepts = self.lock();
         let intercepted = intercepts.entry(intercept.to_owned()).or_default();
@@ -61,7 +61,7 @@ impl Interceptions {
         intercepted.denied.replace(why.to_owned()).as_deref() != Some(why)
     }
 
-    /// Why calls are not sent, and what became of those that were.
+    /// Why calls are denied, and the results of those that were sent.
     pub(crate) fn status(&self, intercept: &str) -> (Option<String>, FunctionInterceptStatus) {
         let intercepts = self.lock();
         let Some(intercepted) = intercepts.get(intercept) else {
@@ -76,7 +76,7 @@ impl Interceptions {
         (intercepted.denied.clone(), status)
     }
 
-    /// Forget all intercepts but these.
+    /// Drop all intercepts but these.
     pub(crate) fn keep(&self, intercepts: &BTreeSet<&str>) {
         self.lock().retain(|intercept, _| intercepts.contains(intercept.as_str()));
     }

@@ -1,7 +1,7 @@
-//! Which `FunctionIntercept`s are renewed in time.
+//! Decides which `FunctionIntercept`s are renewed in time.
 //!
-//! Time is counted from when a renewal is seen, by the clock of this machine: the clock of whoever renews it does not matter. After a restart,
-//! each holds for as long again.
+//! Time counts from when a renewal is observed, by the clock of this machine: the clock of the client that renews it does not matter.
+//! After a restart, each lease starts again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +22,7 @@ struct Lease {
 }
 
 impl Leases {
-    /// An intercept is like this now. Returns whether it had expired, or was not known, and holds from now on.
+    /// Record an intercept. Returns whether it was expired or unknown, and is valid from now on.
     pub(crate) fn observe(&self, intercept: &Object) -> bool {
         let number =
             |field: &str| intercept.get("spec").and_then(|spec| spec.get(field)).and_then(Value::as_i64);
@@ -43,19 +43,19 @@ impl Leases {
         self.lock().remove(uid);
     }
 
-    /// How long an intercept holds if it is not renewed. Nothing if it holds no longer.
+    /// How long a lease is valid without a renewal. None if it has expired.
     pub(crate) fn left(&self, uid: &str) -> Option<Duration> {
         let expires_at = self.lock().get(uid)?.expires_at;
         let left = expires_at.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
     }
 
-    /// How long an intercept has not held any more.
+    /// How long ago a lease expired.
     pub(crate) fn expired_for(&self, uid: &str) -> Option<Duration> {
         Some(Instant::now().saturating_duration_since(self.lock().get(uid)?.expires_at))
     }
 
-    /// When the first of these holds no longer, if it is not renewed.
+    /// When the first of these expires, if it is not renewed.
     pub(crate) fn first_expiry<'u>(&self, uids: impl Iterator<Item = &'u str>) -> Option<Instant> {
         let leases = self.lock();
         uids.filter_map(|uid| Some(leases.get(uid)?.expires_at)).min()

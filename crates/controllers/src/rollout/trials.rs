@@ -1,6 +1,6 @@
-//! How candidates of rollouts did where they were tried.
+//! Keeps the results of trials of candidates.
 //!
-//! In-memory state is a cache: after a restart, a composite resource that was moved and not composed by the candidate is tried again.
+//! In-memory state is a cache: after a restart, a composite resource that was moved and not yet composed by the candidate is tried again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,14 +9,14 @@ use std::sync::{Mutex, PoisonError};
 use ferroplane_api::RolloutDifference;
 use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
 
-/// How many differences are told in words.
+/// How many differences are described.
 const MOST_EXAMPLES: usize = 5;
 
-/// What became of candidates, by the name of the revision.
+/// The results of candidates, by the name of the revision.
 #[derive(Debug, Default)]
 pub(crate) struct Trials {
     candidates: Mutex<BTreeMap<String, CandidateTrials>>,
-    /// Grows when a composite resource or a trial changes.
+    /// Increases when a composite resource or a trial changes.
     news: AtomicU64,
 }
 
@@ -27,20 +27,20 @@ struct CandidateTrials {
     examples: Vec<(RolloutDifference, Example)>,
 }
 
-/// A candidate was tried for a composite resource.
+/// A trial of a candidate for a composite resource.
 #[derive(Debug)]
 pub(crate) struct Trial<'a> {
     pub(crate) candidate: &'a str,
     pub(crate) uid: &'a str,
-    /// What the composite resource is called, for people.
+    /// The name of the composite resource, for people.
     pub(crate) name: &'a str,
     pub(crate) comparison: Comparison,
-    /// The recording that shows it: what to tell `ferroplane replay show`.
+    /// The recording that shows it, for `ferroplane replay show`.
     pub(crate) recording: &'a str,
 }
 
 impl Trials {
-    /// Remember a trial. A later one for the same composite resource counts in its place.
+    /// Record a trial. It replaces an earlier one for the same composite resource.
     pub(crate) fn note(&self, trial: Trial<'_>) {
         let Trial { candidate, uid, name, comparison: Comparison { differences, detail }, recording } = trial;
         let mut candidates = self.lock();
@@ -51,35 +51,36 @@ impl Trials {
         if !detail.is_empty() {
             let example = Example { message: format!("{name}: {detail}"), recording: recording.to_owned() };
             trials.examples.push((differences.gravest(), example));
-            // The gravest ones are kept, and of those the first.
+            // The most severe ones are kept, and of those the first.
             trials.examples.sort_by_key(|(difference, _)| std::cmp::Reverse(*difference));
             trials.examples.truncate(MOST_EXAMPLES);
         }
+        // The number grows after the results are stored: a controller that sees it has to find them.
         drop(candidates);
         self.note_change();
     }
 
-    /// Something may have changed for a rollout.
+    /// A composite resource may have changed for a rollout.
     pub(crate) fn note_change(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Grows when a composite resource or a trial changes.
+    /// Increases when a composite resource or a trial changes.
     pub(crate) fn news(&self) -> u64 {
         self.news.load(Ordering::Acquire)
     }
 
-    /// Whether a candidate has been tried for a composite resource.
+    /// Whether a candidate was tried for a composite resource.
     pub(crate) fn has(&self, candidate: &str, uid: &str) -> bool {
         self.lock().get(candidate).is_some_and(|trials| trials.differences.contains_key(uid))
     }
 
-    /// How a candidate differed for each composite resource, by its uid.
+    /// The differences of a candidate, by the uid of the composite resource.
     pub(crate) fn of(&self, candidate: &str) -> HashMap<String, Differences> {
         self.lock().get(candidate).map(|trials| trials.differences.clone()).unwrap_or_default()
     }
 
-    /// How a candidate differed, in numbers and in words.
+    /// The differences of a candidate, counted and described.
     pub(crate) fn tried(&self, candidate: &str) -> Tried {
         let candidates = self.lock();
         let Some(trials) = candidates.get(candidate) else { return Tried::default() };
@@ -91,7 +92,7 @@ impl Trials {
         Tried { differences, examples }
     }
 
-    /// Forget all candidates but these.
+    /// Drop all candidates but these.
     pub(crate) fn keep(&self, candidates: &BTreeSet<&str>) {
         self.lock().retain(|candidate, _| candidates.contains(candidate.as_str()));
     }

@@ -1,11 +1,11 @@
-//! What time it is, for what is written down.
+//! The clock for times that are written to objects.
 
 use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
-/// Tells the time. Tests have clocks of their own.
+/// Returns the time. Tests use clocks of their own.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
 

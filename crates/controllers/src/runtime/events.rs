@@ -1,9 +1,8 @@
-//! Tells users what happened to an object, in events that `kubectl describe` shows.
+//! Records events about objects, which `kubectl describe` shows.
 //!
 //! # Invariants
-//! * Nobody waits for an event to be written, and none is worth failing for: when there are too many, some are lost, and
-//!   how many is counted.
-//! * The same thing is said again only after a while, and as the same event, counted.
+//! * Nothing waits for an event to be written, and nothing fails because of one: if there are too many, some are dropped and counted.
+//! * The same event is written again only after a while, with an increased count.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,9 +24,9 @@ use crate::runtime::clock::Clock;
 const WAITING: usize = 4096;
 /// How many are written at the same time.
 const WRITERS: usize = 4;
-/// The same thing is not said again before this.
+/// The same event is not written again before this time.
 const REPEAT_AFTER: Duration = Duration::from_mins(5);
-/// How many different things may be said about an object in a row, and how soon one more may be.
+/// How many different events about an object may be written in a row, and after what time one more may be.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(12);
 /// How many events and objects are remembered.
@@ -40,11 +39,11 @@ pub(crate) struct Event {
     pub(crate) kind: EventKind,
     pub(crate) reason: String,
     pub(crate) message: String,
-    /// What failed, if it tells of a failure.
+    /// The cause, if it reports a failure.
     pub(crate) failure: Option<FailurePoint>,
 }
 
-/// The object that something happened to.
+/// The object of an event.
 #[derive(Debug, Clone)]
 pub(crate) struct About {
     reference: Value,
@@ -57,6 +56,7 @@ impl About {
         let (namespace, name) = (meta::namespace(object), meta::name(object));
         let mut reference = json!({
             "apiVersion": meta::api_version(object), "kind": meta::kind(object), "name": name, "uid": meta::uid(object),
+            // With the version, as client-go's references have it: events outlive the state that they are about.
             "resourceVersion": meta::resource_version(object),
         });
         if !namespace.is_empty() {
@@ -66,7 +66,7 @@ impl About {
     }
 }
 
-/// Writes events, when it comes to it. Clones share what was said.
+/// Writes events in the background. Clones share their state.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder {
     sender: mpsc::Sender<(Event, Arc<str>)>,
@@ -83,14 +83,14 @@ impl Recorder {
         Self { sender, lost, component: "ferroplane".into() }
     }
 
-    /// The same recorder in the name of somebody else.
+    /// The same recorder with another source.
     pub(crate) fn of(&self, component: &str) -> Self {
         Self { component: component.into(), ..self.clone() }
     }
 
-    /// Say what happened.
+    /// Record an event.
     pub(crate) fn say(&self, event: Event) {
-        // Never waits: a reconcile must not be slower because somebody talks much.
+        // Never waits: many events must not slow down a reconcile.
         if self.sender.try_send((event, self.component.clone())).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -130,22 +130,22 @@ type Digest = [u8; 32];
 struct Scribe {
     cluster: ApiClient,
     clock: Clock,
-    said: HashMap<Digest, Said>,
-    /// How much may still be said about each object.
+    said: HashMap<Digest, WrittenEvent>,
+    /// How many more events may be written about each object.
     patience: HashMap<String, (u32, Instant)>,
 }
 
-/// Something that was said before.
-struct Said {
+/// An event that was written before.
+struct WrittenEvent {
     name: String,
     count: u64,
     at: Instant,
 }
 
-/// What is to be written.
+/// An event to write.
 enum PendingEvent {
     New(Object),
-    /// With the event itself, in case that it is gone.
+    /// With the event itself, in case it was deleted.
     Again {
         name: String,
         patch: Value,
@@ -163,8 +163,8 @@ impl Scribe {
                 namespace => namespace.to_owned(),
             };
             let Some(entry) = self.entry(event, &component, &namespace) else { continue };
-            // Backpressure ends here: while all writers are busy nothing is received, and what does not fit into the channel
-            // is lost.
+            // Backpressure ends here: while all writers are busy nothing is received, and events that do not fit
+            // into the channel are dropped.
             if writing.len() >= WRITERS {
                 writing.join_next().await;
             }
@@ -173,17 +173,20 @@ impl Scribe {
         while writing.join_next().await.is_some() {}
     }
 
-    /// What to write, unless it was said before or there has been enough talk about the object.
+    /// The event to write, unless it was written before or there are too many about the object.
     fn entry(&mut self, event: Event, component: &str, namespace: &str) -> Option<PendingEvent> {
         let now = Instant::now();
         let time = self.clock.now();
         let digest = digest(&event, component);
         if let Some(said) = self.said.get_mut(&digest) {
+            // A reconcile that fails every few seconds would write as often; the count shows that it still happens.
             if now.duration_since(said.at) < REPEAT_AFTER {
                 return None;
             }
             (said.count, said.at) = (said.count + 1, now);
             let (name, count) = (said.name.clone(), said.count);
+            // A patch without the version: only we write our events, and a conflict would have to be read and tried
+            // again.
             let patch = json!({"count": count, "lastTimestamp": time});
             let event = written(event, component, namespace, (&name, &time, count))?;
             return Some(PendingEvent::Again { name, patch, event });
@@ -192,7 +195,8 @@ impl Scribe {
             return None;
         }
         let name = name(&event.about.name, &digest, &time);
-        self.said.insert(digest, Said { name: name.clone(), count: 1, at: now });
+        self.said.insert(digest, WrittenEvent { name: name.clone(), count: 1, at: now });
+        // Only when something is added, so that memory is bounded without a timer.
         self.tidy();
         written(event, component, namespace, (&name, &time, 1)).map(PendingEvent::New)
     }
@@ -211,7 +215,7 @@ impl Scribe {
         has_patience
     }
 
-    /// Forget what was said long ago, and rather too much than too little.
+    /// Remove old entries, rather too many than too few.
     fn tidy(&mut self) {
         let now = Instant::now();
         if self.said.len() > REMEMBERED {
@@ -242,18 +246,19 @@ async fn write(cluster: ApiClient, namespace: String, entry: PendingEvent) {
         PendingEvent::Again { name, patch, event } => {
             let target = ObjectPath { resource: &events, namespace: &namespace, name };
             match cluster.merge(target, Subresource::None, patch).await {
-                // API servers delete events after an hour. What happens again must be told again.
+                // API servers delete events after an hour. An event that happens again must be written again.
                 Err(error) if error.is_not_found() => cluster.create(&events, &namespace, event).await,
                 result => result,
             }
         }
     };
     if let Err(error) = result {
+        // Not a warning: an API server that is down would fill the log with events that were not written.
         debug!(error = &error as &dyn std::error::Error, "cannot write an event");
     }
 }
 
-/// An event as it is stored: under this name, at this time, counted so often.
+/// The event as it is stored, with this name, time and count.
 fn written(
     event: Event,
     component: &str,
@@ -276,7 +281,7 @@ fn written(
     }
 }
 
-/// What programs read instead of the message.
+/// Annotations for programs, which do not read the message.
 fn annotations(failure: &FailurePoint) -> Value {
     let mut annotations = json!({keys::CAUSE: failure.cause.code()});
     for (key, name) in [(keys::STEP, &failure.step), (keys::RESOURCE, &failure.resource)] {
@@ -291,16 +296,18 @@ fn digest(event: &Event, component: &str) -> Digest {
     let mut digest = Sha256::new();
     let uid = event.about.reference["uid"].as_str().unwrap_or_default();
     for part in [component, uid, &event.about.name, event.kind.as_str(), &event.reason, &event.message] {
-        // With its length, so that no two events are the same because their parts were cut elsewhere.
+        // With its length, so that two events whose parts are split differently have different digests.
         digest.update(part.len().to_le_bytes());
         digest.update(part);
     }
     digest.finalize().into()
 }
 
-/// A name that no other event has.
+/// A unique name.
 fn name(object: &str, digest: &Digest, time: &str) -> String {
     let hash = Sha256::new().chain_update(digest).chain_update(time).finalize();
+    // With the time in it: after a restart nothing is remembered, and the name of the last event of this kind
+    // exists.
     let suffix = ferroplane_wire::to_hex(&hash[..8]);
     let mut object = object.to_owned();
     // The longest name that an API server takes, less the dot.
@@ -308,7 +315,7 @@ fn name(object: &str, digest: &Digest, time: &str) -> String {
     format!("{object}.{suffix}")
 }
 
-/// What the API server takes at most.
+/// The message within the limit of the API server.
 fn shortened(mut message: String) -> String {
     const LONGEST: usize = 1024;
     if message.len() > LONGEST {

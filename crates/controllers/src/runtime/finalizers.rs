@@ -1,4 +1,4 @@
-//! What keeps an object from going before somebody has let go of it.
+//! Adds and removes finalizers.
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
@@ -20,7 +20,7 @@ pub(crate) fn with(object: &Object, finalizer: &str) -> Value {
     list(object).filter(|present| *present != finalizer).chain([finalizer]).collect()
 }
 
-/// Add a finalizer, if it is not there. Returns the object as it is then, if that took a write.
+/// Add a finalizer if it is missing. Returns the result if that took a write.
 pub(crate) async fn add(
     cluster: &ApiClient,
     target: ObjectPath<'_>,
@@ -33,8 +33,7 @@ pub(crate) async fn add(
     write(cluster, target, object, with(object, finalizer)).await.map(Some)
 }
 
-/// Remove a finalizer, if it is there. Whoever is gone already has none. Returns the object as it is then, if that took a
-/// write.
+/// Remove a finalizer if it exists. An object that no longer exists has none. Returns the result if that took a write.
 pub(crate) async fn remove(
     cluster: &ApiClient,
     target: ObjectPath<'_>,
@@ -56,7 +55,7 @@ fn list(object: &Object) -> impl Iterator<Item = &str> {
     finalizers.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Only if nobody has changed the object since: a list is replaced as a whole.
+/// Only if the object has not changed since: the list is replaced as a whole.
 async fn write(
     cluster: &ApiClient,
     target: ObjectPath<'_>,

@@ -1,19 +1,19 @@
-//! Whether the owner of something that is about to be made is still there.
+//! Checks whether the owner of an object still exists before the object is created.
 //!
-//! Caches lag behind. The garbage collector deletes what is made for an owner that is gone; whoever hears of that and still has the owner
-//! in its cache would make it again at once, and again, for as long as the cache lags. An owner that our own finalizer holds back need
-//! not be asked for: it goes only once we have seen it go.
+//! Caches lag behind. The garbage collector deletes objects whose owner was deleted; a controller that sees that deletion while its cache
+//! still has the owner would create the object again, repeatedly, until the cache is up to date. An owner with our own finalizer need not
+//! be checked: it is deleted only after we have removed that.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Error, Query, Resource};
 
-/// Ask the API server whether a cluster-scoped object is still the one that is known.
+/// Whether a cluster-scoped object still exists, with the same uid.
 pub(crate) async fn is_still_there(
     cluster: &ApiClient,
     resource: &Resource,
     owner: &Object,
 ) -> Result<bool, Error> {
-    // As a list, which everybody may have that has a cache.
+    // As a list, which every client with a cache may request.
     let name = format!("metadata.name={}", meta::name(owner));
     let query = Query { fields: Some(&name), metadata_only: true, ..Query::default() };
     let present = cluster.list_objects(resource, "", &query).await?;

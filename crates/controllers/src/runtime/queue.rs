@@ -1,9 +1,9 @@
-//! Work that is to be done, by name.
+//! A work queue by key.
 //!
 //! # Invariants
-//! * No two workers have the same name at the same time.
-//! * What is asked for while it is being done is done once more afterwards: the last state is never missed.
-//! * However often a name is asked for, it waits once, behind those that were asked for before.
+//! * No two workers have the same key at the same time.
+//! * A key that is added while it is processed is processed again afterwards: the last state is never missed.
+//! * However often a key is added, it waits once, behind the keys that were added before.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
@@ -22,22 +22,22 @@ use crate::runtime::shutdown::{Shutdown, UnderWay};
 
 /// Pauses after a failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Pauses after somebody else was faster.
+/// Pauses after a write conflict.
 const FIRST_CONFLICT_PAUSE: Duration = Duration::from_millis(5);
 
-/// Who waits for longer than this makes room for others.
+/// A worker that waits for longer than this gives up its slot.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What is to happen to a piece of work next.
+/// What happens to a key next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Nothing, until it is asked for again.
+    /// Nothing, until it is added again.
     Rest,
-    /// Do it again after this time, if it is not asked for before.
+    /// Process it again after this time, if it is not added before.
     After(Duration),
-    /// Somebody else was faster: do it again soon.
+    /// A write conflict: process it again soon.
     Conflict,
-    /// It did not work: do it again, later and later.
+    /// A failure: process it again, with growing pauses.
     Retry,
 }
 
@@ -52,7 +52,7 @@ impl Next {
     }
 }
 
-/// Work that is to be done. Clones share it.
+/// A work queue. Clones share it.
 #[derive(Debug)]
 pub(crate) struct Queue<K>(Arc<Shared<K>>);
 
@@ -68,10 +68,10 @@ struct Shared<K> {
 #[derive(Debug)]
 struct State<K> {
     ready: VecDeque<K>,
-    /// What is to be done, and since when: in `ready`, unless it is being done at the moment.
+    /// Keys to process, and since when: they are in `ready`, unless they are being processed.
     wanted: HashMap<K, Instant>,
     busy: HashSet<K>,
-    /// What is to be done at some time, in that order.
+    /// Keys to process later, by time.
     later: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
@@ -85,7 +85,7 @@ impl<K> Clone for Queue<K> {
 }
 
 impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
-    /// Work of which nothing waits longer than this after a failure, and of which nothing begins once the shutdown is on.
+    /// A queue with its longest pause after a failure. It starts nothing once the shutdown has begun.
     pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>, shutdown: Shutdown) -> Self {
         let state = State {
             ready: VecDeque::new(),
@@ -100,7 +100,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         Self(Arc::new(Shared { state, arrival: Notify::new(), longest_pause, metrics, shutdown }))
     }
 
-    /// Ask for work now.
+    /// Add a key.
     pub(crate) fn add(&self, key: K) {
         self.0.metrics.add();
         let mut state = self.lock();
@@ -110,7 +110,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.0.arrival.notify_one();
     }
 
-    /// How many names it knows, for whatever reason.
+    /// How many keys it has, waiting or not.
     pub(crate) fn len(&self) -> usize {
         let state = self.lock();
         let known =
@@ -118,7 +118,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         known.collect::<HashSet<_>>().len()
     }
 
-    /// Never mind what was asked for.
+    /// Remove a key.
     pub(crate) fn forget(&self, key: &K) {
         let mut state = self.lock();
         state.failures.remove(key);
@@ -127,7 +127,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         }
     }
 
-    /// Do what is asked for, so many at a time, until dropped.
+    /// Process keys, so many at a time, until dropped.
     pub(crate) async fn work<F>(&self, concurrency: usize, work: impl Fn(K) -> F)
     where
         F: Future<Output = Next> + Send + 'static,
@@ -135,16 +135,18 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.work_in_slots(concurrency, |key, _| work(key)).await;
     }
 
-    /// The same for work that can say that it only waits.
+    /// The same, with a slot that can be given up while waiting.
     pub(crate) async fn work_in_slots<F>(&self, concurrency: usize, work: impl Fn(K, Slot) -> F)
     where
         F: Future<Output = Next> + Send + 'static,
     {
         self.0.metrics.set_limit(concurrency);
         let slots = Arc::new(Semaphore::new(concurrency));
-        // Dropping the set ends what is under way.
+        // Dropping the set aborts running work.
         let mut tasks = tokio::task::JoinSet::new();
         loop {
+            // The slot first, then the key: a key that was taken while all slots are busy could not be merged with
+            // later requests for it.
             let Ok(permit) = slots.clone().acquire_owned().await else { return };
             let (key, under_way) = self.next(&mut tasks).await;
             let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
@@ -152,7 +154,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             tasks.spawn(async move {
                 let _under_way = under_way;
                 let piece = queue.0.metrics.begin();
-                // In a task of its own, so that a panic costs this piece of work one attempt, and nobody else anything.
+                // In a task of its own, so that a panic costs this key one attempt, and affects no other.
                 let attempt = tokio::spawn(doing);
                 let _ending = AbortOnDrop(attempt.abort_handle());
                 let next = attempt.await.unwrap_or_else(|failure| {
@@ -170,13 +172,14 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
     async fn next(&self, tasks: &mut tokio::task::JoinSet<()>) -> (K, UnderWay) {
         loop {
-            // The set keeps what has ended until it is asked for, so that it would grow for ever.
+            // The set keeps finished tasks until they are joined, and would grow for ever.
             while tasks.try_join_next().is_some() {}
-            // From before looking, so that what arrives meanwhile is not missed.
+            // Registered before the check, so that a key that is added meanwhile is not missed.
             let arrival = self.0.arrival.notified();
             let wake = {
                 let mut state = self.lock();
                 state.ripen(Instant::now());
+                // Checked under the lock, so that no key is taken that may not be started.
                 match self.0.shutdown.begin() {
                     None => None,
                     Some(under_way) => {
@@ -191,6 +194,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             };
             match wake {
                 Some(time) => {
+                    // Biased, so that a simulation takes the same branch with the same seed.
                     tokio::select! { biased; () = arrival => {}, () = tokio::time::sleep_until(time) => {} }
                 }
                 None => arrival.await,
@@ -201,7 +205,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     fn done(&self, key: K, next: Next) {
         let mut state = self.lock();
         state.busy.remove(&key);
-        // It was asked for while it was being done. It may have looked before the change.
+        // It was added while it was processed, perhaps after the state was read.
         if state.wanted.contains_key(&key) {
             state.ready.push_back(key.clone());
         }
@@ -210,6 +214,8 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         let delay = match next {
             Next::Rest => None,
             Next::After(delay) => Some(delay),
+            // Milliseconds: the watch event with the other writer's change is on its way, and usually wakes it
+            // before.
             Next::Conflict => Some(pause(FIRST_CONFLICT_PAUSE, longest, failures)),
             Next::Retry => Some(pause(FIRST_PAUSE, longest, failures)),
         };
@@ -217,6 +223,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             Next::Conflict | Next::Retry => {
                 state.failures.insert(key.clone(), failures.saturating_add(1));
             }
+            // One success forgets all failures, as client-go's rate limiters do with `Forget`.
             Next::Rest | Next::After(_) => {
                 state.failures.remove(&key);
             }
@@ -240,6 +247,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn add(&mut self, key: K) {
+        // The time at which it was first added stays: the metric of waiting counts from it.
         if self.wanted.contains_key(&key) {
             return;
         }
@@ -251,19 +259,20 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn add_at(&mut self, key: K, time: Instant) {
         if let Some(due) = self.due.get(&key) {
-            // Whoever asked for the earlier time has a reason; the later one comes out of that look.
+            // The earlier time has a reason; that reconcile decides about a later one.
             if due.0 <= time {
                 return;
             }
             self.later.remove(due);
         }
         self.counter += 1;
+        // The counter distinguishes keys that are due at the same instant, and keeps their order.
         let due = (time, self.counter);
         self.later.insert(due, key.clone());
         self.due.insert(key, due);
     }
 
-    /// What is due is to be done now.
+    /// Move keys that are due to `ready`.
     fn ripen(&mut self, now: Instant) {
         while let Some(entry) = self.later.first_entry() {
             if entry.key().0 > now {
@@ -275,11 +284,11 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// What is next, and since when it is wanted.
+    /// The next key, and since when it waits.
     fn take(&mut self) -> Option<(K, Instant)> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or_else(Instant::now);
-        // It is looked at now: no need to look again later.
+        // It is processed now: a later time is not needed.
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
         }
@@ -288,7 +297,7 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 }
 
-/// A place among those who work at the same time. Given back when the work is done.
+/// A slot of a worker. Returned when the work is done.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
@@ -296,13 +305,13 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// Wait for something. If it takes long, somebody else works meanwhile.
+    /// Wait for a future. If it takes long, the slot is given up meanwhile.
     pub(crate) async fn wait_for<F: Future>(&self, something: F) -> F::Output {
         let mut something = std::pin::pin!(something);
         if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
             return output;
         }
-        // Only now: most waits are short, and giving a place away means to queue for it again.
+        // Only now: most waits are short, and a slot that is given up has to be acquired again.
         self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         let output = something.await;
         // The semaphore is never closed.

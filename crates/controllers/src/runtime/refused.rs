@@ -1,4 +1,4 @@
-//! What failed when a request to the API server came to nothing, for programs.
+//! The cause of a failed request to the API server, for programs.
 
 use ferroplane_api::Cause;
 use ferroplane_client::Error;

@@ -1,4 +1,4 @@
-//! Ends work without breaking it off: what is under way goes on, nothing new begins.
+//! Graceful shutdown: running work continues, and nothing new starts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,12 +21,12 @@ struct State {
     busy: usize,
 }
 
-/// A piece of work that is under way, until it is dropped.
+/// Running work, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay(Shutdown);
 
 impl Shutdown {
-    /// Begin something. None if nothing may begin any more.
+    /// Start work. None after the shutdown has begun.
     pub(crate) fn begin(&self) -> Option<UnderWay> {
         let mut state = self.lock();
         if state.is_on {
@@ -37,8 +37,7 @@ impl Shutdown {
         Some(UnderWay(self.clone()))
     }
 
-    /// Let nothing begin from now on, and wait for what is under way, but not for longer than this. Says how much is
-    /// still under way then.
+    /// Start nothing from now on, and wait for running work, but not longer than this. Returns how much is still running then.
     pub(crate) async fn stop(&self, patience: Duration) -> usize {
         self.lock().is_on = true;
         let idle = async {

@@ -1,15 +1,15 @@
-//! Certificates that a control plane on a cluster has, kept in Secrets under the names that Crossplane has for them.
+//! The certificates of a control plane on a cluster, in Secrets with Crossplane's names.
 //!
-//! | Secret | What it is | How long it holds |
+//! | Secret | What it is | How long it is valid |
 //! |---|---|---|
-//! | root CA | the authority: `tls.crt`, `tls.key` | ten years; never replaced by itself, functions trust it |
-//! | server | what webhooks are served with: `tls.crt`, `tls.key`, `ca.crt` | a year; renewed four months before its end |
-//! | client | what functions are called with: the same keys | the same |
+//! | root CA | the authority: `tls.crt`, `tls.key` | ten years; never replaced automatically, functions trust it |
+//! | server | the certificate of webhooks: `tls.crt`, `tls.key`, `ca.crt` | a year; renewed four months before its end |
+//! | client | the certificate for calling functions: the same keys | the same |
 //!
 //! # Invariants
-//! * However many replicas start at the same time, all of them use the same certificates: what is written is written only if
-//!   nobody else did, and read again otherwise.
-//! * What is there and will do is not written again, whoever made it.
+//! * However many replicas start at the same time, all of them use the same certificates: a write fails if another replica was faster,
+//!   and the Secret is read again.
+//! * A valid certificate is not replaced, whatever created it.
 
 use std::collections::BTreeMap;
 
@@ -31,35 +31,35 @@ use crate::setup::webhook::Standing;
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
 const AUTHORITY: &str = "ca.crt";
-/// How often to look again because somebody else was faster.
+/// How many times to retry after a write conflict.
 const ATTEMPTS: usize = 20;
 
-/// What certificates are for, and where they are kept.
+/// The purposes of certificates, and their Secrets.
 #[derive(Debug, Clone)]
 pub struct Names {
     pub namespace: String,
     pub authority_secret: String,
     pub server_secret: String,
     pub client_secret: String,
-    /// What servers of webhooks are called. No certificate is made for none.
+    /// The DNS names of webhook servers. Without any, no certificate is created.
     pub server: Vec<String>,
-    /// What we are called by functions.
+    /// Our name as a client of functions.
     pub client: String,
 }
 
-/// Certificates to work with.
+/// The certificates.
 #[derive(Debug, Clone)]
 pub struct Credentials {
     /// The certificate of the authority, in PEM.
     pub authority: String,
-    /// Part of the addresses of webhooks, which only API servers and administrators can read: who asks at such an address is an
-    /// API server. Few clusters can be told to show a certificate to webhooks.
+    /// Part of the URLs of webhooks, which only API servers and administrators can read: a client that knows it is an API server. Few
+    /// clusters can be configured to authenticate to webhooks with a certificate.
     pub webhook_secret: String,
-    /// What random values of built-in functions are drawn from. Nobody else knows it.
+    /// The seed of random values in built-in functions. It must stay secret.
     pub function_secret: String,
     pub server: Option<Issued>,
     pub client: Issued,
-    /// When to ask for them again.
+    /// When to renew them.
     pub renewal: Timestamp,
 }
 
@@ -80,7 +80,7 @@ pub enum CredentialsError {
     Sign(#[source] SignError),
 }
 
-/// Certificates that hold: those that are there, or new ones where they are missing or have to be renewed.
+/// Valid certificates: the existing ones, or new ones where they are missing or have to be renewed.
 pub async fn credentials(
     cluster: &ApiClient,
     names: &Names,
@@ -88,6 +88,7 @@ pub async fn credentials(
 ) -> Result<Credentials, CredentialsError> {
     let secrets = Secrets { cluster, namespace: &names.namespace };
     let (authority, key) = secrets.authority(&names.authority_secret, now).await?;
+    // The earliest of all leaves: they are renewed together, so that one timer will do.
     let mut renewal = Timestamp::MAX;
     let mut server = None;
     if !names.server.is_empty() {
@@ -105,16 +106,16 @@ pub async fn credentials(
     Ok(Credentials { authority, webhook_secret, function_secret, server, client, renewal })
 }
 
-/// What [`credentials`] would come to.
+/// The result that [`credentials`] would have.
 #[derive(Debug)]
 pub struct CredentialsStanding {
     /// By the names of Secrets.
     pub secrets: Vec<(String, Standing)>,
-    /// The certificate of the authority and the secret of webhooks. Nothing if there is no authority yet.
+    /// The CA certificate and the secret of webhooks. None if there is no authority yet.
     pub authority: Option<(String, String)>,
 }
 
-/// What [`credentials`] would come to. Changes nothing.
+/// Compute what [`credentials`] would do. Changes nothing.
 pub async fn credentials_standing(
     cluster: &ApiClient,
     names: &Names,
@@ -143,7 +144,7 @@ pub async fn credentials_standing(
     Ok(CredentialsStanding { secrets: found, authority: authority.map(known) })
 }
 
-/// The same for all replicas, and as long as the authority is.
+/// The same for all replicas, and for the lifetime of the authority.
 fn webhook_secret(key: &str) -> String {
     to_hex(&derived("webhooks", key)[..16])
 }
@@ -152,7 +153,7 @@ fn function_secret(key: &str) -> String {
     to_hex(&derived("functions", key))
 }
 
-/// A secret for one purpose. Who knows it learns nothing of the key, nor of secrets for other purposes.
+/// Derive a secret for one purpose. It reveals neither the key nor secrets for other purposes.
 fn derived(purpose: &str, key: &str) -> [u8; 32] {
     let digest = Sha256::new().chain_update(format!("ferroplane.io/{purpose}\n")).chain_update(key.trim());
     digest.finalize().into()
@@ -177,9 +178,10 @@ fn issued(data: &Data) -> Issued {
     Issued { certificate: data[CERTIFICATE].clone(), key: data[KEY].clone() }
 }
 
-/// A certificate with Crossplane's organization, named after the first of its names, as far as there is room for it.
+/// A certificate request with Crossplane's organisation, named after the first of its names if that is short enough.
 fn request(names: &[String], purpose: Purpose) -> LeafRequest<'_> {
     let name = names.first().map_or("ferroplane", String::as_str);
+    // X.509 limits common names to 64; all names are among the alternative names, which are what counts.
     let common_name = &name[..name.floor_char_boundary(64)];
     LeafRequest { common_name, organizations: &["Crossplane"], names, purpose }
 }
@@ -194,7 +196,7 @@ fn explain(why: Unusable) -> String {
     }
 }
 
-/// The authority in a Secret. It is made if there is none.
+/// The authority in a Secret. It is created if it does not exist.
 pub(crate) async fn authority(
     cluster: &ApiClient,
     namespace: &str,
@@ -205,7 +207,7 @@ pub(crate) async fn authority(
     Ok(authority)
 }
 
-/// A certificate, its key and its authority, as Secrets hold them.
+/// A certificate, its key and its authority, as Secrets contain them.
 pub(crate) struct LeafSecret(Data);
 
 impl LeafSecret {
@@ -213,7 +215,7 @@ impl LeafSecret {
         Self(decode(secret))
     }
 
-    /// A new certificate, which holds so long.
+    /// A new certificate with this lifetime.
     pub(crate) fn make(
         authority: &Authority,
         names: &[String],
@@ -230,7 +232,7 @@ impl LeafSecret {
         self.0.values().all(String::is_empty)
     }
 
-    /// Whether the certificate will do for all of these names.
+    /// Whether the certificate is valid for all of these names.
     pub(crate) fn is_good(&self, authority: &Authority, names: &[String], now: Timestamp) -> bool {
         is_good(&self.0, authority, names, now)
     }
@@ -254,6 +256,8 @@ impl Secrets<'_> {
     async fn authority(&self, name: &str, now: Timestamp) -> Result<(Authority, String), CredentialsError> {
         let unusable = |why| CredentialsError::Authority { name: name.to_owned(), why: explain(why) };
         let data = self.settle(name, |data| {
+            // An incomplete authority is not replaced: it may be intended, and everything that trusts it would
+            // break.
             if !data[CERTIFICATE].is_empty() || !data[KEY].is_empty() {
                 return Ok(None);
             }
@@ -279,6 +283,7 @@ impl Secrets<'_> {
             let is_of_authority = data[AUTHORITY].trim() == authority.certificate().trim();
             match status(data) {
                 LeafStatus::Good { .. } if is_of_authority => return Ok(None),
+                // No warning: Crossplane's chart creates empty Secrets for us to fill.
                 LeafStatus::Missing => {}
                 LeafStatus::Bad(why) => warn!(name, why, "creating a new certificate"),
                 LeafStatus::Good { .. } => {
@@ -297,19 +302,20 @@ impl Secrets<'_> {
         Ok((issued(&data), renewal))
     }
 
-    /// What a Secret says once nothing has to be made of it any more.
+    /// The data of a Secret, after it was completed if necessary.
     async fn settle(
         &self,
         name: &str,
         make: impl Fn(&Data) -> Result<Option<Data>, CredentialsError>,
     ) -> Result<Data, CredentialsError> {
+        // Replicas start at the same time, and all of them find the same Secret empty.
         for _ in 0..ATTEMPTS {
             let present = self.read(name).await?;
             let data = decode(present.as_ref().unwrap_or(&Object::new()));
             let Some(new) = make(&data)? else { return Ok(data) };
             match self.write(name, present, &new).await {
                 Ok(()) => info!(name, "wrote a Secret with a certificate"),
-                // Another replica was faster: what it made counts.
+                // Another replica was faster: its certificate is used.
                 Err(error) if error.is_conflict() || error.is_already_exists() => {}
                 Err(error) if error.is_not_found() => {
                     let namespace = self.namespace.to_owned();
@@ -339,13 +345,14 @@ impl Secrets<'_> {
             let Value::Object(secret) = secret else { return Ok(()) };
             return self.cluster.create(&resource, self.namespace, &secret).await.map(|_| ());
         };
+        // Other keys stay: charts and users put theirs into the same Secret.
         meta::child(&mut secret, "data").extend(encoded);
         let path = ObjectPath { resource: &resource, namespace: self.namespace, name };
         self.cluster.replace(path, Subresource::None, &secret).await.map(|_| ())
     }
 }
 
-/// What of a Secret is of interest. What cannot be read is empty.
+/// The relevant data of a Secret. Invalid values are empty.
 fn decode(secret: &Object) -> Data {
     let text = |key: &str| {
         let encoded = secret.get("data").and_then(|data| data.get(key)?.as_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Makes the kinds we serve known to the API server.
+//! Installs our kinds on the API server.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ use tracing::{debug, warn};
 
 use crate::setup::webhook::Standing;
 
-/// Owns the definitions of our kinds.
+/// The field manager of our definitions.
 const MANAGER: &str = "ferroplane/install";
-/// How soon to look again whether a kind is served. Then less and less often.
+/// How soon to check again whether a kind is served. The pauses grow.
 const PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How long a kind may take to be served. An API server takes some milliseconds, or seconds if it is starting.
+/// How long a kind may take to be served. An API server takes some milliseconds, or seconds while it is starting.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How many are installed at the same time.
 const CONCURRENCY: usize = 8;
-/// On a definition: what text it was made from.
+/// On a definition: the digest of its text.
 const DIGEST: &str = "ferroplane.io/definition-digest";
-/// On a definition: which version of this program made it what it is.
+/// On a definition: the version of this program that wrote it.
 const VERSION: &str = "ferroplane.io/definition-version";
 const OUR_VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -42,17 +42,17 @@ pub enum InstallError {
     Unreadable { kind: &'static str, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
-/// Install every kind we serve, unless it is there already, and wait until all are served.
+/// Install our kinds, unless they exist already, and wait until all are served.
 pub async fn install(cluster: &ApiClient) -> Result<(), InstallError> {
     install_within(cluster, PATIENCE).await
 }
 
-/// The same, with another limit to how long each may take to be served.
+/// The same, with another timeout.
 pub async fn install_within(cluster: &ApiClient, patience: Duration) -> Result<(), InstallError> {
     let installing = stream::iter(crds::ALL).map(|crd| install_one(cluster, crd, patience));
     let installed: Result<Vec<_>, _> = installing.buffer_unordered(CONCURRENCY).try_collect().await;
     installed?;
-    // The client may have found before that some of them are not there.
+    // The client may have cached that some of them do not exist.
     cluster.forget_resources();
     Ok(())
 }
@@ -74,7 +74,7 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd, patience: Duration) -
             "a CRD is Kanister's and is left unchanged: it drops `funcVersion` of phases and the status fields that Ferroplane adds"
         );
     }
-    // Reading the text takes longer than anything else here.
+    // Parsing the text takes longer than everything else here.
     if matches!(standing, Standing::Missing | Standing::Different) {
         let definition: Result<Object, _> = serde_saphyr::from_str(crd.yaml);
         let mut definition = definition
@@ -87,7 +87,7 @@ async fn install_one(cluster: &ApiClient, crd: &crds::Crd, patience: Duration) -
     wait_until_established(cluster, path, patience).await
 }
 
-/// A definition whose names another one has is never established, and somebody has to be told.
+/// Wait until a definition is established. One whose names another definition has never is, and that is an error.
 async fn wait_until_established(
     cluster: &ApiClient,
     path: ObjectPath<'_>,
@@ -112,7 +112,7 @@ async fn wait_until_established(
     }
 }
 
-/// What a definition says that is not established.
+/// Why a definition is not established, from its conditions.
 fn complaint(crd: &Object) -> String {
     let conditions = crd.get("status").and_then(|status| status.get("conditions")?.as_array());
     let complaints = conditions.into_iter().flatten().filter(|condition| condition["status"] == "False");
@@ -128,7 +128,7 @@ fn complaint(crd: &Object) -> String {
     }
 }
 
-/// What installing would come to, by the names of definitions. Changes nothing.
+/// Compute what installing would do, by definition. Changes nothing.
 pub async fn definitions_standing(cluster: &ApiClient) -> Result<Vec<(String, Standing)>, InstallError> {
     let resource = definitions();
     let looking = stream::iter(crds::ALL).map(|crd| async {
@@ -143,7 +143,7 @@ pub async fn definitions_standing(cluster: &ApiClient) -> Result<Vec<(String, St
     looking.buffered(CONCURRENCY).try_collect().await
 }
 
-/// Kanister may run beside us, and its definitions have fields that ours do not. Crossplane's are ours to replace.
+/// Kanister may run in the same cluster, and its definitions have fields that ours do not. Crossplane's are replaced by ours.
 fn standing_of(crd: &crds::Crd, present: Option<&Object>, digest: &str) -> Standing {
     let is_ours = |present: &Object| !meta::annotation(present, DIGEST).is_empty();
     if crd.group == keys::KANISTER && present.is_some_and(|present| !is_ours(present)) {
@@ -152,7 +152,7 @@ fn standing_of(crd: &crds::Crd, present: Option<&Object>, digest: &str) -> Stand
     compare(present, digest, OUR_VERSION)
 }
 
-/// An older version of this program must not take away what a newer one knows.
+/// An older version of this program must not remove fields of a newer one.
 fn compare(present: Option<&Object>, digest: &str, version: &str) -> Standing {
     let Some(present) = present else { return Standing::Missing };
     if meta::annotation(present, DIGEST) == digest {
@@ -164,7 +164,7 @@ fn compare(present: Option<&Object>, digest: &str, version: &str) -> Standing {
     }
 }
 
-/// The numbers of a version, to compare it by.
+/// The numbers of a version, for comparison.
 fn numbers(version: &str) -> Option<Vec<u64>> {
     let release = version.split(['-', '+']).next().unwrap_or_default();
     release.split('.').map(|number| number.parse().ok()).collect()

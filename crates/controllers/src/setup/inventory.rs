@@ -1,24 +1,24 @@
-//! What a cluster has of what we look after, in numbers. Changes nothing.
+//! Counts the objects that we manage on a cluster. Changes nothing.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Error, Query, Resource};
 use serde_json::Value;
 
-/// How often to ask a server again that says when to.
+/// How many times to retry if a server asks for it.
 const TRIES: u32 = 10;
 
-/// What there is of a kind.
+/// The number of objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
-    /// As people call it.
+    /// The name of the kind, for people.
     pub what: String,
     pub count: usize,
     pub names: Vec<String>,
-    /// Whether it is of a kind that we do not look after yet.
+    /// Whether it is a package.
     pub is_package: bool,
 }
 
-/// What there is of definitions, compositions, composite resources and packages. Kinds that are not served are left out.
+/// Count definitions, compositions, composite resources and packages. Kinds that are not served are left out.
 pub async fn inventory(cluster: &ApiClient) -> Result<Vec<Counted>, Error> {
     let mut found = Vec::new();
     let definitions = list(cluster, "apiextensions.crossplane.io/v1", "compositeresourcedefinitions").await?;
@@ -48,7 +48,7 @@ fn counted(what: String, objects: &[Object], is_package: bool) -> Counted {
     Counted { what, count: objects.len(), names, is_package }
 }
 
-/// The version that compositions refer to, the plural and the kind of what a definition defines.
+/// The version that compositions refer to, the plural and the kind of a definition.
 fn defined(definition: &Object) -> Option<(String, String, String)> {
     let spec = definition.get("spec")?;
     let mut versions = spec["versions"].as_array()?.iter();
@@ -58,7 +58,7 @@ fn defined(definition: &Object) -> Option<(String, String, String)> {
     Some((api_version, text(&spec["names"]["plural"])?, text(&spec["names"]["kind"])?))
 }
 
-/// Nothing if there is no such kind, or we may not see it.
+/// Empty if the kind does not exist, or we may not read it.
 async fn list(cluster: &ApiClient, api_version: &str, plural: &str) -> Result<Option<Vec<Object>>, Error> {
     let resource = Resource {
         api_version: api_version.to_owned(),
@@ -67,7 +67,7 @@ async fn list(cluster: &ApiClient, api_version: &str, plural: &str) -> Result<Op
         is_namespaced: false,
     };
     let mut listed = cluster.list_objects(&resource, "", &Query::default()).await;
-    // A server that has just been given a kind is not ready for it yet, and says when to ask again.
+    // A server that has just been given a kind is not ready for it yet, and returns when to retry.
     for _ in 0..TRIES {
         let Some(pause) = listed.as_ref().err().and_then(Error::retry_after) else { break };
         tokio::time::sleep(pause).await;

@@ -1,4 +1,4 @@
-//! Who else works on a cluster: a Crossplane, or the controllers of an embedded plane. Changes nothing.
+//! Finds other control planes on a cluster: a Crossplane, or the controllers of an embedded plane. Changes nothing.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Error, LabelSelector, ObjectPath, Query, Resource};
@@ -9,21 +9,21 @@ use serde_json::Value;
 use super::webhook;
 use crate::protection::admission;
 
-/// The lease that Crossplane's core and we hold, and the one of its RBAC manager.
+/// The lease that Crossplane's core and we use, and the one of its RBAC manager.
 pub const LEASE: &str = "crossplane-leader-election-core";
 const RBAC_LEASE: &str = "crossplane-leader-election-rbac";
-/// What the identities of ours begin with.
+/// The prefix of our identities.
 pub const IDENTITY: &str = "ferroplane_";
-/// Where webhooks of an embedded plane are.
+/// The domain of webhooks of an embedded plane.
 const EMBEDDED: &str = ".ferroplane.internal";
 
-/// Whoever holds a lease.
+/// A holder of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Led {
     pub namespace: String,
     pub lease: String,
     pub holder: String,
-    /// Whether the lease was renewed lately, as far as the clocks of two machines can tell.
+    /// Whether the lease was renewed recently, as far as the clocks of two machines allow to compare.
     pub is_fresh: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Deployed {
     pub replicas: i64,
 }
 
-/// Who else works on a cluster.
+/// The other control planes on a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Neighbours {
     pub led: Vec<Led>,
@@ -52,7 +52,7 @@ impl Led {
 }
 
 impl Neighbours {
-    /// Why nobody else may begin to work here, and what to do about it.
+    /// Why another control plane must not start here, and what to do about it.
     pub fn objection(&self) -> Option<String> {
         if self.is_embedded {
             return Some(format!(
@@ -78,7 +78,7 @@ impl Neighbours {
     }
 }
 
-/// Who else works on a cluster, as far as we may see.
+/// Find other control planes on a cluster, as far as we may read.
 pub async fn neighbours(cluster: &ApiClient, namespace: &str, now: Timestamp) -> Result<Neighbours, Error> {
     let mut led = Vec::new();
     for lease in [LEASE, RBAC_LEASE] {
@@ -98,7 +98,7 @@ pub async fn neighbours(cluster: &ApiClient, namespace: &str, now: Timestamp) ->
     Ok(Neighbours { led, deployed, is_embedded: is_embedded(cluster).await? })
 }
 
-/// The leases of a name: in all namespaces if we may see them, else in one.
+/// The leases of a name: in all namespaces if we may list them, else in one.
 async fn leases_called(cluster: &ApiClient, name: &str, namespace: &str) -> Result<Vec<Object>, Error> {
     let (resource, fields) = (leases(), format!("metadata.name={name}"));
     let query = Query { fields: Some(&fields), ..Query::default() };
@@ -111,7 +111,7 @@ async fn leases_called(cluster: &ApiClient, name: &str, namespace: &str) -> Resu
     }
 }
 
-/// Nothing if we may not see them.
+/// Empty if we may not list them.
 async fn list(
     cluster: &ApiClient,
     resource: &Resource,
@@ -141,7 +141,7 @@ fn read_lease(object: &Object, now: Timestamp) -> Option<Led> {
     })
 }
 
-/// Whether it runs Crossplane's core, or its RBAC manager, whatever it is called.
+/// Whether it runs Crossplane's core, or its RBAC manager, under any name.
 fn is_crossplane(deployment: &Object) -> bool {
     let pod = deployment.get("spec").map_or(&Value::Null, |spec| &spec["template"]["spec"]);
     let containers = pod["containers"].as_array().into_iter().flatten();
@@ -160,7 +160,7 @@ fn read_deployment(deployment: &Object) -> Deployed {
     }
 }
 
-/// Whether webhooks are answered by the process of the API server.
+/// Whether webhooks are served by the process of the API server.
 async fn is_embedded(cluster: &ApiClient) -> Result<bool, Error> {
     let resource = webhook::configurations();
     let path = ObjectPath { resource: &resource, namespace: "", name: admission::CONFIGURATION };

@@ -1,15 +1,15 @@
-//! As whom controllers work on the API server of the same process, and what they may do there.
+//! The users of controllers on the API server of the same process, and their rights.
 //!
-//! Two users share the work, so that nobody who writes Compositions can use the rights that the control plane needs for itself.
-//! [`CONTROLLERS`] has those: it installs kinds, writes roles and announces webhooks. [`COMPOSER`] reads, writes and deletes
-//! what composite resources compose, and can do nothing else.
+//! There are two users, so that an author of Compositions cannot use the rights that the control plane needs for itself. [`CONTROLLERS`]
+//! has those: it installs kinds, writes roles and registers webhooks. [`COMPOSER`] reads, writes and deletes composed resources, and can
+//! do nothing else.
 //!
 //! # Invariants
-//! * [`CONTROLLERS`] has the rules that the chart gives the service account on a cluster: `rights/system.json` is generated from it.
-//!   It has those of [`PACKAGES`], [`OPERATIONS`] and [`ACTIONS`] beside: on a cluster, packages are installed and actions run only if an
-//!   administrator turns that on, and operations are Crossplane's to run.
-//! * [`COMPOSER`] can neither write roles, bindings, webhooks and definitions, nor install packages, nor issue tokens, unless
-//!   an administrator adds a role with the label that [`AGGREGATED`] names.
+//! * [`CONTROLLERS`] has the rules that the chart gives the service account on a cluster: `rights/system.json` is generated from it. It
+//!   has those of [`PACKAGES`], [`OPERATIONS`] and [`ACTIONS`] as well: on a cluster, packages are installed and actions run only if an
+//!   administrator enables that, and operations are Crossplane's to run.
+//! * [`COMPOSER`] can neither write roles, bindings, webhooks and definitions, nor install packages, nor issue tokens, unless an
+//!   administrator adds a role with the label that [`AGGREGATED`] names.
 
 use std::collections::BTreeSet;
 
@@ -23,26 +23,26 @@ pub const CONTROLLERS: &str = "system:ferroplane";
 pub const COMPOSER: &str = "system:ferroplane:composer";
 
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// The role that gathers what may be composed.
+/// The role that aggregates the rights on composed resources.
 const AGGREGATE: &str = "system:ferroplane";
-/// The role that has what controllers need whatever is composed.
+/// The role with the rights that controllers always need.
 const SYSTEM: &str = "system:ferroplane:system";
-/// The role that has what installing packages needs beside that.
+/// The role with the additional rights for packages.
 const PACKAGES: &str = "system:ferroplane:packages";
-/// The role that has what schedules and watches need beside that, to make operations and to delete old ones.
+/// The role with the additional rights for schedules and watches, to create operations and to delete old ones.
 const OPERATIONS: &str = "system:ferroplane:operations";
-/// The role that has what running actions of Blueprints needs beside that.
+/// The role with the additional rights for actions of Blueprints.
 const ACTIONS: &str = "system:ferroplane:actions";
-/// The role that has what may be composed unless somebody says otherwise.
+/// The role with the default rights on composed resources.
 const COMPOSED: &str = "system:ferroplane:composed-resources";
-/// On roles: the role of the control plane gathers them.
+/// On roles: the role of the control plane aggregates them.
 const AGGREGATED: &str = "rbac.crossplane.io/aggregate-to-crossplane";
-/// On roles and bindings: `false` if an administrator looks after them. Kubernetes' own word for its default roles.
+/// On roles and bindings: `false` if an administrator manages them. The annotation is that of Kubernetes' default roles.
 const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const SYSTEM_RULES: &str = include_str!("rights/system.json");
 const ALL: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
-/// Why controllers cannot be given their rights.
+/// Why controllers cannot get their rights.
 #[derive(Debug, thiserror::Error)]
 pub enum RightsError {
     #[error("cannot write {kind} `{name}`, which gives controllers their rights")]
@@ -51,15 +51,15 @@ pub enum RightsError {
     Unreadable(#[from] serde_json::Error),
 }
 
-/// The groups of our own kinds. Rules about all custom resources must not mean them: who may compose custom resources may not
-/// therefore install packages or change Compositions.
+/// The groups of our own kinds. Rules about all custom resources must not include them: the right to compose custom resources must not
+/// include the right to install packages or to change Compositions.
 pub fn reserved_groups() -> Vec<String> {
     let groups: BTreeSet<_> = crds::ALL.iter().map(|crd| crd.group.to_owned()).collect();
     groups.into_iter().collect()
 }
 
-/// Give controllers their rights, unless they have them. Takes an administrator, and the name that stands for the groups of all
-/// custom resources in rules of this API server.
+/// Give controllers their rights, unless they have them. Takes an administrator, and the wildcard for the groups of all custom resources
+/// in rules of this API server.
 pub async fn grant(administrator: &ApiClient, custom_groups: &str) -> Result<(), RightsError> {
     for object in objects(custom_groups)? {
         keep(administrator, &object).await.map_err(|source| RightsError::Write {
@@ -71,7 +71,7 @@ pub async fn grant(administrator: &ApiClient, custom_groups: &str) -> Result<(),
     Ok(())
 }
 
-/// All roles and bindings. Roles come first: a binding without its role would be told as broken.
+/// All roles and bindings. Roles come first: a binding without its role would be reported as broken.
 fn objects(custom_groups: &str) -> Result<Vec<Object>, serde_json::Error> {
     let rules: Value = serde_json::from_str(SYSTEM_RULES)?;
     let mut composed = role(COMPOSED, "rules", composed_rules(custom_groups));
@@ -92,12 +92,14 @@ fn objects(custom_groups: &str) -> Result<Vec<Object>, serde_json::Error> {
     ])
 }
 
-/// What it takes to install packages: to write packages and revisions, and the kinds of objects that packages bring.
+/// The rights to install packages: to write packages and revisions, and the kinds of objects in packages.
 fn package_rules() -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let write = ["get", "create", "update"];
     json!([
         rule(keys::PKG, &["providers", "configurations", "functions", "locks"], &write),
+        // A package that a usage protects is marked.
+        rule(keys::PKG, &["providers", "configurations", "functions"], &["patch"]),
         rule(
             keys::PKG,
             &["providerrevisions", "configurationrevisions", "functionrevisions"],
@@ -111,7 +113,7 @@ fn package_rules() -> Value {
             &write,
         ),
         rule(keys::OPS, &["operations", "cronoperations", "watchoperations"], &write),
-        // A provider on this machine has a service account of its own, which gets the rights on what it brings.
+        // A provider on this machine has a service account of its own, which gets the rights on its kinds.
         rule(GROUP, &["clusterrolebindings"], &["list", "watch", "create", "update"]),
         rule(GROUP, &["clusterroles"], &["bind"]),
     ])
@@ -121,15 +123,15 @@ fn operation_rules() -> Value {
     let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [keys::OPS], "resources": resources, "verbs": verbs});
     json!([
         rule(&["operations"], &["get", "create", "delete"]),
-        // Crossplane keeps a watch until it has let go of it.
+        // Crossplane keeps a finalizer on a `WatchOperation`, which we remove.
         rule(&["watchoperations"], &["patch"]),
         rule(&["cronoperations/finalizers", "watchoperations/finalizers"], &["update"]),
-        // Functions of operations look at them, such as the built-in one that pauses what loops.
+        // Functions of operations read them, such as the built-in one that pauses looping objects.
         json!({"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}),
     ])
 }
 
-/// What it takes to run ActionSets, beside what their phases do as [`COMPOSER`].
+/// The rights to run ActionSets, beside those that their phases have as [`COMPOSER`].
 fn action_rules() -> Value {
     let rule = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [keys::KANISTER], "resources": resources, "verbs": verbs});
     json!([
@@ -138,8 +140,8 @@ fn action_rules() -> Value {
     ])
 }
 
-/// What may be composed without anybody's doing: workloads and their configuration, and every custom resource. What gives power
-/// over the API server itself is left out: roles, bindings, webhooks, definitions, certificates, tokens, nodes, and our own kinds.
+/// The default rights on composed resources: workloads and their configuration, and every custom resource. Kinds that give power over the
+/// API server itself are left out: roles, bindings, webhooks, definitions, certificates, tokens, nodes, and our own kinds.
 fn composed_rules(custom_groups: &str) -> Value {
     let rule = |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ALL});
     let all_at_once = [&ALL[..], &["deletecollection"]].concat();
@@ -166,13 +168,13 @@ fn composed_rules(custom_groups: &str) -> Value {
         rule(&workloads, &["*"]),
         rule(&["storage.k8s.io"], &["storageclasses"]),
         rule(&["scheduling.k8s.io"], &["priorityclasses"]),
-        // Composite resources are among them, and go all at once when their definition does.
+        // Composite resources are among them, and are deleted as a collection with their definition.
         json!({"apiGroups": [custom_groups], "resources": ["*"], "verbs": all_at_once}),
         rule(&[keys::APIEXTENSIONS], &["environmentconfigs", "usages"]),
         rule(&[keys::PROTECTION], &["usages", "clusterusages"]),
-        // What an operation writes is written by the same user, so that whoever composes one gains nothing.
+        // The same user writes the objects of an operation, so that composing one gives no further rights.
         rule(&[keys::OPS], &["operations", "cronoperations", "watchoperations"]),
-        // What an action may reach is decided by its namespace, whoever made its ActionSet.
+        // The namespace of an ActionSet decides what its actions may access, whatever created it.
         rule(&[keys::KANISTER], &["actionsets", "blueprints", "profiles"]),
     ])
 }
@@ -208,7 +210,7 @@ fn resource(kind: &str) -> Resource {
     }
 }
 
-/// Have an object be as it should be, unless an administrator looks after it.
+/// Create or update an object, unless an administrator manages it.
 async fn keep(administrator: &ApiClient, wanted: &Object) -> Result<(), Error> {
     let resource = resource(meta::kind(wanted));
     let path = ObjectPath { resource: &resource, namespace: "", name: meta::name(wanted) };
@@ -218,7 +220,7 @@ async fn keep(administrator: &ApiClient, wanted: &Object) -> Result<(), Error> {
     if meta::annotation(&present, AUTOUPDATE) == "false" || holds(&present, wanted) {
         return Ok(());
     }
-    // Whom a binding gives what cannot be changed, only given anew.
+    // The role of a binding is immutable: the binding has to be created again.
     if present.get("roleRef") != wanted.get("roleRef") {
         administrator.delete(path, Some(meta::uid(&present)), Propagation::Background).await?;
         return administrator.create(&resource, "", wanted).await.map(drop);

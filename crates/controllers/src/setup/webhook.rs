@@ -1,4 +1,4 @@
-//! Has the API server ask us before it writes or deletes something.
+//! Registers our webhooks on the API server.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
@@ -9,20 +9,20 @@ use crate::protection::admission;
 
 const MANAGER: &str = "ferroplane/webhooks";
 
-/// Whether something that we want is there.
+/// The state of an object that we want.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Missing,
-    /// It is there, but not as we want it.
+    /// It exists, but differs.
     Different,
     Same,
-    /// It is there, made by a newer version of this program, and is left as it is.
+    /// It exists, was written by a newer version of this program, and is left as it is.
     Newer,
-    /// It is there, made by another program that uses it, and is left as it is.
+    /// It exists, belongs to another program that uses it, and is left as it is.
     Foreign,
 }
 
-/// The webhooks that we answer, as configurations, at the addresses (a `clientConfig`) that their paths have.
+/// The configurations of our webhooks, with the addresses (a `clientConfig`) of their paths.
 pub fn webhooks(address: impl Fn(&str) -> Value) -> [Object; 2] {
     [
         configuration(admission::CONFIGURATION, admission::hooks(&address(admission::PATH))),
@@ -39,17 +39,17 @@ pub(crate) fn configuration(name: &str, webhooks: Vec<Value>) -> Object {
     configuration
 }
 
-/// Configure a webhook, unless it is there already.
+/// Register a webhook, unless it is registered already.
 pub async fn announce(cluster: &ApiClient, configuration: &Object) -> Result<(), Error> {
     let resource = configurations();
     let target = ObjectPath { resource: &resource, namespace: "", name: meta::name(configuration) };
     match standing(cluster, configuration).await? {
         Standing::Same | Standing::Newer | Standing::Foreign => Ok(()),
-        // Applied, not created: who may do that to objects of one name can do so only by that name.
+        // Applied, not created: RBAC can limit an apply to one name, and a create it cannot.
         Standing::Missing => {
             cluster.apply(target, Subresource::None, MANAGER, configuration).await.map(|_| ())
         }
-        // Whatever is there has to go: an address is one or the other, and cannot be both.
+        // The existing one has to be deleted: an address is a URL or a Service, and a merge would have both.
         Standing::Different => {
             let patch = json!({"webhooks": configuration.get("webhooks")});
             cluster.merge(target, Subresource::None, &patch).await.map(|_| ())
@@ -76,7 +76,7 @@ pub(crate) fn configurations() -> Resource {
     }
 }
 
-/// Whether everything that is wanted is there already. What the server adds does not matter.
+/// Whether everything that is wanted exists already. Fields that the server adds do not matter.
 fn holds(present: Option<&Value>, wanted: &Value) -> bool {
     match (present, wanted) {
         (Some(Value::Object(present)), Value::Object(wanted)) => {

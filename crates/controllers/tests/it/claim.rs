@@ -38,7 +38,7 @@ pub(crate) fn definition() -> Value {
 }
 
 /// A site is a setting, and ready when it has a color.
-fn composition() -> Value {
+pub(crate) fn composition() -> Value {
     json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
         "spec": {

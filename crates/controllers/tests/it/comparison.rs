@@ -2,7 +2,7 @@
 //!
 //! `cargo xtask compare --controllers` plays every chapter twice, each time on a new kube-apiserver: once with Crossplane,
 //! once with our controllers. Both call the same functions over mutual TLS. What there is whenever everything rests is
-//! written down, and then compared.
+//! recorded, and then compared.
 #![expect(clippy::large_enum_variant, reason = "it reads better here as it is")]
 
 mod chapter;
@@ -28,7 +28,7 @@ use crossplane::Crossplane;
 use functions::Functions;
 use photograph::Album;
 
-/// Where both sides are written down. Nothing is compared if nobody says where.
+/// Where both sides are recorded. Nothing is compared if nobody says where.
 fn directory() -> Option<PathBuf> {
     std::env::var_os("FERROPLANE_COMPARE").map(PathBuf::from)
 }

@@ -1,7 +1,8 @@
-//! Whoever writes Compositions gets no rights that the control plane has for itself.
+//! A user who writes Compositions gets no rights that the control plane has for itself.
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_controllers::{COMPOSER, CONTROLLERS};
+use ferroplane_engine::changes::Verdict;
 use ferroplane_testkit::plane::{Plane, condition};
 use http::Method;
 use serde_json::{Value, json};
@@ -111,6 +112,16 @@ async fn composed_binding_to_cluster_admin_is_refused_and_the_missing_right_is_t
     assert_eq!(plane.get(&format!("{RBAC}/clusterrolebindings/take-over")).await, Value::Null);
     let (code, _) = plane.send_as(author(), Method::GET, "/api/v1/secrets", &Value::Null).await;
     assert_eq!(code, 403);
+    // Nor can it be planned: what would happen depends on a right, which the plan names.
+    let another = json!({
+        "apiVersion": "tenant.example.org/v1", "kind": "Wide", "metadata": {"name": "another"},
+        "spec": {"crossplane": {"compositionRef": {"name": "greedy"}}},
+    });
+    let plan = plane.plan(&[another]).await.unwrap();
+    let forbidden = "cannot get resource \"clusterrolebindings\"";
+    let is_refused =
+        |verdict: &Verdict| matches!(verdict, Verdict::Refused { reason } if reason.contains(forbidden));
+    assert!(plan.composites.iter().any(|it| is_refused(&it.verdict)), "{plan:#?}");
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ async fn nothing_is_written_when_nothing_changed() {
     revisions(&plane, &[(1, "A"), (1, "A")]).await;
     plane.restart().await;
     plane.writes();
-    // What comes last was looked at last.
+    // What comes last was checked last.
     apply(&plane, &composition("three", "A")).await;
     revisions(&plane, &[(1, "A"), (1, "A"), (1, "A")]).await;
     let writes = plane.writes();

@@ -80,7 +80,7 @@ async fn revision_of_a_composition_that_works_reaches_all() {
     let status = fleet.until_state("Paused").await;
     let candidate = status["candidate"].as_str().unwrap().to_owned();
     fleet.plane.quiet().await;
-    // It can be used, and nobody follows it: neither whoever was there, nor whoever is new.
+    // It can be used, and nothing follows it: neither whoever was there, nor whoever is new.
     fleet.plane.create_site("late", "red").await;
     let late = fleet.plane.until(&format!("{SITES}/late"), is_ready).await;
     assert_eq!(revision_of(&late), fleet.first);
@@ -129,7 +129,7 @@ async fn revision_of_a_composition_deletes_nothing_while_the_old_one_cannot_be_c
     plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
     let is_back = |rollout: &Value| rollout["status"]["state"] == "RolledBack";
     let status = plane.until(ROLLOUT, is_back).await["status"].clone();
-    assert!(status["message"].as_str().unwrap().contains("cannot be asked whether it would"), "{status:#}");
+    assert!(status["message"].as_str().unwrap().contains("cannot be called to compare"), "{status:#}");
     assert_eq!(composed(plane).await, before, "nothing was deleted");
     let again = PackagedFunction::Serving(runner(|_| answer("one", &["a", "b"])));
     rollout.functions.set(&function, Some(again));

@@ -12,7 +12,7 @@ const XRD: &str =
     "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions/stores.legacy.example.org";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/databases.cloud.example.org";
 const CLAIM: &str = "/apis/legacy.example.org/v1/namespaces/default/shops/blog";
-/// Where whoever looks after the database writes its connection details.
+/// Where whoever manages the database writes its connection details.
 const SECRET: &str = "/api/v1/namespaces/default/secrets/database";
 /// Where the claim wants them.
 const CLAIMED: &str = "/api/v1/namespaces/default/secrets/claimed";

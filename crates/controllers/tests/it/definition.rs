@@ -183,7 +183,7 @@ async fn compose(plane: &Plane, version: &str) {
     plane.apply(&path, &composition).await;
 }
 
-/// Create a site by way of a version. Returns its path.
+/// Create a site through a version. Returns its path.
 async fn site(plane: &Plane, version: &str, name: &str) -> String {
     let path = format!("/apis/example.org/{version}/namespaces/default/sites/{name}");
     let api_version = format!("example.org/{version}");
@@ -376,7 +376,7 @@ async fn kind_that_somebody_wrote_by_hand_is_not_taken_over_before_they_say_so()
     let present = plane.get(CRD).await;
     assert_eq!(present["spec"]["versions"][0]["schema"], theirs["spec"]["versions"][0]["schema"]);
     assert_eq!(present["metadata"]["ownerReferences"], Value::Null);
-    // Whoever wrote the definition has no rights on a kind that it does not control.
+    // A user who wrote the definition has no rights on a kind that it does not control.
     assert_eq!(plane.get(ROLE).await, Value::Null);
 
     plane.delete(&xrd()).await;
@@ -509,7 +509,7 @@ async fn restart_changes_nothing() {
     plane.stop().await;
     plane.writes();
     plane.start().await;
-    // What comes later is done later: by then, what was there has been looked at.
+    // What comes later is done later: by then, what was there has been checked.
     establish_another(&plane).await;
     let writes = plane.writes();
     let others: Vec<_> = writes.iter().filter(|write| !write.contains("marks")).collect();

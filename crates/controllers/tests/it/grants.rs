@@ -368,7 +368,7 @@ async fn composed_resource_does_not_lend_the_secret_of_somebody_else() {
     plane.until_said("shop", "Secret `other/victim` belongs to another object").await;
     plane.quiet().await;
     assert!(!saw(&told, "stolen"));
-    // Whoever looks after the bucket says that these are its connection details.
+    // Whoever manages the bucket says that these are its connection details.
     let mut own = secret("victim", "handed over");
     own["type"] = "connection.crossplane.io/v1alpha1".into();
     plane.delete(VICTIM).await;

@@ -223,7 +223,7 @@ async fn who_may_not_create_intercepts_cannot_intercept() {
     let body = intercept(&process.address(), &json!({}));
     let (code, _) = rollout.plane.send_as(developer, Method::POST, INTERCEPTS, &body).await;
     assert_eq!(code, 403);
-    // One that selects all composite resources is refused by the schema, whoever asks.
+    // One that selects all composite resources is refused by the schema, a caller that asks.
     let all = intercept(&process.address(), &json!({"composites": {"kind": "Site"}}));
     let (code, answer) = rollout.plane.send(Method::POST, INTERCEPTS, "application/json", &all).await;
     assert_eq!(code, 422, "{answer:#}");

@@ -3,6 +3,7 @@
 mod composed;
 mod failing;
 mod given;
+mod packaged;
 mod recorded;
 mod scheduled;
 
@@ -137,6 +138,30 @@ async fn define_brokers(plane: &Plane) {
 }
 
 #[tokio::test]
+async fn what_a_function_requires_is_read_and_not_watched() {
+    let plane = plane_that_answers(|request| {
+        let found = request.required_resources.get("brokers").map(|found| found.items.len());
+        json!({"output": {"found": found}, "requirements": {"resources": {"brokers": {
+            "apiVersion": "example.org/v1", "kind": "Broker", "matchLabels": {"labels": {}},
+        }}}})
+    })
+    .await;
+    define_brokers(&plane).await;
+    let broker = json!({"apiVersion": "example.org/v1", "kind": "Broker", "metadata": {"name": "b"}});
+    plane.apply("/apis/example.org/v1/brokers/b", &broker).await;
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
+    let done = until_succeeded(&plane, "o", "True/PipelineSuccess").await;
+    assert_eq!(done["status"]["pipeline"][0]["output"], json!({"found": 1}));
+    let metrics = plane.metrics();
+    let is_about = |metric: &str| {
+        let mut lines = metrics.lines().filter(|line| line.starts_with(metric));
+        lines.any(|line| line.contains(r#"resource="brokers""#))
+    };
+    assert!(is_about("rest_client_requests_total{"), "{metrics}");
+    assert!(!is_about("ferroplane_watches{") && !is_about("ferroplane_watch_lists_total{"), "{metrics}");
+}
+
+#[tokio::test]
 async fn field_that_a_function_sets_to_null_is_removed() {
     let plane = plane_that_answers(move |_| {
         let mut wanted = map("settings", &json!({"gone": null, "set": "new"}));
@@ -241,7 +266,7 @@ async fn operation_that_is_paused_while_it_applies_says_what_it_has_applied() {
             "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation",
             "metadata": {"name": "o", "annotations": {"crossplane.io/paused": "true"}},
         }});
-        // They are applied in the order of these names: it pauses itself first, and is told of that while it applies the others.
+        // They are applied in the order of these names: it pauses itself first, and is notified of that while it applies the others.
         let mut resources = serde_json::Map::from_iter([("a".to_owned(), itself)]);
         for number in 0..MANY {
             let name = format!("m{number:03}");

@@ -175,7 +175,7 @@ async fn function_of_webassembly_runs_in_the_control_plane_and_has_no_pods() {
     assert!(plane.get(&format!("{}/{first}", deployments())).await.is_null());
     assert!(plane.get(&of_core("services", "own")).await.is_null());
 
-    // A version that is no WebAssembly runs in pods again.
+    // A version that is not WebAssembly runs in pods again.
     apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &json!({})).await;
     let second = newest(&plane, "function", 2).await;
     set_available(&plane, &second, "True").await;
@@ -450,7 +450,7 @@ async fn provider_gets_rights_on_its_kinds_and_those_of_its_family_and_serves_we
     let deployment = deployed(&plane, &name).await;
     assert_eq!(deployment["spec"]["template"]["spec"]["volumes"][0]["secret"]["secretName"], "s3-tls-client");
     let secret = plane.get(&of_core("secrets", "s3-tls-client")).await;
-    assert_eq!(controllers(&secret), ["s3"], "certificates of a provider are the package's");
+    assert_eq!(controllers(&secret), std::slice::from_ref(&name), "as Crossplane has it");
     let webhooks =
         "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-provider-s3";
     let hooks = plane.get(webhooks).await;

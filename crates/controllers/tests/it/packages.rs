@@ -141,6 +141,8 @@ async fn configuration_is_installed_as_crossplane_installs_it_and_then_nothing_h
         }])
     );
     plane.quiet().await;
+    let counted = r#"ferroplane_packages{kind="Configuration",condition="Healthy",status="True"} 1"#;
+    assert!(plane.metrics().lines().any(|line| line == counted), "{}", plane.metrics());
     registry.asked();
     plane.restart().await;
     assert_eq!(plane.quiet().await, Vec::<String>::new());
@@ -306,7 +308,7 @@ async fn dependency_is_upgraded_where_that_is_allowed() {
         json!({"dependsOn": [{"provider": "registry.example.org/acme/provider", "version": ">v1.0.0"}]});
     registry.push("registry.example.org/acme/platform:v1.0.0", &configuration("one", &depends));
     let plane = Plane::with_registry(&registry).await;
-    // Somebody installed it under another name.
+    // A user installed it under another name.
     let provider = apply(&plane, "Provider", "cool-provider", "acme/provider:v1.0.0", &json!({})).await;
     plane.until(LOCK, |lock| lock["packages"].as_array().is_some_and(|packages| packages.len() == 1)).await;
     let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
@@ -551,7 +553,7 @@ async fn deleted_package_takes_its_revisions_along_and_leaves_the_lock() {
     let lock = plane.until(LOCK, |lock| lock["packages"].as_array().is_some_and(Vec::is_empty)).await;
     assert_eq!(lock["metadata"]["finalizers"], Value::Null);
     plane.until(XRD, Value::is_null).await;
-    // Whoever installs it again gets it again.
+    // A user who installs it again gets it again.
     let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
     healthy(&plane, &path).await;
 }

@@ -1,7 +1,9 @@
 //! Plans: what a change would do, and that nothing is done.
 
+mod claims;
 mod corpus;
 mod legacy;
+mod readiness;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -145,6 +147,7 @@ async fn function_that_changes_its_mind_is_refused_by_name() {
         json!({"desired": {"composite": {"resource": {"status": {"color": format!("{turn}")}}}}})
     })
     .await;
+    plane.until_sites_can_be_composed().await;
     let plan = plane.plan(&[site("blog", "red")]).await.unwrap();
     match &of(&plan, "blog").verdict {
         Verdict::Refused { reason } => {
@@ -166,6 +169,7 @@ async fn function_that_answers_the_same_question_differently_is_refused() {
         }}}})
     })
     .await;
+    plane.until_sites_can_be_composed().await;
     let plan = plane.plan(&[site("blog", "red")]).await.unwrap();
     let verdict = &of(&plan, "blog").verdict;
     assert!(matches!(verdict, Verdict::Refused { .. }), "{verdict:?}");

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_api::keys;
 use ferroplane_controllers::ProviderState;
+use ferroplane_engine::packages::protecting_usage_name;
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::{FakeRegistry, Plane, condition};
 use serde_json::{Value, json};
@@ -141,7 +143,9 @@ async fn kinds_of_a_provider_become_managed_definitions_and_its_configuration_do
     assert_eq!(owners(&made), [("buckets.cloud.acme.org".to_owned(), false), (first.clone(), true)]);
     let plain = plane.get(&kind("providerconfigs")).await;
     assert_eq!(owners(&plain), [(first.clone(), true), ("cloud".to_owned(), false)]);
-    let revision = plane.get(&format!("{PKG}/providerrevisions/{first}")).await;
+    let revision = format!("{PKG}/providerrevisions/{first}");
+    // The definitions are there a moment before their revision says so.
+    let revision = plane.until(&revision, |it| it["status"]["objectRefs"].is_array()).await;
     let kinds: Vec<_> =
         revision["status"]["objectRefs"].as_array().unwrap().iter().map(|it| &it["kind"]).collect();
     assert_eq!(kinds, ["CustomResourceDefinition", "ManagedResourceDefinition"]);
@@ -193,4 +197,36 @@ async fn kinds_that_were_installed_as_they_are_become_managed_without_anything_b
     let definition = ("buckets.cloud.acme.org".to_owned(), false);
     assert_eq!(owners(&after), [(first, true), ("cloud".to_owned(), false), definition]);
     assert!(!plane.get("/apis/cloud.acme.org/v1/buckets/b").await.is_null());
+}
+
+#[tokio::test]
+async fn provider_is_protected_while_resources_of_its_kinds_exist() {
+    let registry = registry(&json!({}));
+    registry.protect_providers();
+    let _providers = registry.run_providers();
+    let mut plane = Plane::with_providers(&registry).await;
+    let path = apply(&plane, "Provider", "cloud", "acme/provider-cloud:v1.0.0", &json!({})).await;
+    plane
+        .until(DEFINITION, |it| {
+            condition(it, "Established").as_deref() == Some("True/EstablishedManagedResource")
+        })
+        .await;
+    let usages = "/apis/protection.crossplane.io/v1beta1/clusterusages";
+    let usage = format!("{usages}/{}", protecting_usage_name("buckets.cloud.acme.org"));
+    plane.quiet().await;
+    assert!(plane.get(&usage).await.is_null(), "there is nothing to protect it for");
+
+    let bucket = json!({"apiVersion": "cloud.acme.org/v1", "kind": "Bucket", "metadata": {"name": "b"}});
+    plane.apply("/apis/cloud.acme.org/v1/buckets/b", &bucket).await;
+    let made = plane.until(&usage, |it| condition(it, "Ready").as_deref() == Some("True/Available")).await;
+    assert_eq!(made["spec"]["of"]["resourceRef"]["name"], "cloud");
+    let is_in_use = |it: &Value| it["metadata"]["labels"][keys::IN_USE] == "true";
+    plane.until(&path, is_in_use).await;
+    plane.quiet().await;
+    plane.restart().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
+
+    plane.delete("/apis/cloud.acme.org/v1/buckets/b").await;
+    plane.until(&usage, Value::is_null).await;
+    plane.until(&path, |it| !is_in_use(it)).await;
 }

@@ -68,7 +68,7 @@ async fn nothing_is_recorded_when_nothing_happens() {
     plane.until(BLOG, is_ready).await;
     plane.quiet().await;
     let before = heads(&plane).len();
-    // It is looked at, and found to be as it was.
+    // It is checked, and found to be as it was.
     plane.merge(BLOG, &json!({"metadata": {"managedFields": null}})).await;
     plane.merge(BLOG, &json!({"metadata": {"annotations": {"kubectl.kubernetes.io/x": null}}})).await;
     plane.quiet().await;

@@ -110,3 +110,31 @@ async fn role_that_gathers_is_the_users_once_it_is_there() {
     assert_eq!(selector, &json!({"mine": "1"}));
     assert_eq!(plane.writes(), [format!("POST {ROLES}")]);
 }
+
+/// How often controllers have read a definition of a kind.
+fn reads_of_kinds(plane: &Plane) -> Vec<String> {
+    let is_read = |line: &&str| {
+        line.starts_with("rest_client_requests_total{")
+            && line.contains("verb=\"get\"")
+            && line.contains("resource=\"customresourcedefinitions\"")
+    };
+    plane.metrics().lines().filter(is_read).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn roles_that_are_as_they_should_be_cost_no_request() {
+    let plane = plane_with_sites().await;
+    plane.quiet().await;
+    let before = reads_of_kinds(&plane);
+    assert!(!before.is_empty(), "{}", plane.metrics());
+    // Each of these has the roles of the definition checked.
+    for round in 0..5 {
+        plane.merge(EDIT, &json!({"metadata": {"labels": {"theirs": round.to_string()}}})).await;
+        plane.quiet().await;
+    }
+    assert_eq!(reads_of_kinds(&plane), before);
+    // What is to be written is not written by what is remembered.
+    plane.merge(EDIT, &json!({"rules": []})).await;
+    plane.until(EDIT, |role| role["rules"].as_array().is_some_and(|rules| !rules.is_empty())).await;
+    assert_ne!(reads_of_kinds(&plane), before);
+}

@@ -258,6 +258,22 @@ async fn plan_with_another_revision_of_a_function_says_what_it_would_change() {
     assert_eq!((fields[0].path.as_str(), fields[0].after.clone()), ("status.color", Some("one".into())));
     let refused = rollout.plane.planner().plan(&with("own-nothing"), &caller).await.unwrap_err();
     assert!(refused.to_string().contains("own-nothing"), "{refused}");
+
+    // The same by a file with another package, if a revision has it.
+    let file = |version: &str| {
+        json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "own"},
+            "spec": {
+                "package": format!("registry.example.org/acme/function-own:{version}"), "revisionHistoryLimit": 4,
+                "activeRevisionLimit": 2,
+            },
+        })
+    };
+    let plan = rollout.plane.plan(&[file("v1.0.0")]).await.unwrap();
+    let mut fields = plan.composites.iter().flat_map(|it| &it.changes).flat_map(|it| &it.fields);
+    assert!(fields.any(|it| it.path == "status.color" && it.after == Some("one".into())), "{plan:#?}");
+    let refused = rollout.plane.plan(&[file("v9.0.0")]).await.unwrap_err();
+    assert!(refused.to_string().contains("no revision with the package"), "{refused}");
     assert_eq!(rollout.plane.versions().await, before);
 }
 
@@ -371,6 +387,54 @@ async fn limits_that_make_no_sense_are_refused() {
         let (answered, answer) =
             refuse("Function", json!({"activeRevisionLimit": limit, "revisionHistoryLimit": history})).await;
         assert_eq!(answered, code, "{limit} of {history}: {answer}");
+    }
+}
+
+/// What the API server says about a Composition and an Operation with a step that calls a function like this.
+async fn refusals(plane: &Plane, function: &Value) -> [String; 2] {
+    let mut step = json!({"step": "own", "functionRef": {"name": "own"}});
+    step.as_object_mut().unwrap().extend(function.as_object().unwrap().clone());
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline", "pipeline": [step],
+        },
+    });
+    let operation = json!({
+        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": "once"},
+        "spec": {"mode": "Pipeline", "pipeline": [step]},
+    });
+    let refused = async |path: &str, object: &Value| {
+        let (code, answer) = plane.send(Method::POST, path, "application/json", object).await;
+        assert_eq!(code, 422, "{answer}");
+        answer["message"].as_str().unwrap().to_owned()
+    };
+    [
+        refused("/apis/apiextensions.crossplane.io/v1/compositions", &composition).await,
+        refused("/apis/ops.crossplane.io/v1alpha1/operations", &operation).await,
+    ]
+}
+
+#[tokio::test]
+async fn step_that_names_both_a_revision_and_labels_is_refused() {
+    let plane = Plane::new().await;
+    let mut function = json!({"functionRevisionRef": {"name": "own-1"}});
+    function.as_object_mut().unwrap().extend(select("stable").as_object().unwrap().clone());
+    for message in refusals(&plane, &function).await {
+        let expected = "functionRevisionRef and functionRevisionSelector exclude each other";
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn step_that_names_a_version_beside_a_revision_or_labels_is_refused() {
+    let plane = Plane::new().await;
+    for mut function in [json!({"functionRevisionRef": {"name": "own-1"}}), select("stable")] {
+        function["functionRef"] = json!({"name": "own", "version": "v1.0.0"});
+        for message in refusals(&plane, &function).await {
+            let expected = "functionRef.version excludes functionRevisionRef and functionRevisionSelector";
+            assert!(message.contains(expected), "{message}");
+        }
     }
 }
 

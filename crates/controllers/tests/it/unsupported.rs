@@ -153,7 +153,7 @@ async fn what_a_package_manager_has_written_stays() {
     });
     plane.merge(&format!("{path}/status"), &json!({"status": {"conditions": [healthy]}})).await;
     plane.apply(&path, &package("Provider", "theirs", "acme/provider:v2.0.0")).await;
-    // Whoever comes later is told, so that the change before has been looked at.
+    // Whoever comes later is told, so that the change before has been checked.
     let other = format!("{PKG}/providers/other");
     plane.apply(&other, &package("Provider", "other", "acme/provider:v1.0.0")).await;
     until(&plane, &other, "Healthy", "False/NotSupported").await;

@@ -104,7 +104,7 @@ async fn what_is_used_for_a_reason_can_be_deleted_after_the_usage() {
     assert_eq!(plane.get(&used).await["metadata"]["annotations"][ATTEMPT], "Background");
     plane.delete(&format!("{USAGES}/u")).await;
     plane.until(&format!("{USAGES}/u"), Value::is_null).await;
-    // Nobody asked for the deletion to be made up for.
+    // Nobody asked for the deletion to be repeated later.
     let map = plane.get(&used).await;
     assert_eq!(map["metadata"].get("labels"), None);
     assert_eq!(try_delete(&plane, &used, Value::Null).await.0, 200);
@@ -348,7 +348,7 @@ async fn nothing_is_written_when_nothing_changed() {
     protect(&plane, CLUSTER_USAGES, "u", json!({"of": role("used"), "reason": "because"})).await;
     plane.restart().await;
     plane.writes();
-    // What comes last is looked at last.
+    // What comes last is checked last.
     protect(&plane, USAGES, "last", json!({"of": map("late"), "reason": "because"})).await;
     let last =
         [format!("PUT {USAGES}/last"), format!("PATCH {MAPS}/late"), format!("PUT {USAGES}/last/status")];

@@ -188,7 +188,7 @@ async fn fork_that_is_named_like_a_built_in_function_is_never_replaced_by_it() {
         plane.until(&format!("{SITES}/blog"), is_refused).await;
         let said = "function `function-auto-ready` is installed as registry.example/fork/function-auto-ready:v0.7.0, but cannot";
         plane.until_said("blog", said).await;
-        // Whoever takes it away again gets what is built in.
+        // A caller that takes it away again gets what is built in.
         plane.delete("/apis/pkg.crossplane.io/v1/functions/function-auto-ready").await;
         plane.until(&format!("{SITES}/blog"), is_ready).await;
     }

@@ -256,7 +256,7 @@ async fn operation_that_changes_its_own_trigger_is_stopped() {
     plane.quiet().await;
     let turns = seen.lock().unwrap().len();
     assert_eq!(turns, 10);
-    // It goes on when somebody else changes the object.
+    // It continues when another client changes the object.
     put(&plane, "a", &json!({}), &json!({"v": "2"})).await;
     until_called(&plane, &seen, turns + 1).await;
 }
@@ -328,6 +328,15 @@ async fn kind_that_is_not_installed_is_watched_once_it_is() {
         .await;
     until_called(&plane, &seen, 1).await;
     assert_eq!(seen.lock().unwrap()[0]["metadata"]["name"], "t");
+
+    // It is removed, with its objects, and installed again.
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.org";
+    plane.delete(path).await;
+    until(&plane, |it| condition(it, "Watching").as_deref() == Some("False/WatchFailed")).await;
+    plane.until(path, Value::is_null).await;
+    plane.apply(path, &definition).await;
+    until(&plane, |it| condition(it, "Watching").as_deref() == Some("True/WatchActive")).await;
+    plane.until(OPERATIONS, |_| told(&seen).contains(&"t gone".to_owned())).await;
 }
 
 #[tokio::test]

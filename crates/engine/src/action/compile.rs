@@ -20,7 +20,7 @@ use crate::versions::{Catalogue, Question, Resolution, Version, resolve};
 
 /// The functions that phases can call, by name and version.
 pub trait PhaseFunctions: Send + Sync {
-    /// The code of a version. None if there is none, or if it is no function of phases.
+    /// The code of a version. None if there is none, or if it is not a function of phases.
     fn phase_function(&self, function: &str, version: &Version) -> Option<Arc<dyn PhaseFunction>>;
 }
 
@@ -33,7 +33,7 @@ where
     }
 }
 
-/// What the plane has for actions.
+/// What the plane offers to actions.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions are code")]
 pub struct Facilities<'a> {
@@ -42,9 +42,9 @@ pub struct Facilities<'a> {
     /// Whether commands can be run in pods that run.
     pub has_exec: bool,
     pub pods: PodSupport,
-    /// Why images cannot be run although the plane is meant to run them. None if they can, or if it is not.
+    /// Why images cannot be run although the plane is configured to run them. None if they can, or if it is not configured to.
     pub no_containers: Option<&'a str>,
-    /// Whether a version of a phase that does not exist is an error, and nothing else runs in its place.
+    /// Whether a version that does not exist is an error. Otherwise another version runs in its place, with a warning.
     pub is_strict: bool,
 }
 
@@ -53,7 +53,7 @@ pub struct Facilities<'a> {
 #[error("{message}")]
 pub struct ActionFailure {
     pub cause: Cause,
-    /// The phase. Empty if it is about none.
+    /// The phase. Empty if the failure concerns no single phase.
     pub phase: String,
     pub message: String,
 }
@@ -91,20 +91,23 @@ pub fn find_action<'b>(
     })
 }
 
-/// Check that an action of an ActionSet supplies what its Blueprint asks for, and decide which version each phase calls.
+/// Check that an action of an ActionSet supplies everything that its Blueprint requires, and decide which version each phase calls.
 pub fn compile(
     spec: &ActionSpec,
     action: &BlueprintAction,
     facilities: &Facilities<'_>,
 ) -> Result<Vec<ResolvedPhase>, ActionFailure> {
+    // Before functions are resolved: what the user left out is the likelier mistake, and easier to mend.
     check_supplied(spec, action)?;
     check_names(action)?;
     action.all_phases().map(|phase| resolve_phase(phase, &spec.preferred_version, facilities)).collect()
 }
 
-/// A hash of an action, by which a change of it is noticed.
+/// A hash of an action, which shows whether the action changed.
 pub fn action_hash(action: &BlueprintAction) -> String {
     let text = serde_json::to_vec(action).unwrap_or_default();
+    // Eight bytes are enough to notice a change of one Blueprint. Collisions are no attack: a user who may write
+    // the Blueprint needs none.
     to_hex(&Sha256::digest(text)[..8])
 }
 
@@ -116,7 +119,7 @@ fn check_supplied(spec: &ActionSpec, action: &BlueprintAction) -> Result<(), Act
         );
         ActionFailure::new(Cause::ActionInvalid, "", message)
     };
-    // A label is written in any case: `Deployment` and `deployment` are one kind, as for kubectl.
+    // Users write a kind in any case: `Deployment` and `deployment` are one kind, as for kubectl.
     let kind = if spec.object.kind.is_empty() { &spec.object.resource } else { &spec.object.kind };
     if !action.kind.is_empty() && !is_same_kind(&action.kind, kind) {
         let message = format!(
@@ -137,11 +140,12 @@ fn check_supplied(spec: &ActionSpec, action: &BlueprintAction) -> Result<(), Act
     }
 }
 
-/// Whether two words mean one kind: case makes no difference, nor does the plural.
+/// Whether two words name the same kind: neither case nor plural matter.
 fn is_same_kind(one: &str, other: &str) -> bool {
     let plain = |word: &str| {
         let word = word.to_ascii_lowercase();
         match word.as_str() {
+            // Kanister uses the short name of this kind.
             "pvc" => "persistentvolumeclaim".to_owned(),
             word => word.strip_suffix('s').unwrap_or(word).to_owned(),
         }
@@ -152,6 +156,8 @@ fn is_same_kind(one: &str, other: &str) -> bool {
 fn check_names(action: &BlueprintAction) -> Result<(), ActionFailure> {
     let mut names = BTreeSet::new();
     for phase in action.all_phases() {
+        // Templates refer to phases by name, `.Phases.NAME.Output`: with two of one name it would be undefined
+        // which output is used.
         if !names.insert(&phase.name) {
             let message = format!("two phases have the name `{}`", phase.name);
             return Err(ActionFailure::new(Cause::BlueprintInvalid, &phase.name, message));
@@ -160,7 +166,7 @@ fn check_names(action: &BlueprintAction) -> Result<(), ActionFailure> {
     Ok(())
 }
 
-/// The question that a phase asks about its function.
+/// What a phase asks the catalogue about its function.
 pub(super) fn question(phase: &BlueprintPhase, preferred: &str, is_strict: bool) -> Question {
     let said = |text: &str| (!text.is_empty()).then(|| text.to_owned());
     Question {
@@ -185,6 +191,8 @@ fn resolve_phase(
         let message = format!("phase `{}`: function `{}` cannot be called by phases", phase.name, phase.func);
         ActionFailure::new(Cause::FunctionCapabilityMissing, &phase.name, message)
     })?;
+    // Checked here and not when the phase runs: a backup that stops after its first phase may leave a database
+    // scaled down.
     check_needs(phase, &version, function.contract().needs, facilities)?;
     Ok(resolved(phase, &version, &resolution))
 }

@@ -1,11 +1,10 @@
 //! Functions of phases that are not built in: those of packages with the capability `action`, and those that developers serve.
 //!
-//! Such a function speaks the protocol of functions of pipelines. It is called once for a phase, with the arguments as its input; its
-//! output is the output of the phase. Whoever wrote it has to expect that it is called again: after a crash nobody knows whether it
-//! answered.
+//! Such a function speaks the protocol of pipeline functions. It is called once for a phase, with the arguments as its input; its output
+//! is the output of the phase. Its author has to expect repeated calls: after a crash it is unknown whether the function responded.
 //!
 //! ```text
-//! Call ⇄ (wait, while it is not there) ─▶ done, or what it says is fatal
+//! Call ⇄ (wait while it cannot be reached) ─▶ done, or failed with its fatal result
 //! ```
 
 use ferroplane_api::{Cause, Object};
@@ -18,11 +17,11 @@ use super::function::{
     Answer, ArgumentMistake, Move, Need, Phase, PhaseContract, PhaseFunction, Refused, Request,
 };
 
-/// How long a function that cannot be reached is waited for: it may be starting.
+/// How long the phase waits for a function that cannot be reached: it may still be starting.
 const PATIENCE: i64 = 5 * 60_000;
-/// How often it is looked for.
+/// How often the phase tries to call it, in milliseconds.
 const PAUSE: i64 = 1000;
-/// Where functions find in the context what calls them.
+/// The key in the context under which functions find their caller.
 const CONTEXT: &str = "ferroplane.io/phase";
 
 /// A function that is called by its revision.
@@ -32,18 +31,20 @@ pub struct CustomFunction {
 }
 
 /// A call of a function.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FunctionCall {
     /// The revision that is called.
     pub revision: String,
     /// The arguments of the phase. May hold values of Secrets.
     pub input: Object,
-    /// What calls it, for functions that have to recognise a call that is repeated.
+    /// The caller, so that functions can recognise a repeated call.
     pub context: Object,
 }
 
 /// What a function answered.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct FunctionReturn {
     pub output: Object,
     /// Why it failed, if it did.
@@ -53,7 +54,7 @@ pub struct FunctionReturn {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "camelCase")]
 enum Calling {
-    /// It is called since this time.
+    /// The function is being called since this time.
     Call { since: i64 },
 }
 
@@ -80,7 +81,7 @@ impl PhaseFunction for CustomFunction {
             Err(_) => phase.now,
         };
         match phase.answers {
-            // After a crash, too: functions may be called any number of times.
+            // Safe after a crash, too: functions may be called any number of times.
             [] => self.call(phase, since),
             [Answer::Returned(FunctionReturn { output, failure: None })] => {
                 Move::Done { output: output.clone() }
@@ -96,7 +97,7 @@ impl PhaseFunction for CustomFunction {
                 Move::Fail { cause: *cause, message: message.clone() }
             }
             _ => {
-                let message = "the plane did not answer what was asked".to_owned();
+                let message = "the control plane did not answer the request".to_owned();
                 Move::Fail { cause: Cause::PhaseFailed, message }
             }
         }
@@ -130,14 +131,15 @@ impl FunctionCall {
 }
 
 impl FunctionReturn {
-    /// What a response means for a phase. What a pipeline would compose or fetch, a phase does not: it is an error, and not lost.
+    /// Convert a response to the result of a phase. A phase composes and fetches nothing: a response that asks for it is an error instead
+    /// of being ignored.
     pub fn of(response: RunFunctionResponse) -> Self {
         let fatal = response.results.iter().find(|result| result.severity == i32::from(Severity::Fatal));
         if let Some(fatal) = fatal {
             return Self::failed(fatal.message.clone());
         }
         if response.desired.as_ref().is_some_and(|desired| !desired.resources().is_empty()) {
-            return Self::failed("it wants resources to be composed, which a phase does not do: use KubeOps");
+            return Self::failed("it returned composed resources, which a phase cannot create: use KubeOps");
         }
         let asks = response.requirements.as_ref().is_some_and(|asked| {
             !(asked.resources.is_empty() && asked.extra_resources.is_empty() && asked.schemas.is_empty())
@@ -249,7 +251,7 @@ mod tests {
             ),
             (
                 RunFunctionResponse { desired: Some(State::new(None, resources)), ..Default::default() },
-                "it wants resources",
+                "it returned composed resources",
             ),
         ] {
             let failure = FunctionReturn::of(response).failure.unwrap();

@@ -25,6 +25,7 @@
 use std::fmt;
 
 use ferroplane_api::{Cause, Object};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::custom::{FunctionCall, FunctionReturn};
@@ -37,7 +38,7 @@ pub const CHECKPOINT_LIMIT: usize = 4096;
 /// On every object that a phase creates: the [`Phase::identity`] of the phase. The plane adds it.
 pub const PHASE_ANNOTATION: &str = "ferroplane.io/created-by-phase";
 
-/// Stands before a piece of output in the lines that commands print, as Kanister's tools write it.
+/// Marks output in the lines that commands print, as Kanister's tools write it.
 pub const OUTPUT_MARKER: &str = "###Phase-output###:";
 
 /// A function that phases of Blueprints call, in one version. It decides; the plane acts.
@@ -54,25 +55,25 @@ pub trait PhaseFunction: Send + Sync {
         false
     }
 
-    /// Everything that is wrong with arguments as a Blueprint writes them. Templates in them are not rendered yet, so that values with
-    /// templates are believed. Admission and `ferroplane blueprint validate` both ask this.
+    /// All mistakes in the arguments as a Blueprint writes them. Templates are not rendered yet, so that values with templates are
+    /// assumed to be valid. Admission and `ferroplane blueprint validate` both call this.
     fn argument_mistakes(&self, arguments: &Object) -> Vec<ArgumentMistake> {
         self.contract().mistakes(arguments)
     }
 
-    /// What is to be done when a phase is given up before it ended, because its ActionSet was cancelled or deleted: usually, to delete
-    /// the pod that runs for it. Best effort; no answer is looked at.
+    /// Requests to perform when a phase is abandoned because its ActionSet was cancelled or deleted: usually, to delete the pod that runs
+    /// for it. Best effort; no answer is checked.
     fn clean_up(&self, _phase: &Phase<'_>) -> Vec<Request> {
         Vec::new()
     }
 }
 
-/// Something that is wrong with an argument of a phase.
+/// A mistake in an argument of a phase.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArgumentMistake {
     /// The path to it below `args`, like `operation` or `conditions.anyOf[0].condition`.
     pub argument: String,
-    /// What is wrong, with the name of the argument.
+    /// The mistake, with the name of the argument.
     pub message: String,
 }
 
@@ -82,7 +83,7 @@ impl fmt::Display for ArgumentMistake {
     }
 }
 
-/// What a version of a function says about itself, for admission and for discovery.
+/// What a version of a function declares, for admission and for discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PhaseContract {
     pub required: &'static [&'static str],
@@ -93,7 +94,7 @@ pub struct PhaseContract {
 }
 
 impl PhaseContract {
-    /// Whether there is such an argument.
+    /// Whether the function takes this argument.
     pub fn takes(&self, argument: &str) -> bool {
         self.names().any(|it| it == argument)
     }
@@ -123,14 +124,14 @@ impl PhaseContract {
     }
 }
 
-/// What a function needs of the plane. A phase whose needs are not met fails before the first phase of its action runs.
+/// What a function needs from the plane. A phase whose needs are not met fails before the first phase of its action runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// Requests to the API server. Every plane can perform those.
     Api,
     /// Commands in containers of pods that run already.
     Exec,
-    /// Pods that really run, and their logs; or containers of the plane's own, see [`PodSupport`].
+    /// Running pods and their logs; or containers of the plane's own, see [`PodSupport`].
     Pods,
 }
 
@@ -151,7 +152,8 @@ impl fmt::Display for Need {
 }
 
 /// Whether the plane can run images for phases, and how.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum PodSupport {
     /// It cannot.
     #[default]
@@ -167,29 +169,28 @@ pub enum PodSupport {
 pub struct Phase<'a> {
     /// The name of the phase in its Blueprint.
     pub name: &'a str,
-    /// Stable text that no other phase has, made of the uid of the ActionSet, the index of the action and the name of the phase.
+    /// Stable text that is unique to the phase: the uid of the ActionSet, the index of the action and the name of the phase.
     pub identity: &'a str,
     /// The namespace of the ActionSet.
     pub namespace: &'a str,
-    /// The arguments, rendered, or as they are written if the function renders them itself.
+    /// The arguments: rendered, or as written if the function renders them itself.
     pub arguments: &'a Object,
-    /// The object that the action is about, as the API server had it when the phase began.
+    /// The object that the action acts on, as it was when the phase began.
     pub target: &'a Object,
-    /// What templates of the phase see.
+    /// The data that templates of the phase can use.
     pub scope: &'a Scope,
-    /// The values of Secrets that the action knows. Words of others (logs, messages) may have them, and are redacted before they are
-    /// shortened or kept in a checkpoint.
+    /// The values of Secrets that the action knows. Logs and messages may contain them, and are redacted before they are shortened or
+    /// stored in a checkpoint.
     pub secrets: &'a Secrets,
     /// The checkpoint of the last move. Null at first.
     pub checkpoint: &'a Value,
-    /// The answers to the requests of the last move, one for each, in their order. Empty if the last move was a wait, or the phase was
-    /// interrupted.
+    /// The answers to the requests of the last move, in the same order. Empty if the last move was a wait, or the phase was interrupted.
     pub answers: &'a [Answer],
     /// Milliseconds since 1970. It never goes back within a phase.
     pub now: i64,
     /// How the plane runs images.
     pub pods: PodSupport,
-    /// What the ActionSet says about pods that functions create: `podOverride` (a strategic merge patch of the pod's spec),
+    /// What the ActionSet configures for pods that functions create: `podOverride` (a strategic merge patch of the pod's spec),
     /// `podLabels`, `podAnnotations`.
     pub pod_override: &'a Object,
     pub pod_labels: &'a Object,
@@ -197,44 +198,48 @@ pub struct Phase<'a> {
 }
 
 /// What to do next.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Move {
-    /// Have the requests performed, in order and all of them, and ask again with their answers.
+    /// Perform all requests in order, and call `advance` again with their answers.
     Perform { checkpoint: Value, requests: Vec<Request> },
-    /// Ask again at a time or when one of these objects changes, whichever is first. Waiting costs nothing.
+    /// Call `advance` again at a time, or when one of these objects changes, whichever is first. Waiting costs nothing.
     Wait {
         checkpoint: Value,
-        /// Milliseconds since 1970. None: only when a watched object changes.
+        /// Milliseconds since 1970. None: only a change of a watched object ends the wait.
         wake_at: Option<i64>,
         watch: Vec<Address>,
-        /// In percent, for users. None if it is not known.
+        /// In percent, for users. None if it is unknown.
         progress: Option<u8>,
     },
-    /// The phase is complete. Output is shown in status and usable in templates of later phases; values are usually text.
+    /// The phase is complete. Its output is shown in the status, and templates of later phases can use it; values are usually text.
     Done { output: Object },
-    /// The phase failed, for good: phases are not tried again.
+    /// The phase failed. Phases are not retried.
     Fail { cause: Cause, message: String },
 }
 
 /// One object.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Address {
     pub kind: ResourceName,
-    /// Not looked at for cluster-scoped kinds: functions do not know the scope of a kind, and the plane does.
+    /// Ignored for cluster-scoped kinds: the plane knows the scope of a kind, functions do not.
     pub namespace: String,
     pub name: String,
 }
 
-/// A kind of objects, named in one of the two ways in which users name kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A kind of objects, by one of its two names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ResourceName {
     /// Like `v1` or `apps/v1`.
     pub api_version: String,
     pub by: NamedBy,
 }
 
-/// How a kind is named.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The name of a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum NamedBy {
     /// `Deployment`.
     Kind(String),
@@ -252,8 +257,9 @@ impl ResourceName {
     }
 }
 
-/// Something that the plane does for a phase.
-#[derive(Debug, Clone, PartialEq)]
+/// A request that the plane performs for a phase.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
     Get(Address),
     List {
@@ -276,7 +282,7 @@ pub enum Request {
     },
     Delete {
         target: Address,
-        /// Delete this very object, and no other that has its name by now.
+        /// Delete only the object with this uid, and not another one that has its name by now.
         uid: Option<String>,
     },
     /// Set the number of replicas through the scale subresource.
@@ -284,7 +290,7 @@ pub enum Request {
         target: Address,
         replicas: i64,
     },
-    /// Run a command in a container of a pod and wait for it. One that prints more output than the plane keeps is refused
+    /// Run a command in a container of a pod and wait until it ends. If it prints more than the plane keeps, the answer is a refusal
     /// ([`Refused::is_too_large`]), although it has run.
     Exec {
         namespace: String,
@@ -292,51 +298,53 @@ pub enum Request {
         /// Empty for the pod's only or default container.
         container: String,
         command: Vec<String>,
-        /// Milliseconds that it may take. After that the answer is [`Answer::Refused`] with the reason `Timeout`, and what the command
-        /// does in the pod is not known.
+        /// Milliseconds that it may take. After that the answer is [`Answer::Refused`] with the reason `Timeout`, and the effect of the
+        /// command in the pod is unknown.
         timeout: Option<i64>,
     },
-    /// Read what a container has logged, from this byte on. A log that is longer than the plane reads is refused
-    /// ([`Refused::is_too_large`]).
+    /// Read the log of a container, from this byte on. A log that is longer than the plane reads is refused ([`Refused::is_too_large`]).
     ReadLog {
         namespace: String,
         pod: String,
         container: String,
         offset: u64,
     },
-    /// Run images in containers of the plane's own ([`PodSupport::Containers`]), wait for them and remove them. They end with the plane,
-    /// however that ends.
+    /// Run images in containers of the plane's own ([`PodSupport::Containers`]), wait until they end and remove them. They never outlive
+    /// the plane.
     RunContainers(ContainerGroup),
     /// Call a function that is not built in.
     CallFunction(FunctionCall),
 }
 
 /// Containers that run for a phase, as those of a pod do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ContainerGroup {
-    /// What no other group has.
+    /// A name that no other group has.
     pub name: String,
-    /// These run first, one after the other. If one fails, nothing else runs.
+    /// Run these first, one after the other. If one fails, nothing else runs.
     pub initial: Vec<ContainerRun>,
-    /// These run then, at the same time, until all of them have ended.
+    /// Run these afterwards, at the same time, until all of them have ended.
     pub containers: Vec<ContainerRun>,
-    /// How many bytes the directory that they share may have. None: as many as the plane allows.
+    /// How many bytes the shared directory may have. None: the limit of the plane.
     pub shared_bytes: Option<u64>,
-    /// Seconds that each of them may take. None: as many as the plane allows.
+    /// Seconds that each container may take. None: the limit of the plane.
     pub deadline: Option<u64>,
 }
 
 /// An image to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ContainerRun {
     pub name: String,
     pub image: String,
-    /// In place of the entrypoint of the image. Empty: that of the image.
+    /// Replaces the entrypoint of the image. Empty: that of the image.
     pub command: Vec<String>,
     pub arguments: Vec<String>,
     /// Variables beside those of the image.
+    #[serde(serialize_with = "serialize_variables")]
     pub environment: Vec<(String, String)>,
-    /// Where it sees the directory that it shares with the others.
+    /// Where the container mounts the shared directory.
     pub shared_at: Option<String>,
     /// Bytes.
     pub memory: Option<u64>,
@@ -345,13 +353,27 @@ pub struct ContainerRun {
 }
 
 /// How a container ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ContainerEnding {
     pub name: String,
     pub exit_code: i32,
     pub stdout: String,
-    /// Its end, where it is long.
+    /// Only the end of it, if it is long.
     pub stderr: String,
+}
+
+/// As pods have them. Recordings know by the name beside a value that it is a secret.
+fn serialize_variables<S: Serializer>(
+    variables: &[(String, String)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Variable<'a> {
+        name: &'a str,
+        value: &'a str,
+    }
+    serializer.collect_seq(variables.iter().map(|(name, value)| Variable { name, value }))
 }
 
 impl Request {
@@ -362,7 +384,8 @@ impl Request {
 }
 
 /// A change of an object, in one of the forms that API servers know.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Patch {
     Strategic(Value),
     Merge(Value),
@@ -374,8 +397,9 @@ pub enum Patch {
     },
 }
 
-/// What came of a request.
-#[derive(Debug, Clone, PartialEq)]
+/// The result of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Answer {
     /// The object as it is now: read, created, patched, scaled, or marked as deleted and held by finalizers.
     Object {
@@ -391,42 +415,43 @@ pub enum Answer {
     /// A command ended.
     Ended {
         exit_code: i32,
-        /// All lines with the [`OUTPUT_MARKER`], from the marker on, and its end, where it is long.
+        /// All lines with the [`OUTPUT_MARKER`], from the marker on, and the end of the output if it is long.
         stdout: String,
-        /// Its end, where it is long.
+        /// Only the end of it, if it is long.
         stderr: String,
     },
-    /// Containers ended, in this order: those that ran first, and then the others, unless one of the first failed.
+    /// Containers ended. The initial ones come first; the others are missing if an initial one failed.
     ContainersEnded(Vec<ContainerEnding>),
     /// A function answered.
     Returned(FunctionReturn),
-    /// A part of what a container logged.
+    /// A part of the log of a container.
     Log {
         /// Whole lines. Only at the end of the log, the last one may not be complete.
         text: String,
-        /// The byte after the last complete line: where to read on. It counts the bytes of the log, and not those of the text, which has
-        /// other ones in place of what is no UTF-8.
+        /// The offset after the last complete line: where to continue reading. It counts bytes of the log, and not of the text, in which
+        /// other bytes replace invalid UTF-8.
         next_offset: u64,
-        /// Whether nothing was logged after it until now.
+        /// Whether this is the end of the log for now.
         is_end: bool,
     },
 }
 
 /// A request that was refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Refused {
     /// The HTTP status.
     pub code: u16,
     /// As the API server has it, like `AlreadyExists`, `Conflict` or `Invalid`.
     pub reason: String,
-    /// What was to be done, and why it was refused.
+    /// What was requested, and why it was refused.
     pub message: String,
-    /// For programs.
+    /// The code, for programs.
     pub cause: Cause,
 }
 
 impl Refused {
-    /// The reason of a refusal because there is more to read than the plane takes.
+    /// The reason of a refusal because the result is larger than the plane reads.
     pub const TOO_LARGE: &'static str = "TooLarge";
 
     /// The reason of a refusal because a function cannot be called now.

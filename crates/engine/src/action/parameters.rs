@@ -1,4 +1,4 @@
-//! What templates of an action see, and what has to be read for that.
+//! The data that templates of an action can use, and the objects that have to be read for it.
 //!
 //! Follows Kanister 0.119, pkg/param/param.go: the same names, with the fields that Go's structs have.
 
@@ -15,10 +15,10 @@ use super::compile::ActionFailure;
 use super::function::{Address, Answer, Request, ResourceName};
 use super::secrets::Secrets;
 
-/// What was read for an action.
+/// The objects that were read for an action.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inputs {
-    /// Empty if the action is about none.
+    /// Empty if the action has no object.
     pub(super) object: Object,
     pub(super) config_maps: BTreeMap<String, Object>,
     pub(super) secrets: BTreeMap<String, Object>,
@@ -28,7 +28,7 @@ pub(super) struct Inputs {
     pub(super) workload: Option<Workload>,
 }
 
-/// The kinds of objects that templates know by a name of their own.
+/// The kinds of objects that have a name of their own in templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownKind {
     StatefulSet,
@@ -75,7 +75,7 @@ impl KnownKind {
     }
 }
 
-/// Where the object of an action is. None if it is about none.
+/// The object of an action. None if it has none.
 pub(super) fn target(reference: &KanisterReference) -> Result<Option<Address>, ActionFailure> {
     if *reference == KanisterReference::default() {
         return Ok(None);
@@ -113,7 +113,7 @@ fn other_kind(reference: &KanisterReference) -> Result<ResourceName, ActionFailu
     })
 }
 
-/// What has to be read first.
+/// The requests to perform first.
 pub(super) fn requests(spec: &ActionSpec) -> Result<Vec<Request>, ActionFailure> {
     let object = target(&spec.object)?.map(Request::Get);
     let config_maps = spec.config_maps.values().map(|reference| named("v1", "ConfigMap", reference));
@@ -133,7 +133,7 @@ pub(super) fn named(api_version: &str, kind: &str, reference: &KanisterReference
     })
 }
 
-/// An object that was read, or why it was not.
+/// The object in an answer, or why it could not be read.
 pub(super) fn read(request: &Request, answer: Answer, phase: &str) -> Result<Object, ActionFailure> {
     let what = match request {
         Request::Get(address) => describe(address),
@@ -155,7 +155,7 @@ pub(super) fn read(request: &Request, answer: Answer, phase: &str) -> Result<Obj
     Err(ActionFailure::new(Cause::ActionInputUnavailable, phase, message))
 }
 
-/// An object, for people.
+/// The name of an object, for messages.
 pub(super) fn describe(address: &Address) -> String {
     use super::function::NamedBy::{Kind, Resource};
     let (Kind(kind) | Resource(kind)) = &address.kind.by;
@@ -167,7 +167,7 @@ pub(super) fn describe(address: &Address) -> String {
 }
 
 impl Inputs {
-    /// What was read first, in the order of [`requests`].
+    /// Take the objects that were read first, in the order of [`requests`].
     pub(super) fn take(spec: &ActionSpec, objects: Vec<Object>) -> Self {
         let mut objects = objects.into_iter();
         let mut next = || objects.next().unwrap_or_default();
@@ -178,12 +178,12 @@ impl Inputs {
         Self { object, config_maps, secrets, profile, ..Self::default() }
     }
 
-    /// What has to be read after that: Secrets of the profile, then the pods of the object unless they are known.
+    /// The requests to perform next: Secrets of the profile, then the pods of the object unless they are known.
     pub(super) fn further_requests(&self, spec: &ActionSpec) -> Result<Vec<Request>, ActionFailure> {
         let secrets = self.profile()?.map(|profile| profile_secrets(&profile)).unwrap_or_default();
         let namespace = self.profile.as_ref().map(meta::namespace).unwrap_or_default();
         let secrets = secrets.into_iter().map(|mut reference| {
-            // A Profile names Secrets beside it.
+            // The Secrets of a Profile are in its own namespace.
             if reference.namespace.is_empty() {
                 namespace.clone_into(&mut reference.namespace);
             }
@@ -197,7 +197,7 @@ impl Inputs {
         Ok(secrets.chain(pods).collect())
     }
 
-    /// What was read after that.
+    /// Take the objects that were read next.
     pub(super) fn take_further(&mut self, spec: &ActionSpec, secrets: Vec<Object>, pods: &[Object]) {
         self.profile_secrets = secrets;
         if self.lists_pods(spec) {
@@ -217,7 +217,7 @@ impl Inputs {
         })
     }
 
-    /// What templates see before any phase has run. `objects` of phases are rendered with it.
+    /// The data for templates before any phase has run. `objects` of phases are rendered with it.
     pub(super) fn data(&self, spec: &ActionSpec, time: &str) -> Object {
         let mut data = Object::new();
         if let Some(known) = KnownKind::of(&spec.object) {
@@ -264,7 +264,7 @@ impl Inputs {
         let mut next = || secrets.next().cloned().unwrap_or_default();
         let mut value =
             json!({"Type": credential.r#type, "KeyPair": null, "Secret": null, "KopiaServerSecret": null});
-        // Only what belongs to the type was read, so that nothing else may take it: a Profile may have several.
+        // Only the Secrets that belong to the type were read, so that the fields of other types must not use them.
         match credential.r#type {
             CredentialType::KeyPair => {
                 if let Some(pair) = &credential.key_pair {
@@ -300,7 +300,7 @@ impl Inputs {
         })
     }
 
-    /// What is to be kept out of messages of all Secrets that were read.
+    /// The values to redact: those of all Secrets that were read.
     pub(super) fn secrets(&self) -> Secrets {
         let mut secrets = Secrets::default();
         for secret in self.secrets.values().chain(&self.profile_secrets) {
@@ -313,7 +313,7 @@ impl Inputs {
 /// The Secrets that a Profile names, in the order in which they are read.
 fn profile_secrets(profile: &Profile) -> Vec<KanisterReference> {
     let credential = &profile.credential;
-    // What belongs to another type is not read: it may not exist.
+    // Secrets of other types are not read: they may not exist.
     match credential.r#type {
         CredentialType::KeyPair => credential.key_pair.iter().map(|pair| pair.secret.clone()).collect(),
         CredentialType::Secret => credential.secret.iter().cloned().collect(),
@@ -379,7 +379,7 @@ fn selector(object: &Object) -> String {
     labels.collect::<Vec<_>>().join(",")
 }
 
-/// The pods that run, with their containers and claims.
+/// The running pods, with their containers and claims.
 fn workload(pods: &[Object]) -> Workload {
     let mut running: Vec<_> = pods.iter().filter(|pod| is_running(pod)).collect();
     running.sort_by_key(|pod| meta::name(pod));

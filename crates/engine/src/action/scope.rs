@@ -1,15 +1,15 @@
-//! What templates of an action see, and how text is rendered with it.
+//! The data that templates of an action can use, and how text is rendered with it.
 //!
-//! Follows Kanister 0.119, pkg/param: a missing key is an error, text, lists and maps are rendered (keys of maps, too), everything else
+//! Follows Kanister 0.119, pkg/param: a missing key is an error; text, lists and maps are rendered (keys of maps, too), everything else
 //! stays as it is. Data of Secrets is bytes, as in Go, so that templates say `toString`.
 //!
-//! Rendering is repeatable: the same data renders the same text every time, `now` and `randAlphaNum` included. A phase that goes on
+//! Rendering is repeatable: the same data renders the same text every time, `now` and `randAlphaNum` included. A phase that continues
 //! after a restart has the arguments that it began with.
 //!
 //! # Invariants
 //! * All texts that are rendered with one scope share one budget, however many there are.
-//! * The data becomes values of templates once, and only if there is a template. As in Kanister, what one text does to a map (`set`) is
-//!   seen by the texts after it.
+//! * The data is converted to template values once, and only if there is a template. As in Kanister, a change of a map by one text
+//!   (`set`) is visible to the texts after it.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use ferroplane_template::{Budget, Functions, Heap, Host, MissingKey, Options, Te
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// What all texts of a scope may cost together. A phase has few texts, and people wait for them.
+/// The budget of all texts of a scope together. A phase has few texts, and users wait for them.
 const BUDGET: Budget = Budget { steps: 1_000_000, memory: 64 << 20, output: 4 << 20, depth: 200 };
 
 /// The most levels of nesting of arguments.
@@ -31,7 +31,7 @@ const MAX_DEPTH: usize = 64;
 
 static FUNCTIONS: LazyLock<Functions> = LazyLock::new(sprig::functions);
 
-/// What templates see: a tree of data, a clock that stands still, and randomness that repeats. May hold Secrets.
+/// The data for templates, with a fixed clock and repeatable randomness. May contain Secrets.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// `Object`, `Options`, `Phases`, and so on. Bytes are text in base64.
@@ -42,11 +42,11 @@ pub struct Scope {
     shared: Shared,
 }
 
-/// What the texts of a scope share. A clone of the scope begins anew.
+/// The state that the texts of a scope share. A clone of the scope starts with a new one.
 struct Shared {
-    /// What is left of the budget.
+    /// The remaining budget.
     left: Cell<Budget>,
-    /// The data as templates see it, once somebody has looked.
+    /// The data as template values, once a template was executed.
     value: RefCell<Option<(ferroplane_template::Value, Heap)>>,
 }
 
@@ -79,7 +79,7 @@ pub struct RenderError {
 }
 
 impl Scope {
-    /// A scope over this data. `seed` is what randomness is computed from: text that only the plane knows.
+    /// A scope with this data. `seed` determines the randomness: only the plane knows it.
     pub fn new(data: Object, now: i64, seed: [u8; 32]) -> Self {
         Self { data, now, seed, shared: Shared::default() }
     }
@@ -89,12 +89,21 @@ impl Scope {
         &self.data
     }
 
+    pub(crate) fn into_data(self) -> Object {
+        self.data
+    }
+
+    /// The time that templates see, in milliseconds since 1970.
+    pub(crate) fn now(&self) -> i64 {
+        self.now
+    }
+
     pub(crate) fn data_mut(&mut self) -> &mut Object {
         *self.shared.value.get_mut() = None;
         &mut self.data
     }
 
-    /// The data as templates see it: for functions that execute templates with other functions or over more data.
+    /// The data as template values, for functions that execute templates with other functions or more data.
     pub fn value(&self, heap: &Heap) -> ferroplane_template::Value {
         let fields = self.data.iter().map(|(key, value)| (key.as_str().into(), root(heap, key, value)));
         ferroplane_template::Value::Map(heap.map(&Type::Any, fields.collect()))
@@ -175,7 +184,7 @@ impl Scope {
     }
 }
 
-/// A field of the root. Secrets are the only place with bytes; phases have some of their own.
+/// Convert a field of the root. Only Secrets contain bytes; phases have some of their own.
 fn root(heap: &Heap, key: &str, value: &Value) -> ferroplane_template::Value {
     match (key, value) {
         ("Secrets", Value::Object(secrets)) => map(heap, secrets, |_, secret| secret_value(heap, secret)),
@@ -221,7 +230,7 @@ fn map(
     ferroplane_template::Value::Map(heap.map(&Type::Any, fields))
 }
 
-/// A clock that stands still and randomness that repeats.
+/// A fixed clock and repeatable randomness.
 #[derive(Debug)]
 pub struct ScopeHost {
     now: i64,
@@ -313,7 +322,7 @@ mod tests {
         let scope = scope();
         let rendered = scope.render_value("args", &json!([text, "{{ .Options.seen }}"])).unwrap();
         assert_eq!(rendered, json!(["", "yes"]));
-        // Another call of the phase begins with the data as it is.
+        // Another call of the phase starts with the original data.
         assert!(scope.clone().render("args.x", "{{ .Options.seen }}").is_err());
     }
 

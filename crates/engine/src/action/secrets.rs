@@ -1,8 +1,8 @@
-//! The values of Secrets that an action knows, and texts without them.
+//! Redacts the values of Secrets that an action knows.
 //!
 //! # Invariants
-//! * No part of a value stays: where values overlap, all of what they cover is hidden.
-//! * What is shorter than [`SHORTEST`] is not hidden: such values are words that messages are made of.
+//! * No part of a value remains: where values overlap, everything that they cover is redacted.
+//! * Values that are shorter than [`SHORTEST`] are not redacted: they are words that messages consist of.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,20 +11,22 @@ use ferroplane_api::Object;
 use ferroplane_golang::base64;
 use serde_json::Value;
 
-/// The shortest value of a Secret that is hidden.
-const SHORTEST: usize = 6;
+/// The shortest value of a Secret that is redacted.
+pub(super) const SHORTEST: usize = 6;
 
-/// Stands for what is hidden.
+/// Replaces a redacted value.
 const HIDDEN: &str = "***";
 
-/// Text that nobody may read in a status, an event or a log.
-#[derive(Clone, Default)]
+/// Values that must not appear in a status, an event or a log.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets {
     texts: BTreeSet<String>,
+    /// The values themselves, however short.
+    values: BTreeSet<Vec<u8>>,
 }
 
 impl Secrets {
-    /// Hide the values of a Secret: each as a whole, its lines, and both of its forms in base64.
+    /// Redact the values of a Secret: each as a whole, its lines, and both of its forms in base64.
     pub fn add(&mut self, secret: &Object) {
         let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
         for (_, value) in data {
@@ -34,23 +36,31 @@ impl Secrets {
     }
 
     fn hide(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.values.insert(bytes.to_vec());
+        }
         let trimmed = bytes.trim_ascii();
         if trimmed.len() < SHORTEST {
             return;
         }
         for bytes in [bytes, trimmed] {
-            // Padding is left out, so that the text is found with and without.
+            // Without padding, so that the text is found with and without it.
             let encoded = base64::encode(bytes).trim_end_matches('=').to_owned();
             self.texts.insert(encoded.replace('+', "-").replace('/', "_"));
             self.texts.insert(encoded);
         }
         let Ok(text) = std::str::from_utf8(trimmed) else { return };
-        // Logs and messages have lines of their own.
+        // Logs and messages split values at line breaks.
         let texts = text.lines().chain([text]).map(str::trim).filter(|text| text.len() >= SHORTEST);
         self.texts.extend(texts.map(str::to_owned));
     }
 
-    /// A text without the values of Secrets.
+    /// The values themselves, for recordings, which redact them in their own way.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.values.iter()
+    }
+
+    /// A text with the values of Secrets redacted.
     pub fn redact(&self, text: &str) -> String {
         let found = |secret: &String| {
             text.match_indices(secret.as_str())
@@ -62,7 +72,7 @@ impl Secrets {
         let mut redacted = String::with_capacity(text.len());
         let mut shown = 0;
         for (start, end) in places {
-            // Otherwise it goes on where another value is hidden already.
+            // Otherwise the match continues in a part that is redacted already.
             if start >= shown {
                 redacted.push_str(&text[shown..start]);
                 redacted.push_str(HIDDEN);

@@ -1,9 +1,9 @@
-//! An ActionSet from its first look to its last: what is to be done, and what its status says.
+//! The life of an ActionSet: what a reconcile has to do, and its status.
 //!
 //! # Invariants
-//! * An ActionSet that is complete or has failed is never run again, whatever becomes of its spec.
-//! * It fails or completes when all of its actions have ended, the phases at their ends included: a final state is final.
-//! * The first failure is the one that `error.message` tells, whatever fails after it.
+//! * An ActionSet that is complete or has failed is never run again, even if its spec changes.
+//! * It fails or completes when all of its actions have ended, their deferred phases included: a final state is final.
+//! * `error.message` is the first failure, whatever fails after it.
 
 use std::collections::BTreeMap;
 
@@ -22,23 +22,23 @@ use crate::settle::{conditions_in, conditions_to_json};
 
 const SUCCEEDED: &str = "Succeeded";
 
-/// How long the phases at the end of actions may take after their ActionSet was deleted, in milliseconds.
+/// How long deferred phases may take after their ActionSet was deleted, in milliseconds.
 pub const DELETION_GRACE: i64 = 5 * 60 * 1000;
 
 /// What a reconcile of an ActionSet has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeginActionSet {
-    /// Nothing any more.
+    /// Nothing: it has ended.
     Ended,
     /// Nothing, until the annotation is removed.
     Paused,
-    /// Let go of it: it is done.
+    /// Remove the finalizer: it is done.
     Release,
     /// Join its actions with their Blueprints.
     Start,
-    /// Go on with its actions.
+    /// Continue with its actions.
     Run,
-    /// Go on with its actions, to end them: somebody deleted or cancelled it.
+    /// Continue with its actions, to end them: a user deleted or cancelled it.
     Cancel,
 }
 
@@ -52,7 +52,7 @@ pub fn begin_action_set(action_set: &Object) -> BeginActionSet {
     let is_deleted = meta::is_being_deleted(action_set);
     let is_new = status.actions.is_empty() && status.state == ActionState::Pending;
     match (is_deleted, is_new) {
-        // Others may hold it; it is no business of ours any more.
+        // Other controllers may still hold it with their finalizers.
         (true, _) if !has_finalizer => BeginActionSet::Ended,
         (true, true) => BeginActionSet::Release,
         (true, false) => BeginActionSet::Cancel,
@@ -70,7 +70,7 @@ fn has_finalizer(action_set: &Object) -> bool {
     finalizers.is_some_and(|all| all.iter().any(|it| it == keys::ACTION_SET_FINALIZER))
 }
 
-/// The status of an ActionSet. What cannot be read counts as none.
+/// The status of an ActionSet. An invalid one counts as empty.
 pub fn status_of(action_set: &Object) -> ActionSetStatus {
     let status = action_set.get("status").cloned().unwrap_or_default();
     serde_json::from_value(status).unwrap_or_default()
@@ -88,16 +88,16 @@ pub fn spec_of(action_set: &Object) -> Result<ActionSetSpec, ActionFailure> {
     })
 }
 
-/// An ActionSet whose actions were joined with their Blueprints, or failed to.
+/// An ActionSet whose actions were joined with their Blueprints, or could not be.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prepared {
     pub status: ActionSetStatus,
     pub events: Vec<Event>,
-    /// Whether it has to be kept until a phase at the end of an action has run.
+    /// Whether the ActionSet needs a finalizer until a deferred phase has run.
     pub has_defer_phase: bool,
 }
 
-/// Join the actions of an ActionSet with their Blueprints, which are given by name. Nothing has run if one cannot be joined.
+/// Join the actions of an ActionSet with their Blueprints, which are given by name. If one cannot be joined, nothing runs.
 pub fn prepare(
     spec: &Result<ActionSetSpec, ActionFailure>,
     blueprints: &BTreeMap<String, Blueprint>,
@@ -105,39 +105,13 @@ pub fn prepare(
     now: i64,
 ) -> Prepared {
     let mut status = ActionSetStatus::default();
-    let mut has_defer_phase = false;
-    let note = |status: &mut ActionSetStatus, index: usize, failure: &ActionFailure| {
-        status.errors.push(PhaseError {
-            action: to_i64(index),
-            phase: failure.phase.clone(),
-            code: failure.cause.code().to_owned(),
-            message: failure.message.clone(),
-            ..PhaseError::default()
-        });
-    };
-    match spec {
-        Err(failure) => note(&mut status, 0, failure),
-        Ok(spec) => {
-            for (index, action) in spec.actions.iter().enumerate() {
-                let found = find_action(action, blueprints.get(&action.blueprint));
-                let joined = found.and_then(|found| Ok((found, compile(action, found, facilities)?)));
-                match joined {
-                    Err(failure) => {
-                        status.actions.push(named(action));
-                        note(&mut status, index, &failure);
-                    }
-                    Ok((found, phases)) => {
-                        has_defer_phase |= found.defer_phase.is_some();
-                        let warnings = phases.iter().flat_map(|phase| phase.warnings.iter().cloned());
-                        status
-                            .warnings
-                            .extend(warnings.map(|it| PhaseWarning { action: to_i64(index), ..it }));
-                        status.actions.push(joined_status(action, found, phases));
-                    }
-                }
-            }
+    let has_defer_phase = match spec {
+        Err(failure) => {
+            status.errors.push(error_of(0, failure));
+            false
         }
-    }
+        Ok(spec) => join(spec, blueprints, facilities, &mut status),
+    };
     let mut events = warning_events(&status);
     events.extend(failure_events(&status));
     let mut prepared = Prepared { status, events, has_defer_phase };
@@ -145,11 +119,49 @@ pub fn prepare(
         "0".clone_into(&mut prepared.status.progress.percent_completed);
         prepared.status.progress.last_transition_time = timestamp(now);
     } else {
-        // Nothing has run, so that nothing has to be run at the end.
+        // Nothing has run, so that no deferred phase has to run.
         prepared.has_defer_phase = false;
         settle_state(&mut prepared.status, now);
     }
     prepared
+}
+
+/// Join every action with that of its Blueprint, also after one failed: all mistakes are reported at once. Returns whether one of them
+/// has a deferred phase.
+fn join(
+    spec: &ActionSetSpec,
+    blueprints: &BTreeMap<String, Blueprint>,
+    facilities: &Facilities<'_>,
+    status: &mut ActionSetStatus,
+) -> bool {
+    let mut has_defer_phase = false;
+    for (index, action) in spec.actions.iter().enumerate() {
+        let found = find_action(action, blueprints.get(&action.blueprint));
+        let joined = found.and_then(|found| Ok((found, compile(action, found, facilities)?)));
+        match joined {
+            Err(failure) => {
+                status.actions.push(named(action));
+                status.errors.push(error_of(index, &failure));
+            }
+            Ok((found, phases)) => {
+                has_defer_phase |= found.defer_phase.is_some();
+                let warnings = phases.iter().flat_map(|phase| phase.warnings.iter().cloned());
+                status.warnings.extend(warnings.map(|it| PhaseWarning { action: to_i64(index), ..it }));
+                status.actions.push(joined_status(action, found, phases));
+            }
+        }
+    }
+    has_defer_phase
+}
+
+fn error_of(index: usize, failure: &ActionFailure) -> PhaseError {
+    PhaseError {
+        action: to_i64(index),
+        phase: failure.phase.clone(),
+        code: failure.cause.code().to_owned(),
+        message: failure.message.clone(),
+        ..PhaseError::default()
+    }
 }
 
 fn named(action: &ActionSpec) -> ActionStatus {
@@ -221,7 +233,7 @@ fn has_failed(status: &ActionSetStatus, index: usize) -> bool {
     status.errors.iter().any(|error| error.action == to_i64(index))
 }
 
-/// Give an action up whose Blueprint is not there any more: nothing of it can be run, the phase at its end included.
+/// Abandon an action whose Blueprint no longer exists: nothing of it can run, its deferred phase included.
 pub fn abandon(status: &mut ActionSetStatus, index: usize, failure: &ActionFailure, now: i64) -> Event {
     let Some(action) = status.actions.get_mut(index) else {
         return Event::new(EventKind::Warning, "ActionSetFailed", failure.message.clone());
@@ -243,7 +255,7 @@ pub fn abandon(status: &mut ActionSetStatus, index: usize, failure: &ActionFailu
     Event::failure("ActionSetFailed", failure.message.clone(), FailurePoint::new(failure.cause))
 }
 
-/// Bring what an ActionSet says of itself as a whole up to date with its actions. Returns what there is to tell.
+/// Update the status of an ActionSet as a whole from its actions. Returns the events to record.
 pub fn settle_action_set(
     action_set: &Object,
     spec: &ActionSetSpec,
@@ -264,7 +276,7 @@ pub fn settle_action_set(
     }
 }
 
-/// How it ended.
+/// Set the final state.
 fn settle_state(status: &mut ActionSetStatus, now: i64) {
     match status.errors.first() {
         None => {
@@ -324,7 +336,8 @@ pub fn tell_conditions(action_set: &Object, status: &mut ActionSetStatus, now: i
     for mut condition in [Some(succeeded), current].into_iter().flatten() {
         condition.last_transition_time = timestamp(now);
         condition.observed_generation = meta::generation(action_set);
-        // Without a status subresource, every write of a status is a new generation: it says nothing of the spec.
+        // Without a status subresource every write of the status increments the generation, so that it does not
+        // identify the spec.
         if let Some(same) = conditions.iter().find(|it| it.kind == condition.kind) {
             condition.observed_generation = same.observed_generation;
         }

@@ -1064,6 +1064,32 @@ fn blueprints_are_judged_by_the_versions_that_their_phases_call() {
 }
 
 #[test]
+fn blueprint_is_judged_by_each_release_that_reads_it() {
+    let lifecycle = Lifecycle {
+        deprecated_in: Some(version("0.3.0")),
+        removed_in: Some(version("0.5.0")),
+        replaced_by: Some(version("v0.2.0")),
+        ..Lifecycle::default()
+    };
+    let mut pinned = phase("F", "p", json!({}));
+    pinned["funcVersion"] = "v0.1.0".into();
+    let object = blueprint(one(pinned));
+    let blueprint = Blueprint::of(object.as_object().unwrap()).unwrap();
+    let judge = |release: &str| {
+        let catalogue = catalogue_with(release, "v0.2.0", lifecycle.clone());
+        validate_blueprint(&blueprint, &catalogue, &Functions, false)
+    };
+    for release in ["0.3.0", "0.4.0"] {
+        let BlueprintFindings { errors, warnings } = judge(release);
+        let warnings = warnings.concat();
+        assert!(errors.is_empty(), "{errors:?}");
+        assert!(["v0.1.0", "0.5.0", "v0.2.0"].iter().all(|it| warnings.contains(it)), "{warnings}");
+    }
+    let errors = judge("0.5.0").errors.concat();
+    assert!(errors.contains("v0.1.0") && errors.contains("v0.2.0"), "{errors}");
+}
+
+#[test]
 fn phase_that_runs_an_image_needs_a_machine_that_can() {
     let world = World::new();
     let needing: ferroplane_api::BlueprintPhase =
@@ -1077,4 +1103,43 @@ fn phase_that_runs_an_image_needs_a_machine_that_can() {
     assert_eq!(refused.cause, Cause::PhaseNeedsUnmet);
     assert!(refused.message.contains("cannot run it: there is no crun; or run the ActionSet on a cluster"));
     assert_eq!(check(PodSupport::None, None).unwrap_err().cause, Cause::PhaseNeedsUnmet);
+    // What needs both, as PrepareData does, is not run by containers.
+    let facilities = Facilities { pods: PodSupport::Containers, ..world.facilities() };
+    let both = [Need::Pods, Need::Exec];
+    let refused = compile::check_needs(&needing, &Version::UNVERSIONED, &both, &facilities).unwrap_err();
+    assert!(refused.message.contains("this control plane has no pods"), "{}", refused.message);
+}
+
+#[test]
+fn noted_call_can_be_repeated_and_its_secrets_are_known() {
+    let mut world = World::new();
+    let login = json!({
+        "kind": "Secret", "metadata": {"name": "login", "namespace": "shop"}, "data": {"password": "c2VzYW1lLW9wZW4="},
+    });
+    world.add(login.clone());
+    let name = "{{ .Secrets.login.Data.password | toString | upper }}";
+    let action = json!({"phases": [phase("Await", "wait", json!({"name": name}))]});
+    let (object, status) = check(&mut world, action, json!({"secrets": {"login": {"name": "login"}}}));
+    let (spec, blueprints) = (spec_of(&object).unwrap(), world.blueprints());
+    let found = find_action(&spec.actions[0], blueprints.get("b")).unwrap();
+    let identity = RunIdentity { uid: "u-1", namespace: "shop", index: 0, seed: [1; 32] };
+    let there = |object: &Object| Answer::Object { object: object.clone(), resource: String::new() };
+    let answers = vec![there(&Object::new())];
+    let status = status.actions[0].clone();
+    let mut run =
+        Run::resume(&spec.actions[0], found, world.facilities(), identity, status, Vec::new(), answers);
+    run.note_calls();
+    run.next(Vec::new(), world.now);
+    run.next(vec![there(login.as_object().unwrap())], world.now);
+    let notes = run.take_notes();
+    assert_eq!(notes.calls.len(), 1);
+    let call = &notes.calls[0];
+    assert_eq!((call.phase.as_str(), call.function.as_str()), ("wait", "Await"));
+    assert_eq!(call.decided, json!({"done": {"output": {}}}));
+    assert_eq!(call.input.repeat("wait", &Await), call.decided);
+    assert!(!serde_json::to_string(&call.input.data).unwrap().contains("c2VzYW1l"));
+    for secret in ["sesame-open", "SESAME-OPEN"] {
+        assert!(notes.secrets.contains(secret.as_bytes()), "{secret}");
+    }
+    assert!(run.take_notes().calls.is_empty());
 }

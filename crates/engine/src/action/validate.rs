@@ -1,4 +1,4 @@
-//! Judges a Blueprint when it is written: each phase by the version that it would call.
+//! Validates a Blueprint when it is written: each phase against the version that it would call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,50 +9,50 @@ use super::compile::{PhaseFunctions, question};
 use super::function::PhaseFunction;
 use crate::versions::{Catalogue, Unresolved, Version, resolve};
 
-/// What there is to say about a Blueprint.
+/// The result of validating a Blueprint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlueprintFindings {
-    /// Why it cannot be run as it is written.
+    /// Mistakes because of which it cannot run.
     pub errors: Vec<String>,
-    /// What its author should know.
+    /// Warnings for its author.
     pub warnings: Vec<String>,
 }
 
-/// Judge a Blueprint. `is_strict`: a version that does not exist is an error.
+/// Validate a Blueprint. `is_strict`: a version that does not exist is an error.
 pub fn validate_blueprint(
     blueprint: &Blueprint,
     catalogue: &Catalogue,
     functions: &dyn PhaseFunctions,
     is_strict: bool,
 ) -> BlueprintFindings {
-    let mut judge = Judge { catalogue, functions, is_strict, findings: BlueprintFindings::default() };
+    let mut validator = Validator { catalogue, functions, is_strict, findings: BlueprintFindings::default() };
     let mut names: BTreeMap<&str, String> = BTreeMap::new();
     if blueprint.actions.is_empty() {
-        judge.findings.warnings.push("the Blueprint has no actions".to_owned());
+        validator.findings.warnings.push("the Blueprint has no actions".to_owned());
     }
     for (name, action) in &blueprint.actions {
         let path = format!("actions.{name}");
         if action.phases.is_empty() && action.defer_phase.is_none() {
-            judge.findings.errors.push(format!("{path}: an action needs a phase"));
+            validator.findings.errors.push(format!("{path}: an action needs a phase"));
         }
         for (index, phase) in action.phases.iter().enumerate() {
-            judge.phase(&format!("{path}.phases[{index}]"), phase, &mut names);
+            validator.phase(&format!("{path}.phases[{index}]"), phase, &mut names);
         }
         if let Some(phase) = &action.defer_phase {
-            judge.phase(&format!("{path}.deferPhase"), phase, &mut names);
+            validator.phase(&format!("{path}.deferPhase"), phase, &mut names);
         }
     }
-    judge.findings
+    validator.findings
 }
 
-struct Judge<'a> {
+struct Validator<'a> {
     catalogue: &'a Catalogue,
     functions: &'a dyn PhaseFunctions,
     is_strict: bool,
     findings: BlueprintFindings,
 }
 
-impl Judge<'_> {
+impl Validator<'_> {
     fn phase<'p>(&mut self, path: &str, phase: &'p BlueprintPhase, names: &mut BTreeMap<&'p str, String>) {
         if phase.name.is_empty() {
             self.error(path, "a phase needs a name");
@@ -72,7 +72,7 @@ impl Judge<'_> {
 
     fn resolve(&mut self, path: &str, phase: &BlueprintPhase) -> Option<(Arc<dyn PhaseFunction>, Version)> {
         match resolve(self.catalogue, &question(phase, "", self.is_strict)) {
-            // It may be installed after the Blueprint.
+            // The function may be installed after the Blueprint.
             Err(unresolved @ Unresolved::NotRunnable { .. }) => {
                 self.findings.warnings.push(format!("{path}: {unresolved}"));
                 None
@@ -101,12 +101,12 @@ impl Judge<'_> {
         function: &dyn PhaseFunction,
         version: &Version,
     ) {
-        // A key that is a template has a name that nobody knows yet.
+        // If a key is a template, its name is not known yet.
         let arguments = phase.args.iter().filter(|(name, _)| !name.contains("{{"));
         let arguments = arguments.map(|(name, value)| (name.clone(), value.clone())).collect();
         let has_templates = phase.args.keys().any(|name| name.contains("{{"));
         for mistake in function.argument_mistakes(&arguments) {
-            // What is missing may be what the template gives.
+            // The template may supply the argument that is missing.
             let can_be_templated = has_templates && !arguments.contains_key(&mistake.argument);
             if !can_be_templated {
                 self.error(path, &format!("function `{}` {version}: {mistake}", phase.func));

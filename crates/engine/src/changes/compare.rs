@@ -1,17 +1,17 @@
-//! Compares two versions of an object, field by field, without what the API server keeps for itself.
+//! Compares two versions of an object field by field, without the fields that the API server maintains.
 
 use ferroplane_api::{Object, meta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Stands for a value that nobody is shown.
+/// Replaces a value that must not be shown.
 pub const REDACTED: &str = "(redacted)";
-/// Repeats the whole object, Secrets included.
+/// Contains the whole object again, values of Secrets included.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// What the API server sets and nobody decides.
+/// Metadata that the API server sets.
 const SERVER_METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"];
-/// What a reconcile says of itself. It follows from what happens, and is no part of what is planned.
+/// Status fields that a reconcile sets about itself. They follow from the changes, and are not planned.
 const OWN_STATUS: [&str; 5] =
     ["conditions", "ferroplane", "lastHandledReconcileAt", "claimConditionTypes", "connectionDetails"];
 
@@ -27,14 +27,14 @@ pub struct FieldChange {
 }
 
 impl FieldChange {
-    /// Whether it is a reference of a composite resource to what it composes. It follows from what is created and deleted, and its place in
-    /// the list from a name that nobody chose.
+    /// Whether it is a reference of a composite resource to a composed one. References follow from what is created and deleted, and their
+    /// order from generated names.
     pub fn is_reference(&self) -> bool {
         ["spec.crossplane.resourceRefs", "spec.resourceRefs"].iter().any(|list| self.path.starts_with(list))
     }
 }
 
-/// An object without what the API server keeps for itself, and without what a reconcile says of itself.
+/// An object without the fields that the API server maintains, and without those that a reconcile sets about itself.
 pub fn comparable(object: &Object) -> Object {
     let mut object = object.clone();
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
@@ -62,7 +62,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// The fields in which two versions of an object differ, in order of their paths. Of what is not there before, all.
+/// The fields in which two versions of an object differ, sorted by path. All fields, if it did not exist before.
 pub fn compare(before: Option<&Object>, after: Option<&Object>) -> Vec<FieldChange> {
     let is_secret = [before, after].iter().flatten().any(|object| is_secret(object));
     let side = |object: Option<&Object>| object.map(|object| Value::Object(comparable(object)));
@@ -79,7 +79,7 @@ fn is_secret(object: &Object) -> bool {
     meta::kind(object) == "Secret" && meta::api_version(object) == "v1"
 }
 
-/// What kind of Secret it is, and what it is called, may be known; of everything else only that it changes.
+/// Redact a change of a Secret: its type and metadata may be shown, of everything else only that it changes.
 fn redact(change: &mut FieldChange) {
     let is_content = ["data", "stringData", "binaryData"].iter().any(|field| {
         let rest = change.path.strip_prefix(field);
@@ -98,7 +98,7 @@ fn walk(path: &mut String, before: Option<&Value>, after: Option<&Value>, change
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             walk_fields(path, before, after, changes);
         }
-        // A new object is told field by field, so that single values of it can be hidden.
+        // A new object is listed field by field, so that single values of it can be redacted.
         (None, Some(Value::Object(after))) if !after.is_empty() => {
             walk_fields(path, &Object::new(), after, changes);
         }

@@ -1,17 +1,17 @@
-//! Puts composite resources together to which the same happens.
+//! Groups composite resources that a change affects in the same way.
 
 use super::{Action, CompositePlan, FieldChange, ObjectName, Verdict};
 
-/// Composite resources to which the same happens.
+/// Composite resources that a change affects in the same way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangeGroup<'a> {
-    /// Stands for all of them.
+    /// One of them, as an example.
     pub example: &'a CompositePlan,
     pub members: Vec<&'a ObjectName>,
 }
 
-/// What two composite resources must have in common to be told as one: the kind, what becomes of it, and what happens to which composed
-/// resource in which fields. Names differ, and so may values and references.
+/// What two composite resources must have in common to be in one group: the kind, the effect, and which fields of which composed
+/// resources change. Names, values and references may differ.
 #[derive(PartialEq)]
 struct Pattern<'a> {
     kind: (&'a str, &'a str),
@@ -33,7 +33,7 @@ impl<'a> Pattern<'a> {
         }
     }
 
-    /// Deletions and replacements come first, then what nobody can say, then what fails.
+    /// Deletions and replacements come first, then effects that cannot be predicted, then failures.
     fn rank(&self) -> (u8, usize) {
         let is_destructive = |action: Action| matches!(action, Action::Delete | Action::Replace);
         let destroyed = self.changes.iter().filter(|(action, ..)| is_destructive(*action)).count();
@@ -49,7 +49,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Group composite resources to which the same happens; what cannot be undone comes first.
+/// Group composite resources that a change affects in the same way; changes that cannot be undone come first.
 pub fn group_alike(plans: &[CompositePlan]) -> Vec<ChangeGroup<'_>> {
     let mut groups: Vec<(Pattern<'_>, ChangeGroup<'_>)> = Vec::new();
     for plan in plans {

@@ -1,9 +1,9 @@
-//! Which changes of a definition reach objects that exist.
+//! Finds changes of a definition that affect existing objects.
 
 use ferroplane_api::Object;
 use serde_json::{Map, Value};
 
-/// What a definition may change without touching any composite resource by its schema: what compositions they follow, and words.
+/// Fields of a definition that do not affect existing objects through its schema: defaults of compositions, and descriptions.
 const HARMLESS: [&str; 6] = [
     "defaultCompositionRef",
     "enforcedCompositionRef",
@@ -13,7 +13,7 @@ const HARMLESS: [&str; 6] = [
     "connectionSecretKeys",
 ];
 
-/// What a change of a definition does to objects that exist, if it may do anything: an added field without a default does nothing.
+/// The effect of a change of a definition on existing objects, if it may have any: a new field without a default has none.
 pub fn harmful_schema_change(before: &Object, after: &Object) -> Option<String> {
     let spec = |definition: &Object| {
         let mut spec = definition.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
@@ -56,7 +56,7 @@ fn harm_of_fields(
     before.keys().chain(added).find_map(|field| {
         path.push(field.clone());
         let harm = match (before.get(field), after.get(field)) {
-            // Nothing has the field yet.
+            // No object has the field yet.
             (None, Some(added)) if are_properties && !has_default(added) => None,
             _ if !are_properties && field == "description" => None,
             (Some(before), Some(after)) => harm(before, after, path),

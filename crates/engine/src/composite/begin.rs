@@ -1,4 +1,4 @@
-//! What happens to a composite resource at all, and what functions see of it.
+//! Decides whether a reconcile runs the pipeline, and how functions see the composite resource.
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::selection::Why;
 pub enum Begin {
     /// Nothing, until the annotation is removed.
     Paused,
-    /// Let it go.
+    /// Delete its composed resources and remove the finalizer.
     Deleting,
     /// Run its pipeline.
     Run,
@@ -28,20 +28,20 @@ pub fn begin(composite: &Object) -> Begin {
     if meta::is_being_deleted(composite) { Begin::Deleting } else { Begin::Run }
 }
 
-/// What was selected for a composite resource.
+/// The composition and the revision that a composite resource uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selected {
     pub composition: String,
     pub why: Why,
-    /// The revision of the composition. None where compositions have none, as when they are read from files.
+    /// The revision of the composition. None where compositions have none, as in files.
     pub revision: Option<String>,
-    /// Where the composition has connection details written to if the composite resource does not say.
+    /// Where connection details are written if the composite resource does not say.
     pub connection_namespace: Option<String>,
 }
 
-/// The composite resource with what was selected for it: what functions see.
+/// The composite resource with its selected composition, as functions see it.
 ///
-/// `finalizer` is what the plane adds to keep it. None where nothing keeps it, as when it is read from a file.
+/// `finalizer` is the plane's own. None where there is none, as for a composite resource that is read from a file.
 pub fn composite_for_functions(
     composite: &Object,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! What a composite resource says of itself when a reconcile ends: its status, its events, when to reconcile it again.
+//! Decides the status and events of a composite resource when a reconcile ends, and when it is reconciled again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::settle::{
     SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
 };
 
-/// The shortest interval at which a user may have a composite resource reconciled.
+/// The shortest poll interval that a user can set.
 const SHORTEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How a reconcile ended.
@@ -23,17 +23,17 @@ const SHORTEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub enum Ending<'a> {
     Paused,
     Deleting,
-    /// It came to nothing before its pipeline ran, or after. What functions said by then is kept.
+    /// It failed before or after its pipeline. Results of functions up to then are kept.
     Failed {
         trouble: &'a Trouble,
         outcome: Option<&'a Outcome>,
-        /// What the plane is not allowed to do, if that is the trouble.
+        /// The right that the plane lacks, if that is why it failed.
         denied: Option<&'a str>,
     },
-    /// The pipeline ran, and what it came to was carried out. If the run failed, there was nothing to carry out.
+    /// The pipeline ran, and its plan was applied. If the run failed, there was nothing to apply.
     Composed {
         outcome: &'a Outcome,
-        /// Composed resources that the API server refused, by the name the composition knows them by.
+        /// Composed resources that the API server refused, by resource name.
         unsynced: BTreeSet<String>,
         published: Published,
     },
@@ -46,53 +46,53 @@ pub enum Published {
     Before,
 }
 
-/// What is known of a composite resource, besides how the reconcile ended.
+/// Facts about a composite resource, besides how the reconcile ended.
 #[derive(Debug)]
 pub struct Facts<'a> {
-    /// The composite resource. Its conditions are those that it has now.
+    /// The composite resource, with its current conditions.
     pub composite: &'a Object,
     pub layout: Layout,
-    /// The generation that the conditions which follow from a run speak of.
+    /// The generation for the conditions that follow from a run.
     pub generation: i64,
-    /// What the API server holds of its status, if anything.
+    /// The status on the API server, if there is one.
     pub held_status: Option<&'a Object>,
-    /// As much of that as the plane has said itself. It stays if nothing new is known.
+    /// The part of that status that the plane has written. It stays if nothing new is known.
     pub kept_status: Object,
     pub circuit: Circuit,
-    /// What to say about others who keep changing what it composes.
+    /// The condition about other field managers that keep changing composed resources.
     pub contested: Option<Condition>,
-    /// Whether its status has fields for the last request that was handled and for the functions that ran. Crossplane's definitions have
-    /// none, so that what it renders has none either.
+    /// Whether the status has fields for the last handled request and for the functions that ran. Crossplane's definitions have none, so
+    /// that its `render` prints none either.
     pub has_own_fields: bool,
     /// The time, in RFC 3339.
     pub now: String,
 }
 
-/// Whether too much happens to what a composite resource composes.
+/// Whether composed resources change too often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Circuit {
     Closed,
     Open {
-        /// What most of it happens to.
+        /// The resource that changes most often.
         source: String,
     },
 }
 
-/// What to write to a composite resource's status, and what to tell.
+/// The status to write, and the events to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     /// The whole status, conditions included.
     pub status: Object,
-    /// In the order in which they are told.
+    /// In the order in which they are recorded.
     pub events: Vec<Event>,
-    /// When to reconcile again if nothing happens before.
+    /// When to reconcile again if nothing changes before.
     pub requeue_after: Option<Duration>,
 }
 
-/// Conclude a reconcile, given what has been told so far.
+/// Conclude a reconcile. `told` are the events so far.
 pub fn conclude(ending: Ending<'_>, told: Vec<Event>, facts: Facts<'_>) -> Conclusion {
     let mut events: Vec<_> =
-        // While it is paused a request is not handled, and must not be told to be.
+        // While a composite resource is paused, a request is not handled, and must not be reported as handled.
         request_event(facts.composite).filter(|_| !matches!(ending, Ending::Paused)).into_iter().collect();
     events.extend(told);
     match ending {
@@ -134,12 +134,12 @@ fn fail(
 ) -> Conclusion {
     let mut trouble = trouble.clone();
     if let Some(denied) = denied {
-        // The denial goes into the condition only, because the event about it is told apart.
+        // The denial is only in the condition, because it has an event of its own.
         let Trouble { message, stable_message, .. } = &mut trouble;
         *stable_message = Some(format!("{}: {denied}", stable_message.as_ref().unwrap_or(message)));
     }
     let settlement = settle_trouble(&trouble, outcome, settle_facts(&facts, BTreeSet::new()));
-    // What functions said before still holds as long as they have not said otherwise.
+    // Conditions of functions still hold as long as functions have not set them again.
     let mut status = std::mem::take(&mut facts.kept_status);
     status.extend(settlement.status);
     add_legacy_status(&mut status, &settlement.claim_conditions, Published::Before, &facts);
@@ -156,10 +156,10 @@ fn succeed(
     mut events: Vec<Event>,
     facts: &Facts<'_>,
 ) -> Conclusion {
-    let Settlement { mut status, events: settled, claim_conditions, look_again_in } =
+    let Settlement { mut status, events: settled, claim_conditions, requeue_after } =
         settle(outcome, settle_facts(facts, unsynced));
     add_legacy_status(&mut status, &claim_conditions, published, facts);
-    // Only after success: whoever requested the reconcile waits for that.
+    // Only after success: the user who requested the reconcile waits for that.
     if let (true, Some((token, _))) = (facts.has_own_fields, reconcile_request(facts.composite)) {
         status.insert("lastHandledReconcileAt".to_owned(), token.into());
     }
@@ -167,14 +167,14 @@ fn succeed(
         add_functions(&mut status, outcome);
     }
     events.extend(settled);
-    Conclusion { status, events, requeue_after: look_again_in.or_else(|| poll_interval(facts.composite)) }
+    Conclusion { status, events, requeue_after: requeue_after.or_else(|| poll_interval(facts.composite)) }
 }
 
-/// Say which revisions of which functions the resources were composed by. After a failure it stays as it was: so do the resources.
+/// Set which revisions of which functions composed the resources. After a failure it stays as it was: so do the resources.
 fn add_functions(status: &mut Object, outcome: &Outcome) {
     let functions = outcome.ran.iter().map(|ran| {
         let mut entry = json!({"step": ran.step, "function": ran.function});
-        // What was never given a version has none to tell, and a name that changes whenever its program is started.
+        // A function without versions has none to report, and its name changes whenever its program is started.
         if let Some(callee) = ran.callee.as_ref().filter(|callee| !callee.is_unversioned()) {
             entry["revision"] = callee.revision.as_str().into();
             if let Some(version) = &callee.version {
@@ -185,7 +185,7 @@ fn add_functions(status: &mut Object, outcome: &Outcome) {
     });
     let functions: Vec<_> = functions.collect();
     if functions.is_empty() {
-        // A function may have said something of this name, which would be taken for ours.
+        // A function may have set a field of this name, which would be taken for ours.
         status.remove(OWN_STATUS);
     } else {
         status.insert(OWN_STATUS.to_owned(), json!({"functions": functions}));
@@ -201,7 +201,7 @@ fn settle_facts(facts: &Facts<'_>, unsynced: BTreeSet<String>) -> SettleFacts {
     }
 }
 
-/// The conditions that it has, and those that do not depend on how the reconcile ended.
+/// The current conditions, and those that do not depend on how the reconcile ended.
 fn conditions_before(facts: &Facts<'_>) -> Vec<Condition> {
     let conditions = facts.composite.get("status").and_then(|status| status.get("conditions"));
     let mut conditions = conditions.map(conditions_in).unwrap_or_default();
@@ -218,7 +218,7 @@ fn conditions_before(facts: &Facts<'_>) -> Vec<Condition> {
     conditions
 }
 
-/// A condition that was decided now, about the composite resource as it was read.
+/// A new condition about the composite resource, with the generation that was read.
 fn dated(condition: Condition, facts: &Facts<'_>) -> Condition {
     Condition {
         last_transition_time: facts.now.clone(),
@@ -227,7 +227,7 @@ fn dated(condition: Condition, facts: &Facts<'_>) -> Condition {
     }
 }
 
-/// What only legacy composite resources have: the conditions that their claim gets too, and when connection details were written.
+/// Fields that only legacy composite resources have: the conditions to copy to their claim, and when connection details were written.
 fn add_legacy_status(
     status: &mut Object,
     claim_conditions: &[String],
@@ -241,7 +241,7 @@ fn add_legacy_status(
     let types = |list: Option<&Value>| list.and_then(Value::as_array).cloned().unwrap_or_default();
     let mut kinds = types(status.get("claimConditionTypes"));
     let wanted = claim_conditions.iter().map(|kind| Value::from(kind.as_str()));
-    // The types are only ever added: the claim would keep a condition that nobody updates any more otherwise.
+    // Types are only ever added: otherwise the claim would keep a condition that no controller updates any more.
     for kind in types(held("claimConditionTypes")).into_iter().chain(wanted) {
         if !kinds.contains(&kind) {
             kinds.push(kind);
@@ -259,7 +259,7 @@ fn add_legacy_status(
     }
 }
 
-/// How often its user wants it to be reconciled.
+/// The poll interval that the user set.
 fn poll_interval(composite: &Object) -> Option<Duration> {
     let interval = duration::parse_positive(meta::annotation(composite, keys::POLL_INTERVAL))?;
     (!interval.is_zero()).then_some(interval.max(SHORTEST_POLL_INTERVAL))

@@ -1,4 +1,4 @@
-//! Connection details: which Secret holds those of an object, and what is in it.
+//! Connection details: which Secret contains those of an object, and its data.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 
 use crate::inputs::Layout;
 
-/// Where a Secret is.
+/// The namespace and name of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SecretReference<'a> {
-    /// Empty if nothing says which. No API server has such a Secret; files may.
+    /// Empty if the reference has none. No API server has such a Secret; files may.
     pub namespace: &'a str,
     pub name: &'a str,
 }
 
-/// The Secret that holds the connection details of a composed resource, if it has one.
+/// The Secret with the connection details of a composed resource, if it has one.
 pub fn connection_secret(object: &Object) -> Option<SecretReference<'_>> {
     let reference = object.get("spec")?.get("writeConnectionSecretToRef")?;
     let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
     let own = meta::namespace(object);
-    // What is in a namespace has its Secret there, whatever it says.
+    // The Secret of a namespaced object is in the same namespace, whatever the reference says.
     let namespace = if own.is_empty() { text("namespace") } else { own };
     let name = text("name");
     (!name.is_empty()).then_some(SecretReference { namespace, name })
@@ -36,8 +36,8 @@ pub fn composite_connection_secret(composite: &Object, layout: Layout) -> Option
     }
 }
 
-/// Whether a Secret may hold the connection details of an object: it is controlled by it, or by nobody and says itself that it holds
-/// connection details. Any other belongs to somebody else, whatever the object says.
+/// Whether a Secret may contain the connection details of an object: the object controls it, or it has no controller and the type of
+/// connection secrets. Any other Secret belongs to something else, whatever the object says.
 pub fn may_be_connection_secret_of(object: &Object, secret: &Object) -> bool {
     match meta::controller_uid(secret) {
         Some(controller) => controller == meta::uid(object),
@@ -45,7 +45,7 @@ pub fn may_be_connection_secret_of(object: &Object, secret: &Object) -> bool {
     }
 }
 
-/// Where a composite resource that does not say where its connection details go has them written to.
+/// The connection secret of a composite resource that names none.
 pub(super) fn default_connection_secret(
     composite: &Object,
     layout: Layout,
@@ -53,12 +53,11 @@ pub(super) fn default_connection_secret(
 ) -> Option<Value> {
     let namespace = namespace.filter(|_| layout == Layout::Legacy)?;
     let own = composite.get("spec").and_then(|spec| spec.get("writeConnectionSecretToRef"));
-    // The identity is unique across namespaces and kinds, and never changes; Crossplane names these Secrets
-    // so.
+    // The uid is unique across namespaces and kinds, and never changes; Crossplane names these Secrets by it.
     own.is_none().then(|| json!({"name": meta::uid(composite), "namespace": namespace}))
 }
 
-/// Why a Secret cannot be read: no API server would hold it.
+/// Why a Secret is invalid: no API server would accept it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadSecret {
     #[error("its `data.{0}` is not base64")]
@@ -67,7 +66,7 @@ pub enum BadSecret {
     NotText(String),
 }
 
-/// What is in a Secret.
+/// The data of a Secret.
 ///
 /// `stringData` counts too. An API server encodes it when a Secret is written and never returns it, so that only Secrets that are read
 /// from files have it.
@@ -85,8 +84,8 @@ pub fn secret_data(secret: &Object) -> Result<BTreeMap<String, Bytes>, BadSecret
     Ok(data)
 }
 
-/// What an entry of the `data` of a Secret stands for, as an API server reads it: lines may be broken, and bits that
-/// belong to no byte do not matter.
+/// Decode an entry of the `data` of a Secret as an API server does: line breaks are allowed, and trailing bits that belong to no byte are
+/// ignored.
 pub fn decode_secret(text: &str) -> Option<Bytes> {
     base64::decode(text.as_bytes()).ok().map(Bytes::from)
 }

@@ -1,4 +1,4 @@
-//! What is told about a composite resource besides what functions say. One text for each fact; where Crossplane 2.4 has one, it is
+//! Events about a composite resource, besides those of functions. There is one text for each fact; where Crossplane 2.4 has one, it is
 //! Crossplane's (internal/controller/apiextensions/composite/reconciler.go).
 
 use ferroplane_api::{Object, keys, meta};
@@ -16,14 +16,14 @@ pub const SELECT: &str = "SelectComposition";
 const SELECT_BY_DEFINITION: &str = "CompositionSelection";
 /// The reason of events about connection details.
 pub const PUBLISH: &str = "PublishConnectionSecret";
-/// The reason of the event that says that something is paused.
+/// The reason of the event for a paused object.
 pub const RECONCILIATION_PAUSED: &str = "ReconciliationPaused";
-/// The event that says that something is paused.
+/// The message of the event for a paused object.
 pub const PAUSED_EVENT: &str = "Reconciliation is paused via the pause annotation";
-/// The condition that says the same.
+/// The message of the condition for a paused object.
 pub const PAUSED_CONDITION: &str = "Reconciliation (including deletion) is paused via the pause annotation";
 
-/// What is told about a selection: nothing about what was selected before.
+/// Events about a selection. None if the same was selected before.
 pub fn selection_events(selected: &Selected, revision_before: Option<&str>) -> Vec<Event> {
     let Selected { composition, why, revision, .. } = selected;
     let normal = |reason, message| Event::new(EventKind::Normal, reason, message);
@@ -41,7 +41,7 @@ pub fn selection_events(selected: &Selected, revision_before: Option<&str>) -> V
     composition.into_iter().chain(revision).collect()
 }
 
-/// Connection details were written.
+/// The event for connection details that were written.
 pub fn published_event() -> Event {
     Event::new(EventKind::Normal, PUBLISH, "Published connection details")
 }
@@ -57,7 +57,7 @@ pub(super) fn reconcile_request(composite: &Object) -> Option<(&str, bool)> {
     (!token.is_empty()).then(|| (token, handled.and_then(Value::as_str) == Some(token)))
 }
 
-/// What is told about a request to reconcile a composite resource, unless it was handled before.
+/// The event for a request to reconcile a composite resource, unless it was handled before.
 pub(super) fn request_event(composite: &Object) -> Option<Event> {
     let is_new = reconcile_request(composite).is_some_and(|(_, is_handled)| !is_handled);
     is_new.then(|| Event::new(EventKind::Normal, "ReconcileRequestHandled", "Handling reconcile request"))

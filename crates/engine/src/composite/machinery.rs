@@ -1,5 +1,5 @@
-//! The plane's own fields of a composite resource: which composition it follows, what it composes. The only code that reads and
-//! writes them, wherever they are: under `spec.crossplane`, or under `spec` of legacy ones.
+//! The plane's own fields of a composite resource: its composition and its composed resources. Only this code reads and writes them. They
+//! are under `spec.crossplane`, or under `spec` in legacy composite resources.
 
 use std::collections::BTreeMap;
 
@@ -31,13 +31,13 @@ impl<'a> Machinery<'a> {
         Self { fields, namespace: meta::namespace(composite) }
     }
 
-    /// Those of a composite resource whose definition is not at hand: the layout follows from what is there.
+    /// Those of a composite resource whose definition is not at hand: the layout follows from its fields.
     pub fn guess(composite: &'a Object) -> Self {
         let modern = Self::of(composite, Layout::Modern);
         if modern.fields.is_some() { modern } else { Self::of(composite, Layout::Legacy) }
     }
 
-    /// A field as it stands.
+    /// The value of a field.
     pub fn get(&self, field: &str) -> Option<&'a Value> {
         self.fields?.get(field)
     }
@@ -62,12 +62,12 @@ impl<'a> Machinery<'a> {
         match_labels(self.get("compositionRevisionSelector"))
     }
 
-    /// Whether it stays with its revision until somebody changes that.
+    /// Whether it keeps its revision until a user changes it.
     pub fn is_manual(&self) -> bool {
         self.get("compositionUpdatePolicy").and_then(Value::as_str) == Some("Manual")
     }
 
-    /// What it refers to. Those without a name refer to nothing. One in a namespace refers to nothing outside of it.
+    /// The composed resources. References without a name are ignored. A namespaced composite resource has none in other namespaces.
     pub fn references(&self) -> Vec<Reference> {
         let references = self.get("resourceRefs").and_then(Value::as_array);
         let read = |reference: &Value| {
@@ -106,24 +106,24 @@ pub(super) fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Obje
     }
 }
 
-/// Have a composite resource refer to these resources.
+/// Replace the references of a composite resource.
 pub fn set_references(composite: &mut Object, layout: Layout, references: &[Reference]) {
     machinery_mut(composite, layout).insert("resourceRefs".to_owned(), to_json(references));
 }
 
-/// What only our definitions have in the status of composite resources: which functions ran.
+/// The status field that only our definitions have: which functions ran.
 pub const OWN_STATUS: &str = "ferroplane";
 
-/// Take out of a composite resource what the plane says of its own work. It is not for functions: what they are asked must not change
-/// because another revision of them was asked before.
+/// Remove the plane's own status from a composite resource before functions see it. Otherwise requests would change whenever another
+/// revision of a function ran.
 pub fn remove_own_status(composite: &mut Object) {
     if let Some(Value::Object(status)) = composite.get_mut("status") {
         status.remove(OWN_STATUS);
     }
 }
 
-/// What to apply so that a composite resource says what was selected for it and what it refers to. Without references, those that it
-/// has stay. Fields that somebody else has set are left to them: `is_ours` says of the path of a field whether it is the plane's.
+/// The object to apply so that a composite resource names its selection and its composed resources. Without references, the existing ones
+/// stay. Fields that other field managers have set are left to them: `is_ours` tells whether the field at a path is the plane's.
 pub fn machinery_to_record(
     live: &Object,
     layout: Layout,
@@ -139,8 +139,8 @@ pub fn machinery_to_record(
     let mut body = labelled_identity(live, is_ours(&["metadata", "labels", keys::COMPOSITE]));
     let machinery = machinery_mut(&mut body, layout);
     let mut set = |field: &str, value: Value| machinery.insert(field.to_owned(), value);
-    // A field that was applied once has to be applied for ever: server-side apply removes what its manager
-    // leaves out.
+    // A field that was applied once has to be applied every time: server-side apply removes what its manager leaves
+    // out.
     if selected.why != Why::Named || is_our_field("compositionRef") {
         set("compositionRef", json!({"name": selected.composition}));
     }
@@ -158,7 +158,7 @@ pub fn machinery_to_record(
             set("resourceRefs", to_json(references));
         }
         None => {
-            // Left out, they would be removed, and with them the only memory of what exists.
+            // If they were left out, they would be removed, and with them the only record of what exists.
             if let Some(recorded) = before.get("resourceRefs") {
                 set("resourceRefs", recorded.clone());
             }
@@ -167,7 +167,7 @@ pub fn machinery_to_record(
     body
 }
 
-/// What a composite resource is, with the finalizer and the label that the plane gives it.
+/// The identity of a composite resource, with the finalizer and the label that the plane adds.
 fn labelled_identity(live: &Object, is_our_label: bool) -> Object {
     let mut body = Object::new();
     body.insert("apiVersion".to_owned(), meta::api_version(live).into());
@@ -175,10 +175,9 @@ fn labelled_identity(live: &Object, is_our_label: bool) -> Object {
     for (field, value) in [
         ("name", meta::name(live)),
         ("namespace", meta::namespace(live)),
-        // Makes the apply fail if somebody wrote in between: what was selected followed from the object as it
-        // was read.
+        // Makes the apply fail if a user wrote in between: the selection was made from the object as it was read.
         ("resourceVersion", meta::resource_version(live)),
-        // What is gone in the meantime must not come back.
+        // Applying must not create an object again that was deleted in the meantime.
         ("uid", meta::uid(live)),
     ] {
         meta::set_field(&mut body, field, value);
@@ -196,7 +195,7 @@ fn secret_to_record(live: &Object, layout: Layout, selected: &Selected, is_ours:
     let namespace = selected.connection_namespace.as_deref().filter(|_| layout == Layout::Legacy)?;
     let present = Machinery::of(live, layout).get("writeConnectionSecretToRef");
     match present {
-        // What is ours and not applied again would be gone.
+        // A field of ours that is not applied again would be removed.
         Some(present) => is_ours.then(|| present.clone()),
         None => default_connection_secret(live, layout, Some(namespace)),
     }

@@ -1,11 +1,11 @@
-//! Which of the objects that a composite resource refers to are its own, and by which name the composition knows each.
+//! Finds the composed resources among the objects that a composite resource refers to, with their resource names.
 
 use std::collections::BTreeMap;
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
 
-/// An object that a composite resource refers to does not say which composed resource it is.
+/// A referenced object lacks the annotation with its resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "observed resource `{name}` ({kind}) has no annotation `{}`, so it is unknown which composed resource it is",
@@ -16,32 +16,32 @@ pub struct Unidentified {
     pub name: String,
 }
 
-/// The composed resources among what was found where a composite resource refers to, by the name the composition knows them by.
+/// The composed resources among the referenced objects, by resource name.
 pub fn observe(
     composite: &Object,
     found: impl IntoIterator<Item = Object>,
 ) -> Result<BTreeMap<String, Object>, Unidentified> {
     let mut observed = BTreeMap::new();
     for object in found {
-        // For a composite resource in a namespace, nothing exists that is elsewhere. References are the user's to write, and a reference to a cluster
-        // scoped kind has no namespace that could be corrected.
+        // A namespaced composite resource has no composed resources elsewhere. Users can write references, and one
+        // to a cluster-scoped kind has no namespace that could be corrected.
         let home = meta::namespace(composite);
         if !home.is_empty() && meta::namespace(&object) != home {
             continue;
         }
-        // What belongs to something else does not exist for this composite resource.
+        // An object with another controller is not composed by this composite resource.
         if meta::controller_uid(&object).is_some_and(|uid| uid != meta::uid(composite)) {
             continue;
         }
         let name = resource_name(&object)?.to_owned();
-        // Two objects of one name happen only if somebody copied the annotation; the last one counts, as in
+        // Two objects have one resource name only if a user copied the annotation; the last one counts, as in
         // Crossplane.
         observed.insert(name, object);
     }
     Ok(observed)
 }
 
-/// The name that the composition knows an object by.
+/// The resource name of a composed object.
 pub fn resource_name(object: &Object) -> Result<&str, Unidentified> {
     match meta::annotation(object, keys::RESOURCE_NAME) {
         "" => Err(Unidentified { kind: meta::kind(object).to_owned(), name: meta::name(object).to_owned() }),
@@ -49,17 +49,17 @@ pub fn resource_name(object: &Object) -> Result<&str, Unidentified> {
     }
 }
 
-/// The labels that say that something is composed, and by whom.
+/// The labels of composed resources.
 const COMPOSED_LABELS: [&str; 3] = [keys::COMPOSITE, keys::CLAIM_NAME, keys::CLAIM_NAMESPACE];
 
-/// The labels that say that an object is composed, as a merge patch that removes them. None if it has none of them.
+/// The merge patch that removes the labels of composed resources. None if the object has none of them.
 pub fn disowning_labels(object: &Object) -> Option<Object> {
     let present = COMPOSED_LABELS.into_iter().filter(|label| !meta::label(object, label).is_empty());
     let removal: Object = present.map(|label| (label.to_owned(), Value::Null)).collect();
     (!removal.is_empty()).then_some(removal)
 }
 
-/// Remove the labels that say that an object is composed.
+/// Remove the labels of composed resources.
 pub fn disown(object: &mut Object) {
     let metadata = object.get_mut("metadata").and_then(Value::as_object_mut);
     if let Some(labels) = metadata.and_then(|metadata| metadata.get_mut("labels")?.as_object_mut()) {

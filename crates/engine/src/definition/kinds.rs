@@ -1,14 +1,14 @@
-//! Which kinds a `CompositeResourceDefinition` brings, and what becomes of a definition that is there already.
+//! The kinds that a `CompositeResourceDefinition` defines, and how an existing definition is adopted.
 
 use ferroplane_api::{Object, Scope, crds, keys, meta};
 use serde_json::Value;
 
 use super::{CATEGORIES, Underivable, claim_definition, composite_definition, scope, spec, text};
 
-/// A kind that a definition brings.
+/// A kind that a definition defines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Defined {
-    /// That of the version that compositions refer to.
+    /// The version that compositions refer to.
     pub api_version: String,
     pub kind: String,
     pub plural: String,
@@ -17,18 +17,24 @@ pub struct Defined {
     pub definition: Object,
 }
 
-/// An object that belongs to somebody else.
+/// An object that something else controls.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOurs {
     #[error("the {kind} `{name}` is controlled by {owner_kind} `{owner}`")]
     Controlled { kind: String, name: String, owner_kind: String, owner: String },
-    /// Whoever may write definitions could otherwise change and delete kinds that an administrator made.
+    /// A user who may write definitions could otherwise change and delete kinds that an administrator made.
     #[error(
         "the CustomResourceDefinition `{name}` was not made from a CompositeResourceDefinition; to let this definition take it over, \
          annotate the CustomResourceDefinition with `{}: \"true\"`",
         keys::ADOPT
     )]
     Foreign { name: String },
+}
+
+/// The group of the kind that an object defines: a `CompositeResourceDefinition`, a `CustomResourceDefinition` or a
+/// `ManagedResourceDefinition`. Empty if it does not say.
+pub fn defined_group(definition: &Object) -> &str {
+    definition.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default()
 }
 
 /// Whether a group belongs to Kubernetes or to the control plane. A definition in one of them could replace a kind that decides what
@@ -56,14 +62,13 @@ pub fn defined_claim(xrd: &Object) -> Result<Option<Defined>, Underivable> {
     defined(xrd, "claimNames", true, definition).map(Some)
 }
 
-/// What becomes of a definition that is there already. What we say nothing about stays: who else owns it, what waits for
-/// its end, and the certificates that somebody gave its webhook.
+/// Update an existing definition. Fields that we do not set stay: other owners, finalizers, and the certificates of its webhook.
 pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, NotOurs> {
     refuse_another_owner(present, owner)?;
     refuse_foreign(present)?;
     let mut adopted = present.clone();
     let mut spec = wanted.get("spec").cloned().unwrap_or_default();
-    // cert-manager and the like inject the bundle into the CRD; writing it away would break conversion until
+    // cert-manager and similar controllers inject the bundle into the CRD; removing it would break conversion until
     // they notice.
     keep_certificates(present, &mut spec);
     adopted.insert("spec".to_owned(), spec);
@@ -80,7 +85,7 @@ pub fn adopt(present: &Object, wanted: &Object, owner: &str) -> Result<Object, N
     Ok(adopted)
 }
 
-/// Make somebody the controller of an object. Whoever else owns it stays.
+/// Make an object the controller of another one. Other owners stay.
 pub(super) fn own(object: &mut Object, controller: &Object) {
     let owners =
         meta::child(object, "metadata").entry("ownerReferences").or_insert_with(|| Value::Array(Vec::new()));
@@ -106,8 +111,8 @@ pub(crate) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), 
     })
 }
 
-/// A definition that nothing controls may be one of ours that was orphaned or restored from a backup. The category that we give
-/// to every kind tells it from one that somebody wrote by hand.
+/// A definition without a controller may be one of ours that was orphaned or restored from a backup. The category that we give to every
+/// kind distinguishes it from one that a user wrote by hand.
 fn refuse_foreign(present: &Object) -> Result<(), NotOurs> {
     let categories = present.get("spec").and_then(|spec| spec.get("names")?.get("categories")?.as_array());
     let is_made_here = categories
@@ -160,7 +165,7 @@ fn check_group(xrd: &Object) -> Result<(), Underivable> {
     Err(Underivable { field: "spec.group".to_owned(), problem })
 }
 
-/// The API server would refuse what is made of it, in words about an object that nobody wrote.
+/// Check the name. The API server would refuse the derived definition, with an error about an object that the user never wrote.
 fn check_name(xrd: &Object) -> Result<(), Underivable> {
     let plural = spec(xrd).and_then(|spec| spec.get("names")?.get("plural")?.as_str());
     let (plural, group) = (plural.unwrap_or_default(), text(xrd, "group").unwrap_or_default());

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::composite::OWN_STATUS;
 
-/// What is in the `spec` of composite resources.
+/// The fields in the `spec` of composite resources.
 pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Object {
     let mut fields = selection();
     if let (Some(policy), Some(field)) = (update_policy, fields.get_mut("compositionUpdatePolicy")) {
@@ -37,7 +37,7 @@ pub(crate) fn composite_spec(scope: Scope, update_policy: Option<&str>) -> Objec
     Map::from_iter([("crossplane".to_owned(), machinery)])
 }
 
-/// What is in the `spec` of claims.
+/// The fields in the `spec` of claims.
 pub(crate) fn claim_spec(delete_policy: Option<&str>) -> Object {
     let mut fields = selection();
     let mut policy = json!({"type": "string", "enum": ["Background", "Foreground"]});
@@ -50,7 +50,7 @@ pub(crate) fn claim_spec(delete_policy: Option<&str>) -> Object {
     fields
 }
 
-/// Which composition, and which revision of it.
+/// The fields that select a composition and a revision.
 fn selection() -> Object {
     let selector = json!({
         "type": "object",
@@ -66,7 +66,7 @@ fn selection() -> Object {
     ])
 }
 
-/// What is in the `status` of composite resources.
+/// The fields in the `status` of composite resources.
 pub(crate) fn composite_status(is_legacy: bool) -> Object {
     let mut fields = status(is_legacy);
     let requested = described(
@@ -77,7 +77,7 @@ pub(crate) fn composite_status(is_legacy: bool) -> Object {
     fields
 }
 
-/// Which functions composed it.
+/// The field with the functions that composed the resource.
 fn functions_that_ran() -> Value {
     let functions = json!({
         "description": "Functions that composed the resources, one for each step of the pipeline.",
@@ -101,7 +101,7 @@ fn functions_that_ran() -> Value {
     })
 }
 
-/// What is in the `status` of claims, and of composite resources, too.
+/// The fields in the `status` of claims, and of composite resources, too.
 pub(super) fn claim_status() -> Object {
     status(true)
 }
@@ -172,7 +172,7 @@ fn described(description: &str) -> Value {
     json!({"type": "string", "description": description})
 }
 
-/// An object of texts, none of which may be missing.
+/// The schema of an object with text fields, all of them required.
 fn object(fields: &[&str]) -> Value {
     let properties: Object = fields.iter().map(|field| ((*field).to_owned(), text())).collect();
     json!({"type": "object", "required": fields, "properties": properties})

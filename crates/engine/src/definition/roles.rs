@@ -1,6 +1,6 @@
-//! Which rights come with a definition: four `ClusterRole`s, which others gather by their labels.
+//! The rights for the kinds of a definition: four `ClusterRole`s, which other roles aggregate by their labels.
 //!
-//! Their names and labels are Crossplane's, so that roles that gather them go on doing so.
+//! Their names and labels are Crossplane's, so that roles that aggregate them continue to do so.
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::{Map, Value, json};
@@ -13,9 +13,9 @@ const GATHERED: &str = "rbac.crossplane.io/aggregate-to-";
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
 
-/// The `ClusterRole`s of a definition, for those of its kinds whose `CustomResourceDefinition`s it controls. Whoever may write
-/// definitions must not gain rights on kinds of others by naming them: neither those of Kubernetes, nor an administrator's, nor
-/// all of a group with the plural `*`. What the definition's own status says does not count, because its author can write that.
+/// The `ClusterRole`s of a definition, for those of its kinds whose `CustomResourceDefinition`s it controls. A user who may write
+/// definitions must not gain rights on other kinds by naming them: neither those of Kubernetes, nor an administrator's, nor all of a
+/// group with the plural `*`. The definition's own status does not count, because its author can write it.
 pub fn cluster_roles(xrd: &Object, controls: impl Fn(&str) -> bool) -> Vec<Object> {
     let group = text(xrd, "group").unwrap_or_default();
     let plural = |names: &str| {
@@ -31,7 +31,7 @@ pub fn cluster_roles(xrd: &Object, controls: impl Fn(&str) -> bool) -> Vec<Objec
     let rules =
         |plurals: &[&str], verbs: &[&str]| plurals.iter().map(|plural| objects(plural, verbs)).collect();
     let system = both.iter().flat_map(|plural| {
-        // `OwnerReferencesPermissionEnforcement` asks for this right before it lets an owner block deletion.
+        // `OwnerReferencesPermissionEnforcement` requires this right before an owner may block deletion.
         let finalizers = rule(group, &[&format!("{plural}/finalizers")], &["update"]);
         [objects(plural, ALL), finalizers]
     });
@@ -48,7 +48,7 @@ pub fn cluster_roles(xrd: &Object, controls: impl Fn(&str) -> bool) -> Vec<Objec
     .collect()
 }
 
-/// The `ClusterRole`s that gather those of definitions, and what else whoever has them needs to know of a plane.
+/// The `ClusterRole`s that aggregate those of definitions, with the other rights that their users need.
 pub fn standing_roles() -> Vec<Object> {
     let mut roles = Vec::new();
     for (name, rules) in standing_rules() {
@@ -88,12 +88,12 @@ fn standing_rules() -> [(&'static str, Vec<Value>); 4] {
 
 /// The definition that a `ClusterRole` of this name belongs to.
 pub fn definition_of_role(name: &str) -> Option<&str> {
-    // From the right, because the part before is a name that somebody else chose.
+    // Split from the right, because the part before is a name that a user chose.
     let (definition, role) = name.strip_prefix(PREFIX)?.rsplit_once(':')?;
     role.starts_with("aggregate-to-").then_some(definition)
 }
 
-/// What becomes of a `ClusterRole` that is there already: it gets our labels and rules, and keeps what else it has.
+/// Update an existing `ClusterRole`: it gets our labels and rules, and keeps everything else.
 pub fn adopt_role(present: &Object, wanted: &Object) -> Result<Object, NotOurs> {
     refuse_another_owner(present, meta::controller_uid(wanted).unwrap_or_default())?;
     let mut adopted = present.clone();

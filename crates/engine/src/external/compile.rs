@@ -1,4 +1,4 @@
-//! The `functions` array of a Composition, as steps.
+//! Compiles the `functions` array of a Composition to steps.
 
 use ferroplane_api::{
     CompositionFunction, CompositionSpec, Credential, CredentialSource, FunctionProtocol, FunctionRef,
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::{ExternalFunction, row};
 use crate::pipeline::PipelineError;
 
-/// Where the Secrets of registries are, unless a Composition says something else.
+/// The namespace of registry Secrets, unless a Composition names another one.
 const SECRETS_NAMESPACE: &str = "crossplane-system";
-/// What the step is called that tells which resources are ready, and the function that it calls.
+/// The name of the step that detects which resources are ready, and the function that it calls.
 pub const READINESS_STEP: (&str, &str) = ("ferroplane.io/readiness", "function-auto-ready");
 
 /// The steps for the functions of a composition, in the order of the array.
@@ -20,7 +20,7 @@ pub(crate) fn alpha_steps(spec: &CompositionSpec) -> Vec<Step> {
     if let Some(first) = steps.first_mut().filter(|_| spec.resources.is_empty())
         && let Some(input) = &mut first.input
     {
-        // Without resources, nobody before the first function could want what exists: it alone decides what stays.
+        // Without resources, no step before the first function can desire what exists: it alone decides what stays.
         input.insert("seesUnwantedResources".to_owned(), true.into());
     }
     if !steps.is_empty() {
@@ -121,7 +121,8 @@ fn credential(secret: &ImagePullSecret) -> Credential {
     }
 }
 
-/// A `ResourceList` need not say what is ready. Without this step no composite resource of such functions would ever be.
+/// The step that detects readiness. A `ResourceList` need not set it, and without this step no such composite resource would become
+/// ready.
 fn readiness_step() -> Step {
     Step {
         step: READINESS_STEP.0.to_owned(),

@@ -19,7 +19,7 @@ const SUFFIXES: [(&str, u128, u128); 14] = [
     ("", 1, 1),
 ];
 
-/// A quantity in units of one part in `scale`, rounded up. None if it is none, or too large.
+/// A quantity in units of one part in `scale`, rounded up. None if it is invalid or too large.
 pub fn scaled(value: &Value, scale: u64) -> Option<u64> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),

@@ -1,8 +1,8 @@
-//! An operation from its first attempt to its last: when its pipeline runs, and what its status says.
+//! The attempts of an operation: when its pipeline runs, and its status.
 //!
 //! # Invariants
-//! * An operation that has succeeded or failed is never run again, whatever becomes of its spec.
-//! * Failures only ever add up. The number that was written is the number of attempts that failed.
+//! * An operation that has succeeded or failed is never run again, even if its spec changes.
+//! * The number of failures never decreases. The number in the status is the number of failed attempts.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const RUNNING: &str = "PipelineRunning";
 
 /// The reason of events about functions that cannot be called, or that fail.
 const INVOKE: &str = "FunctionInvocation";
-/// The reason of events about what cannot be applied.
+/// The reason of events about resources that cannot be applied.
 const APPLY: &str = "InvalidResource";
 /// The reason of events about pipelines that cannot run.
 const PIPELINE: &str = "InvalidPipeline";
@@ -34,17 +34,17 @@ const PIPELINE: &str = "InvalidPipeline";
 const REQUIRE: &str = "BootstrapRequirements";
 /// The reason of events about operations that have failed too often.
 const MAX_FAILURES: &str = "MaxFailures";
-/// The reason of events about operations whose time is over.
+/// The reason of events about operations that missed their deadline.
 const OVERDUE: &str = "DeadlineExceeded";
 
 /// What a reconcile of an operation has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// Nothing any more: it is done, or being deleted.
+    /// Nothing: it has ended, or is being deleted.
     Ended,
     /// Nothing, until the annotation is removed.
     Paused,
-    /// Say that it has failed: it was tried as often, or for as long, as it may be.
+    /// Mark it as failed: it has reached its retry limit or its deadline.
     GiveUp,
     /// Run its pipeline.
     Run,
@@ -63,16 +63,16 @@ pub fn begin(operation: &Object, now: &str) -> Begin {
     }
 }
 
-/// How an operation stands.
+/// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Its pipeline has not run to its end. An operation that nobody has looked at counts, too.
+    /// Its pipeline has not run to its end. An operation without a status counts, too.
     Running,
     Succeeded,
     Failed,
 }
 
-/// How an operation stands.
+/// The state of an operation.
 pub fn standing(operation: &Object) -> Standing {
     match conditions(operation).iter().find(|condition| condition.kind == SUCCEEDED) {
         Some(condition) if condition.status == Status::True => Standing::Succeeded,
@@ -81,7 +81,7 @@ pub fn standing(operation: &Object) -> Standing {
     }
 }
 
-/// Since when an operation has succeeded, in RFC 3339. None if it has not.
+/// When an operation succeeded, in RFC 3339. None if it has not.
 pub fn succeeded_at(operation: &Object) -> Option<String> {
     let succeeded = conditions(operation)
         .into_iter()
@@ -101,12 +101,12 @@ fn is_overdue(operation: &Object, now: &str) -> bool {
     time_left(operation, now).is_some_and(|left| left.is_zero())
 }
 
-/// The status of an operation whose pipeline is about to run. It is written before the first function is called: whoever cannot
-/// write it has an operation before him that somebody else has changed, and may have run.
+/// The status of an operation whose pipeline is about to run. It is written before the first function is called: if the write fails,
+/// another writer has changed the operation, and may have run it.
 pub fn started(operation: &Object, now: &str) -> Object {
     let mut status = OperationStatus::of(operation, now);
     status.set(Condition::new(SUCCEEDED, Status::Unknown, RUNNING));
-    // Nobody else asks when it began.
+    // Only the deadline needs the time of the first attempt.
     if active_deadline_of(operation).is_some() && started_at(operation).is_none() {
         status.object.insert("startTime".to_owned(), now.into());
     }
@@ -116,14 +116,14 @@ pub fn started(operation: &Object, now: &str) -> Object {
 /// Why an attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptFailure {
-    /// In one word, for the event.
+    /// One word, for the event.
     pub reason: &'static str,
     pub message: String,
     pub point: FailurePoint,
 }
 
 impl AttemptFailure {
-    /// The pipeline of this operation came to nothing.
+    /// The pipeline of this operation failed.
     pub fn of_pipeline(failure: &Failure, operation: &Object) -> Self {
         let reason = match failure {
             Failure::Inapplicable { .. } => APPLY,
@@ -140,25 +140,25 @@ impl AttemptFailure {
         Self { reason: PIPELINE, message: message.into(), point }
     }
 
-    /// The API server refused something that was to be applied.
+    /// The API server refused a resource.
     pub fn not_applied(message: impl Into<String>, step: &str, resource: &str) -> Self {
         let point = FailurePoint::new(Cause::DesiredResourceNotApplied).in_step(step).of_resource(resource);
         Self { reason: APPLY, message: message.into(), point }
     }
 
-    /// The attempt took longer than it may.
+    /// The attempt timed out.
     pub fn timeout(message: impl Into<String>) -> Self {
         Self { reason: INVOKE, message: message.into(), point: Cause::OperationTimeout.into() }
     }
 
-    /// The attempt ended with a panic. It counts, or it would be repeated for ever.
+    /// The attempt panicked. It counts, or it would be repeated for ever.
     pub fn panic() -> Self {
         let message = "the attempt panicked; the log of the control plane says where".to_owned();
         Self { reason: INVOKE, message, point: Cause::OperationPanicked.into() }
     }
 }
 
-/// Whether a step itself says that it requires something, and not its function.
+/// Whether the step itself declares the requirement, and not its function.
 fn declares(operation: &Object, step: &str, requirement: &str) -> bool {
     let steps = operation.get("spec").and_then(|spec| spec.get("pipeline")?.as_array());
     let requirements = steps.into_iter().flatten().filter(|it| it["step"] == step).flat_map(|it| {
@@ -173,41 +173,41 @@ fn declares(operation: &Object, step: &str, requirement: &str) -> bool {
 pub enum AttemptEnding {
     Succeeded,
     Failed(AttemptFailure),
-    /// There was none: the operation was tried as often, or for as long, as it may be.
+    /// There was no attempt: the operation has reached its retry limit or its deadline.
     GaveUp,
-    /// Somebody paused or deleted the operation meanwhile. That is nobody's failure.
+    /// A user paused or deleted the operation meanwhile. That is no failure.
     BrokenOff,
 }
 
-/// What came of an attempt, as far as it went.
+/// The result of an attempt, as far as it went.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     pub ending: AttemptEnding,
-    /// Whether the pipeline can run. None if nobody has looked.
+    /// Whether the pipeline can run. None if that was not checked.
     pub validity: Option<Condition>,
-    /// What steps put out.
+    /// The outputs of steps.
     pub outputs: Vec<StepOutput>,
-    /// What was applied.
+    /// The applied resources.
     pub applied: Vec<Reference>,
 }
 
 impl Attempt {
-    /// An attempt that ended like this, before anything came of it.
+    /// An attempt that ended before it had any result.
     pub fn new(ending: AttemptEnding) -> Self {
         Self { ending, validity: None, outputs: Vec::new(), applied: Vec::new() }
     }
 }
 
-/// What to write to the status of an operation, and what to tell.
+/// The status of an operation to write, and the events to record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Concluded {
     pub status: Object,
     pub events: Vec<Event>,
-    /// When to try again. None if it is done.
+    /// When to try again. None if it has ended.
     pub retry_in: Option<Duration>,
 }
 
-/// Conclude an attempt. What came of it is kept even if it failed.
+/// Conclude an attempt. Its results are kept even if it failed.
 pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
     let Attempt { ending, validity, outputs, applied } = attempt;
     let mut status = OperationStatus::of(operation, now);
@@ -246,7 +246,7 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
     Concluded { status: status.object, events, retry_in }
 }
 
-/// Whether what came of an attempt is in the status of an operation already, given the operation as it was during the attempt. Then it
+/// Whether the result of an attempt is in the status of an operation already, given the operation as it was during the attempt. Then it
 /// must not be concluded again: its failure would count twice.
 pub fn is_concluded(during: &Object, operation: &Object) -> bool {
     is_complete(operation) || failures(operation) > failures(during)
@@ -278,7 +278,7 @@ impl Exhaustion {
     }
 }
 
-/// How long to wait after so many failures: twice as long each time.
+/// The pause after so many failures: it doubles each time.
 fn pause_after(failures: u64) -> Duration {
     let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX);
     let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
@@ -311,7 +311,7 @@ impl<'a> OperationStatus<'a> {
         self.set(succeeded);
     }
 
-    /// Say that it has failed. Returns what to tell of it.
+    /// Mark the operation as failed. Returns the event to record.
     fn give_up(&mut self, exhaustion: Exhaustion, last: Option<&AttemptFailure>) -> Event {
         let Exhaustion { reason, message, point } = exhaustion;
         let event = Event::failure(reason, &message, point.clone());
@@ -324,7 +324,7 @@ impl<'a> OperationStatus<'a> {
         event
     }
 
-    /// The output of a step replaces what it put out in an earlier attempt.
+    /// Add the outputs of steps, in place of those of earlier attempts.
     fn add_outputs(&mut self, outputs: &[StepOutput]) {
         if outputs.is_empty() {
             return;
@@ -353,6 +353,7 @@ impl<'a> OperationStatus<'a> {
             let text = |field: &str| reference[field].as_str().unwrap_or_default().to_owned();
             [text("apiVersion"), text("kind"), text("namespace"), text("name")].concat()
         });
+        // An attempt that is repeated applies the same objects again.
         references.dedup();
         self.object.insert("appliedResourceRefs".to_owned(), Value::Array(references));
     }

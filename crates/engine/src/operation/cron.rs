@@ -1,11 +1,10 @@
-//! When a `CronOperation` makes an operation, and which.
+//! Decides when a `CronOperation` creates an operation, and which.
 //!
 //! # Invariants
-//! * One operation for each time at which the schedule holds, however often it is looked at: its name is made of that time.
-//! * Times that were missed are made up for once, by the latest of them, and only within the deadline. A deadline that was missed
-//!   never holds up the times after it.
-//! * A cache that is behind leads to no operation that the API server knows to be made already, or to be kept waiting: whoever is about to
-//!   make one reads the `CronOperation` and asks [`check_cron`].
+//! * There is one operation for each scheduled time, however often the schedule is checked: its name contains that time.
+//! * Of the times that were missed, only the latest gets an operation, and only within the deadline. A missed deadline never delays later times.
+//! * A stale cache does not lead to an operation that the API server has already, or that has to wait: before it creates one, the
+//!   controller reads the `CronOperation` and calls [`check_cron`].
 
 #[cfg(test)]
 mod model;
@@ -32,7 +31,7 @@ pub enum ConcurrencyPolicy {
 }
 
 impl ConcurrencyPolicy {
-    /// As it stands in a spec. What is not known was refused by the API server.
+    /// The policy in a spec. The API server has refused unknown ones.
     pub fn of(spec: &Object) -> Self {
         match spec.get("concurrencyPolicy").and_then(Value::as_str) {
             Some("Forbid") => Self::Forbid,
@@ -47,13 +46,13 @@ impl ConcurrencyPolicy {
 pub struct CronDecision {
     /// The time of the operation that is due, in seconds since 1970.
     pub due: Option<i64>,
-    /// Operations that make room for it.
+    /// Operations to delete in its favour.
     pub replaced: Vec<String>,
-    /// When to look again, in seconds since 1970. None if the schedule never holds again.
-    pub look_again_at: Option<i64>,
+    /// When to decide again, in seconds since 1970. None if the schedule has no further time.
+    pub requeue_at: Option<i64>,
 }
 
-/// What the spec of a `CronOperation` says.
+/// The spec of a `CronOperation`.
 #[derive(Debug, Clone)]
 pub struct CronSpec {
     pub schedule: Result<Schedule, InvalidSchedule>,
@@ -80,7 +79,7 @@ impl CronSpec {
     }
 }
 
-/// Decide what a `CronOperation` does at this second. `operations` are all that it has made and that are still there.
+/// Decide what a `CronOperation` does at this second. `operations` are all of its operations that still exist.
 pub fn decide_cron(
     cron: &Object,
     spec: &CronSpec,
@@ -88,11 +87,11 @@ pub fn decide_cron(
     now: i64,
 ) -> Result<CronDecision, InvalidSchedule> {
     let schedule = spec.schedule.as_ref().map_err(Clone::clone)?;
-    let look_again_at = schedule.next(now);
-    if look_again_at.is_none() {
+    let requeue_at = schedule.next(now);
+    if requeue_at.is_none() {
         return Err(InvalidSchedule::new("no time matches it"));
     }
-    let nothing = Ok(CronDecision { look_again_at, ..CronDecision::default() });
+    let nothing = Ok(CronDecision { requeue_at, ..CronDecision::default() });
     let Some(due) = schedule.latest(last_time(cron, operations), now) else { return nothing };
     if spec.deadline.is_some_and(|deadline| due.saturating_add(deadline) < now) {
         return nothing;
@@ -100,27 +99,27 @@ pub fn decide_cron(
     let running = operations.iter().filter(|operation| standing(operation) == Standing::Running);
     let running: Vec<_> = running.map(|operation| meta::name(operation).to_owned()).collect();
     match spec.policy {
-        // It is looked at again when the one that runs is done.
+        // It is decided again when the running one has ended.
         ConcurrencyPolicy::Forbid if !running.is_empty() => nothing,
-        ConcurrencyPolicy::Replace => Ok(CronDecision { due: Some(due), replaced: running, look_again_at }),
+        ConcurrencyPolicy::Replace => Ok(CronDecision { due: Some(due), replaced: running, requeue_at }),
         ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => {
-            Ok(CronDecision { due: Some(due), look_again_at, ..CronDecision::default() })
+            Ok(CronDecision { due: Some(due), requeue_at, ..CronDecision::default() })
         }
     }
 }
 
-/// What the API server says of a decision that was made by a cache.
+/// Whether a decision that was made from a cache is still valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CronCheck {
-    /// It holds.
+    /// It is valid.
     Current,
-    /// The operation was made already. It may be gone by now.
+    /// The operation was created already. It may have been deleted since.
     AlreadyMade,
-    /// It holds unless one of these operations, which the cache does not have, still exists.
+    /// It is valid unless one of these operations, which the cache does not have, still exists.
     UnlessThereIs(Vec<String>),
 }
 
-/// Compare a decision with the `CronOperation` as the API server has it now. `known` are the operations that the decision was made with.
+/// Compare a decision with the `CronOperation` on the API server. `known` are the operations that the decision was made with.
 pub fn check_cron(live: &Object, policy: ConcurrencyPolicy, known: &[Object], due: i64) -> CronCheck {
     if written_time(live).is_some_and(|written| due <= written) {
         return CronCheck::AlreadyMade;
@@ -135,12 +134,12 @@ pub fn check_cron(live: &Object, policy: ConcurrencyPolicy, known: &[Object], du
     if unknown.is_empty() { CronCheck::Current } else { CronCheck::UnlessThereIs(unknown) }
 }
 
-/// The name of the operation that is due at a time.
+/// The name of the operation for a scheduled time.
 pub fn cron_operation_name(cron: &str, due: i64) -> String {
     format!("{cron}-{due}")
 }
 
-/// Whether an operation can be deleted without being made again: the status says that its time has been.
+/// Whether an operation can be deleted without being created again: the status has its time.
 pub fn cron_may_forget(cron: &Object, operation: &Object) -> bool {
     time_of(cron, operation).is_none_or(|time| written_time(cron).is_some_and(|written| time <= written))
 }
@@ -155,11 +154,12 @@ fn written_time(cron: &Object) -> Option<i64> {
     status.and_then(rfc3339::moment).map(|moment| moment.seconds)
 }
 
-/// The last time for which there is an operation, or was one, in seconds since 1970; when the `CronOperation` was created, if there is none.
+/// The last time that had an operation, in seconds since 1970; the creation of the `CronOperation`, if there was none.
 pub fn last_time(cron: &Object, operations: &[Object]) -> i64 {
-    // By names, not by when they were created: an API server whose clock is behind would have them created before they were due.
+    // By names, not by creation times: an API server whose clock is behind would have created them before they were
+    // due.
     let made = operations.iter().filter_map(|operation| time_of(cron, operation));
-    // What was made may be gone: history limits can be zero.
+    // Operations may have been deleted: history limits can be zero.
     made.chain(written_time(cron)).max().unwrap_or_else(|| created_at(cron))
 }
 
@@ -198,9 +198,36 @@ mod tests {
     fn nothing_is_due_before_the_first_time_and_then_once() {
         let allow = "Allow";
         let before = decide(allow, None, &[], HOUR - 1);
-        assert_eq!((before.due, before.look_again_at), (None, Some(HOUR)));
+        assert_eq!((before.due, before.requeue_at), (None, Some(HOUR)));
         assert_eq!(decide(allow, None, &[], HOUR).due, Some(HOUR));
         assert_eq!(decide(allow, None, &[operation(HOUR, "True")], HOUR + 5).due, None);
+    }
+
+    /// 2026 and 2027, checked a few seconds late each time. Clocks skip half past two once a year in Berlin and in New York, and show it twice
+    /// in Berlin.
+    #[test]
+    fn every_time_of_years_has_one_operation_also_on_days_on_which_clocks_change() {
+        const YEARS: std::ops::Range<i64> = 1_767_225_600..1_830_297_600;
+        for (zone, count) in [("UTC", 730), ("Europe/Berlin", 730), ("America/New_York", 728)] {
+            let mut cron = cron(&json!({}));
+            meta::set_field(&mut cron, "creationTimestamp", "2026-01-01T00:00:00Z");
+            cron.insert("spec".to_owned(), json!({"schedule": "30 2 * * *", "timeZone": zone}));
+            let spec = CronSpec::of(&cron);
+            let (mut now, mut made, mut operations) = (YEARS.start, Vec::new(), Vec::new());
+            while now < YEARS.end {
+                let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+                if let Some(due) = decision.due {
+                    made.push(due);
+                    operations = vec![operation(due, "True")];
+                }
+                now = decision.requeue_at.unwrap() + 7;
+            }
+            let schedule = spec.schedule.as_ref().unwrap();
+            let expected = std::iter::successors(schedule.next(YEARS.start), |time| schedule.next(*time));
+            let expected: Vec<_> = expected.take_while(|time| *time < YEARS.end).collect();
+            assert_eq!(made, expected, "{zone}");
+            assert_eq!(made.len(), count, "{zone}");
+        }
     }
 
     #[test]
@@ -216,7 +243,7 @@ mod tests {
         assert_eq!(decide("Allow", None, &[], now).due, Some(10 * HOUR));
         assert_eq!(decide("Allow", Some(60), &[], now).due, Some(10 * HOUR));
         let late = decide("Allow", Some(59), &[], now);
-        assert_eq!((late.due, late.look_again_at), (None, Some(11 * HOUR)));
+        assert_eq!((late.due, late.requeue_at), (None, Some(11 * HOUR)));
         assert_eq!(decide("Allow", Some(59), &[], 11 * HOUR).due, Some(11 * HOUR));
     }
 
@@ -246,16 +273,16 @@ mod tests {
         let now = 2 * HOUR;
         assert_eq!(decide("Allow", None, &running, now).due, Some(now));
         let forbidden = decide("Forbid", None, &running, now);
-        assert_eq!((forbidden.due, forbidden.look_again_at), (None, Some(3 * HOUR)));
+        assert_eq!((forbidden.due, forbidden.requeue_at), (None, Some(3 * HOUR)));
         let replaced = decide("Replace", None, &running, now);
         assert_eq!((replaced.due, replaced.replaced), (Some(now), vec!["c-3600".to_owned()]));
-        // One that nobody has looked at yet runs, too.
+        // An operation without a status counts as running.
         let fresh = json!({"metadata": {"name": "c-3600"}}).as_object().unwrap().clone();
         assert_eq!(decide("Forbid", None, &[fresh], now).due, None);
-        // The same time twice replaces nothing.
+        // The same scheduled time replaces nothing.
         assert_eq!(
             decide("Replace", None, &running, HOUR + 1),
-            CronDecision { look_again_at: Some(now), ..CronDecision::default() }
+            CronDecision { requeue_at: Some(now), ..CronDecision::default() }
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Which finished operations are kept.
+//! Decides which finished operations are kept.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_golang::time::rfc3339;
@@ -14,7 +14,7 @@ pub struct HistoryLimits {
 }
 
 impl HistoryLimits {
-    /// As they stand in a spec, or as Crossplane has them.
+    /// The limits in a spec, or Crossplane's defaults.
     pub(super) fn of(spec: &Object) -> Self {
         let limit = |field: &str, default: usize| {
             let limit = spec.get(field).and_then(Value::as_i64);
@@ -24,10 +24,10 @@ impl HistoryLimits {
     }
 }
 
-/// The operations that are too many, of all that one `CronOperation` or `WatchOperation` has made. The newest are kept, and those that run.
+/// The operations of one `CronOperation` or `WatchOperation` that exceed the limits. The newest are kept, and those that run.
 pub fn too_many(operations: &[Object], limits: HistoryLimits) -> Vec<&Object> {
     let mut newest_first: Vec<_> = operations.iter().collect();
-    // By name if they are equally old, so that two looks agree.
+    // By name if they are equally old, so that every reconcile decides the same.
     newest_first.sort_by_cached_key(|it| std::cmp::Reverse((created_at(it), meta::name(it).to_owned())));
     let (mut succeeded, mut failed) = (0, 0);
     newest_first.retain(|operation| {

@@ -1,4 +1,4 @@
-//! How often an operation may be tried, and for how long.
+//! The retry limit and the deadlines of an operation.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use ferroplane_api::Object;
 use ferroplane_golang::time::rfc3339;
 use serde_json::Value;
 
-/// How often an operation that does not say so is tried.
+/// The default number of attempts.
 const RETRY_LIMIT: u64 = 5;
-/// How many seconds an attempt may take if the operation does not say so.
+/// The default timeout of an attempt, in seconds.
 const ATTEMPT: u64 = 120;
 
-/// How often an attempt has failed.
+/// How many attempts have failed.
 pub(super) fn failures(operation: &Object) -> u64 {
     operation.get("status").and_then(|status| status.get("failures")?.as_u64()).unwrap_or_default()
 }
@@ -27,19 +27,19 @@ pub(super) fn active_deadline_of(operation: &Object) -> Option<u64> {
     seconds(operation, "activeDeadlineSeconds")
 }
 
-/// When the first attempt began, in seconds since 1970. Noted only where there is a deadline.
+/// When the first attempt began, in seconds since 1970. Recorded only if there is a deadline.
 pub(super) fn started_at(operation: &Object) -> Option<i64> {
     let started = operation.get("status").and_then(|status| status.get("startTime")?.as_str());
     started.and_then(rfc3339::moment).map(|moment| moment.seconds)
 }
 
-/// How much time is left for all attempts together. None if there is no end to it.
+/// The time that is left for all attempts together. None without a deadline.
 pub(super) fn time_left(operation: &Object, now: &str) -> Option<Duration> {
     let deadline = active_deadline_of(operation)?;
     let (Some(started), Some(now)) = (started_at(operation), rfc3339::moment(now)) else {
         return Some(Duration::from_secs(deadline));
     };
-    // Whoever sets the clock back does not give it more time than it has.
+    // Setting the clock back does not extend the deadline.
     let passed = u64::try_from(now.seconds.saturating_sub(started)).unwrap_or_default();
     Some(Duration::from_secs(deadline.saturating_sub(passed)))
 }

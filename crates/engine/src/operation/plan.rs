@@ -1,4 +1,4 @@
-//! What an operation applies: what its functions want, as they want it.
+//! The objects that an operation applies: those that its functions return, unchanged.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::plan::{Plan, Reference, Scopes, Wanted, group_kind};
 use crate::run::Run;
 
 pub(crate) fn plan(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> {
-    // Of an operation, functions can want nothing.
+    // Functions cannot desire a composite resource for an operation.
     let (_, resources) = run.take_desired().into_parts();
     let mut apply: Vec<Wanted> = Vec::with_capacity(resources.len());
     let mut seen = BTreeMap::new();
@@ -41,7 +41,7 @@ pub(crate) fn plan(run: &mut Run, scopes: &Scopes<'_>) -> Result<Plan, Failure> 
     })
 }
 
-/// The object that is wanted, if it can be applied as it is: nobody adds a name or a namespace.
+/// The object to apply, if it can be applied unchanged: no name and no namespace are added.
 fn read(
     desired: Resource,
     operation: &Object,
@@ -71,8 +71,8 @@ fn read(
     Ok(object)
 }
 
-/// An ActionSet runs once, like the operation that makes it: each operation makes another one, and it goes with its operation, so that
-/// history limits of schedules hold for both.
+/// An ActionSet runs once, like the operation that creates it: each operation creates another one and owns it, so that history limits of
+/// schedules cover both.
 fn adopt(action_set: &mut Object, operation: &Object, resource: &str) {
     let generate_name = meta::generate_name(action_set).to_owned();
     if meta::name(action_set).is_empty() && !generate_name.is_empty() {
@@ -81,7 +81,7 @@ fn adopt(action_set: &mut Object, operation: &Object, resource: &str) {
         metadata.remove("generateName");
         metadata.insert("name".to_owned(), name.into());
     }
-    // One that is rendered from a file has no identity.
+    // An operation that is rendered from a file has no uid.
     if !meta::uid(operation).is_empty() {
         meta::set_controller(action_set, operation);
     }

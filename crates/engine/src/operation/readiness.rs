@@ -1,4 +1,4 @@
-//! When an operation that a composite resource composes counts as ready. None of the three kinds has a condition `Ready`.
+//! Decides when an operation that a composite resource composes is ready. None of the three kinds has a condition `Ready`.
 
 use ferroplane_api::{Object, Status, keys, meta};
 

@@ -1,8 +1,7 @@
-//! Fields that an operation removes: those that its functions set to `null`.
+//! Removes the fields that functions of an operation set to `null`.
 //!
 //! An operation applies once, so that it cannot remove a field by leaving it out the next time, as a composite resource does. To
-//! server-side apply `null` is a value, which most schemas refuse: the fields are left out of what is applied, and removed by a merge
-//! patch.
+//! server-side apply `null` is a value, which most schemas refuse: the fields are left out of the apply, and a merge patch removes them.
 
 use ferroplane_api::Object;
 use serde_json::Value;
@@ -28,8 +27,7 @@ pub fn take_removals(object: &mut Object) -> Option<Object> {
     (!patch.is_empty()).then_some(patch)
 }
 
-/// The part of a patch that removes something from this object. A merge patch would make the objects on the way to a field that is
-/// not there.
+/// The part of a patch that removes a field of this object. A merge patch would create the parents of a field that does not exist.
 pub fn due_removals(patch: &Object, object: &Object) -> Option<Object> {
     let due = |(name, removed): (&String, &Value)| {
         let value = match (removed, object.get(name)?) {

@@ -1,4 +1,4 @@
-//! The operations that `CronOperation`s and `WatchOperation`s make, as their templates have them.
+//! The operations that a `CronOperation` or `WatchOperation` creates from its template.
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
@@ -11,12 +11,19 @@ pub const CRON_LABEL: &str = "ops.crossplane.io/cronoperation";
 /// On operations: the name of the `WatchOperation` that made them.
 pub const WATCH_LABEL: &str = "ops.crossplane.io/watchoperation";
 
+/// What made an operation, as `CronOperation/NAME`. Nothing if a user did.
+pub fn operation_parent(operation: &Object) -> String {
+    let labels = [("CronOperation", CRON_LABEL), ("WatchOperation", WATCH_LABEL)];
+    let found = labels.into_iter().find(|(_, label)| !meta::label(operation, label).is_empty());
+    found.map(|(kind, label)| format!("{kind}/{}", meta::label(operation, label))).unwrap_or_default()
+}
+
 /// The operation of a `CronOperation` for a time, in seconds since 1970.
 pub fn operation_of_cron(cron: &Object, due: i64) -> Object {
     from_template(cron, CRON_LABEL, &cron_operation_name(meta::name(cron), due))
 }
 
-/// The operation of a `WatchOperation` for an object that was changed, under this name.
+/// The operation of a `WatchOperation` for a changed object, with this name.
 pub fn operation_of_watch(watch: &Object, object: &Object, name: &str) -> Object {
     let mut operation = from_template(watch, WATCH_LABEL, name);
     annotate_watched(&mut operation, object);
@@ -81,6 +88,13 @@ mod tests {
     }
 
     #[test]
+    fn parent_of_an_operation_is_known_by_its_label() {
+        let made = operation_of_cron(&parent("CronOperation"), 0);
+        assert_eq!(operation_parent(&made), "CronOperation/p");
+        assert_eq!(operation_parent(&parent("Operation")), "");
+    }
+
+    #[test]
     fn operation_for_a_change_requires_what_was_changed() {
         let node =
             json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "resourceVersion": "7"}});
@@ -89,7 +103,7 @@ mod tests {
         assert_eq!((&required["kind"], &required["name"]), (&json!("Node"), &json!("n")));
         assert_eq!(required.get("namespace"), None, "it has none");
         assert_eq!(meta::annotation(&operation, "ops.crossplane.io/watched-resource-namespace"), "");
-        assert_eq!(meta::label(&operation, WATCH_LABEL), "p");
+        assert_eq!(operation_parent(&operation), "WatchOperation/p");
         assert_eq!(meta::annotation(&operation, "ops.crossplane.io/watched-resource-name"), "n");
         assert_eq!(meta::annotation(&operation, "k"), "v");
     }

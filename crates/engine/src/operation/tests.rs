@@ -78,10 +78,7 @@ fn what_is_wanted_is_applied_as_it_is() {
 fn what_cannot_be_applied_as_it_is_fails_the_run() {
     let cases = [
         (map(&json!({"namespace": "n"})), "it has no metadata.name"),
-        (
-            map(&json!({"name": "m"})),
-            "objects of kind ConfigMap live in a namespace, and it has no metadata.namespace",
-        ),
+        (map(&json!({"name": "m"})), "kind ConfigMap is namespaced, and metadata.namespace is not set"),
         (map(&json!({"name": "M", "namespace": "n"})), "its name `M` is invalid: use lower-case letters"),
         (json!({"kind": "ConfigMap", "metadata": {"name": "m"}}), "it has no apiVersion"),
     ];

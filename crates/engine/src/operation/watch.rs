@@ -1,6 +1,6 @@
-//! What a `WatchOperation` does: which changes it has handled, and which operations it makes for those that it has not.
+//! Decides what a `WatchOperation` does: which changes were handled, and which operations to create for the others.
 //!
-//! Nothing here watches. [`WatchState`] is told what there is, says which operations to make, and is told when they are made.
+//! Nothing here watches. The controller passes objects to a [`WatchState`], creates the operations that it returns, and reports them.
 
 mod fields;
 mod mark;

@@ -1,8 +1,8 @@
-//! Whether a package has what it depends on.
+//! Checks whether the dependencies of a package are met.
 //!
 //! # Invariants
-//! * What is wrong with one package says nothing about another: each is examined with what it can reach.
-//! * Two packages with the same source are no contradiction: a dependency is fine if one of them is.
+//! * Each package is checked only with the packages that it depends on: faults of others do not matter.
+//! * Two packages with the same source do not conflict: a dependency is met if one of them meets it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,13 +10,13 @@ use std::fmt;
 use ferroplane_api::{Dependency, LockPackage};
 use ferroplane_golang::semver::{Constraints, Version};
 
-/// As many as a message names.
+/// How many dependencies a message names.
 const NAMED: usize = 3;
 
-/// What a package has of what it depends on.
+/// The state of a package's dependencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DependencyStanding {
-    /// How many packages it depends on, with those that its dependencies depend on.
+    /// How many packages it depends on, directly and indirectly.
     pub found: usize,
     /// How many of those are installed.
     pub installed: usize,
@@ -69,7 +69,7 @@ impl fmt::Display for DependencyProblem {
     }
 }
 
-/// What a package in the lock has of what it depends on.
+/// The state of the dependencies of a package in the lock.
 pub fn examine_dependencies(packages: &[LockPackage], own: &LockPackage) -> DependencyStanding {
     let installed = by_source(packages);
     let (reached, missing) = reach(&installed, own);
@@ -89,7 +89,7 @@ pub fn examine_dependencies(packages: &[LockPackage], own: &LockPackage) -> Depe
     standing
 }
 
-/// Whether a version of a package is accepted. A version that is none, and a constraint that is none, accept nothing.
+/// Whether a constraint accepts a version. An invalid version or constraint accepts nothing.
 pub(super) fn accepts(constraints: &str, version: &str) -> bool {
     let constraints = constraints.trim();
     if is_digest(constraints) {
@@ -117,12 +117,12 @@ pub(super) fn by_source(packages: &[LockPackage]) -> BySource<'_> {
     sources
 }
 
-/// All sources that a package depends on in the end, and those of them that are not installed.
+/// All sources that a package depends on, directly and indirectly, and those of them that are not installed.
 fn reach(installed: &BySource<'_>, own: &LockPackage) -> (BTreeSet<String>, BTreeMap<String, String>) {
     let (mut reached, mut missing) = (BTreeSet::new(), BTreeMap::new());
     let mut waiting: Vec<&Dependency> = own.dependencies.iter().collect();
     while let Some(dependency) = waiting.pop() {
-        // A package that depends on itself in the end is met once.
+        // A package in a cycle is visited once.
         if !reached.insert(dependency.package.clone()) {
             continue;
         }

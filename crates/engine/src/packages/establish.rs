@@ -1,11 +1,11 @@
-//! Decides who owns the objects that a package brings, and how they are written.
+//! Decides which package owns the objects in packages, and how they are written.
 //!
 //! # Invariants
-//! * One revision controls an object. It never takes one from another package; it does take one from another revision of its
-//!   own package, which it replaces.
-//! * The package is an owner of everything that any of its revisions brought, so that nothing goes with a revision: a
-//!   definition that a newer version left out would take all objects of its kind with it.
-//! * A revision that is not active never creates anything.
+//! * One revision controls an object. It never takes one from another package; it does take one from another revision of its own package,
+//!   which it replaces.
+//! * The package owns the objects of all of its revisions, so that none is deleted with a revision: a definition that a newer version
+//!   left out would be deleted with all objects of its kind.
+//! * An inactive revision never creates anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use super::managed_kinds::{activate_kind, is_active_kind};
 
-/// Whose objects they are.
+/// The package and the revision that own objects.
 #[derive(Debug, Clone, Copy)]
 pub struct Party<'a> {
     pub package: &'a Object,
     pub revision: &'a Object,
-    /// The identities of the other revisions of the package.
+    /// The uids of the other revisions of the package.
     pub siblings: &'a BTreeSet<String>,
 }
 
@@ -27,14 +27,14 @@ pub struct Party<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Establishing<'a> {
     pub party: Party<'a>,
-    /// Whether the revision is the one that controls them.
+    /// Whether the revision controls them.
     pub control: bool,
-    /// What every object gets, whatever the package says.
+    /// Labels that every object gets, whatever the package says.
     pub common_labels: &'a BTreeMap<String, String>,
     pub common_annotations: &'a BTreeMap<String, String>,
 }
 
-/// An object that belongs to somebody else.
+/// An object that something else controls.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} `{name}` is already controlled by {owner_kind} `{owner}` (UID {uid})")]
 pub struct AlreadyControlled {
@@ -45,7 +45,7 @@ pub struct AlreadyControlled {
     pub uid: String,
 }
 
-/// The object to write, if there is anything to write.
+/// The object to write. None if nothing is to change.
 pub fn establish(
     wanted: &Object,
     live: Option<&Object>,
@@ -59,7 +59,7 @@ pub fn establish(
         }));
     };
     if !how.control {
-        // Only remembers the object: what is in it is the business of whoever controls it.
+        // Only adds an owner: the controlling revision decides about the content.
         let mut object = live.clone();
         set_owners(&mut object, owners(live), how);
         return Ok((object != *live).then_some(object));
@@ -70,13 +70,13 @@ pub fn establish(
     let is_ours = meta::controller_uid(live) == Some(meta::uid(how.party.revision));
     let mut object = merged(&labelled(wanted, how), live);
     set_owners(&mut object, owners(live), how);
-    // What this revision has written once stays as it is. After another one everything is written: what that one had and this
-    // one lacks cannot be seen.
+    // An object that this revision has written is left as it is. After another revision everything is written:
+    // fields that only the other one had cannot be recognised.
     let is_so = is_ours && contains(&Value::Object(live.clone()), &Value::Object(object.clone()));
     Ok((!is_so).then_some(object))
 }
 
-/// The object as it should be when the revision no longer controls it, if it is not so already.
+/// The object without this revision as its controller. None if it is not the controller.
 pub fn release(live: &Object, party: Party<'_>) -> Option<Object> {
     let mut object = live.clone();
     let mut owners = owners(live);
@@ -96,13 +96,13 @@ pub(super) fn labelled(wanted: &Object, how: &Establishing<'_>) -> Object {
     object
 }
 
-/// The object to write over a live one: what the package says, with what others added to the metadata.
+/// The object to write over a live one: that of the package, with the metadata that others added.
 fn merged(wanted: &Object, live: &Object) -> Object {
     let mut object = wanted.clone();
     if let Some(status) = live.get("status") {
         object.insert("status".to_owned(), status.clone());
     }
-    // A policy activated it, and what is active stays active.
+    // A policy activated it, and an active definition stays active.
     if meta::kind(live) == "ManagedResourceDefinition" && is_active_kind(live) {
         object = activate_kind(&object);
     }
@@ -144,7 +144,7 @@ pub(super) fn owners(object: &Object) -> Vec<Value> {
 fn set_owners(object: &mut Object, mut owners: Vec<Value>, how: &Establishing<'_>) {
     if how.control {
         for owner in &mut owners {
-            // A sibling that did not let go before it was replaced. An API server refuses two controllers.
+            // A sibling that was replaced before it released the object. An API server refuses two controllers.
             let uid = owner.get("uid").and_then(Value::as_str).unwrap_or_default();
             if how.party.siblings.contains(uid) {
                 owner["controller"] = json!(false);
@@ -159,13 +159,10 @@ fn set_owners(object: &mut Object, mut owners: Vec<Value>, how: &Establishing<'_
 }
 
 pub(super) fn set_owner(owners: &mut Vec<Value>, owner: &Object, control: bool) {
-    let mut reference = json!({
+    let reference = json!({
         "apiVersion": meta::api_version(owner), "kind": meta::kind(owner), "name": meta::name(owner),
-        "uid": meta::uid(owner), "controller": control,
+        "uid": meta::uid(owner), "controller": control, "blockOwnerDeletion": true,
     });
-    if control {
-        reference["blockOwnerDeletion"] = json!(true);
-    }
     match owners.iter_mut().find(|present| is_reference_to(present, owner)) {
         Some(present) if !control => present["controller"] = json!(false),
         Some(present) => *present = reference,
@@ -177,7 +174,7 @@ pub(super) fn is_reference_to(reference: &Value, owner: &Object) -> bool {
     reference.get("uid").and_then(Value::as_str) == Some(meta::uid(owner))
 }
 
-/// Whether everything in `wanted` is in `live`. An API server adds defaults to what it is given.
+/// Whether `live` contains everything in `wanted`. An API server adds defaults.
 pub(super) fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => wanted

@@ -11,7 +11,7 @@ const HEALTHY: &str = "HealthyPackageRevision";
 const UNHEALTHY: &str = "UnhealthyPackageRevision";
 pub(super) const AWAITING_ACTIVATION: &str = "AwaitingActivation";
 
-/// Whether a package is healthy: its current revision is, and so is what that revision runs.
+/// Whether a package is healthy: its current revision is, and so is the program of that revision.
 pub fn package_health(kind: PackageKind, revision: Option<&Object>) -> Condition {
     let of_revision = |kind: &str| revision.and_then(|revision| condition(revision, kind));
     let own = of_revision("RevisionHealthy");
@@ -59,15 +59,15 @@ pub fn revision_health(kind: &str, trouble: Option<&str>) -> Condition {
     }
 }
 
-/// The condition of a revision that has answered since it was activated.
+/// The condition of a revision that has responded since it was activated.
 const IN_SERVICE: &str = "InService";
 
-/// The conditions that say how the program of a revision is doing. They go when the revision is deactivated.
+/// The conditions about the program of a revision. They are removed when the revision is deactivated.
 pub const RUNTIME_CONDITIONS: [&str; 2] = ["RuntimeHealthy", IN_SERVICE];
 
-/// What a revision says once it has answered, until it is deactivated.
+/// The condition of a revision once it has responded, until it is deactivated.
 ///
-/// It outlives failures of the revision, and restarts of the plane: whoever has moved on to a revision stays with it.
+/// It survives failures of the revision and restarts of the plane: composite resources that moved to a revision stay with it.
 pub fn in_service() -> Condition {
     Condition::new(IN_SERVICE, Status::True, "Answered")
         .with_message("it has answered: steps that do not name a revision call the newest one in service")
@@ -76,7 +76,8 @@ pub fn in_service() -> Condition {
 /// Whether steps that do not name a revision may call this one.
 pub fn is_in_service(revision: &Object) -> bool {
     let is_so = |kind: &str| condition(revision, kind).map(|condition| condition.status == Status::True);
-    // Whoever else manages packages says only whether it answers now. What somebody wrote by hand says where it answers.
+    // Other package managers only report whether a revision responds now. Revisions that a user wrote by hand have
+    // an endpoint.
     let has_endpoint = || {
         let endpoint = revision.get("status").and_then(|status| status.get("endpoint")?.as_str());
         endpoint.is_some_and(|endpoint| !endpoint.is_empty())
@@ -84,7 +85,7 @@ pub fn is_in_service(revision: &Object) -> bool {
     is_so(IN_SERVICE).or_else(|| is_so("RuntimeHealthy")).unwrap_or_else(has_endpoint)
 }
 
-/// Whether what the revision runs answers.
+/// Whether the program of the revision responds.
 pub(super) fn is_serving(revision: &Object) -> bool {
     is_true(condition(revision, "RuntimeHealthy").as_ref())
 }
@@ -182,7 +183,7 @@ mod tests {
         for (conditions, is_called) in [
             (json!([]), false),
             (json!([runtime("False")]), false),
-            // Crossplane says no more than this.
+            // Crossplane has no more details here.
             (json!([runtime("True")]), true),
             (json!([runtime("False"), in_service]), true),
         ] {

@@ -1,11 +1,11 @@
-//! Which `ImageConfig` says what about an image.
+//! Selects the `ImageConfig` of an image.
 //!
 //! Follows Crossplane 2.4.0, `internal/xpkg/config.go`: of those that say something for the purpose, the one with the longest
 //! matching prefix.
 
 use ferroplane_api::ImageConfig;
 
-/// What an `ImageConfig` is looked for.
+/// The purpose for which an `ImageConfig` is selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ImagePurpose {
     Rewrite,
@@ -15,7 +15,7 @@ pub enum ImagePurpose {
 }
 
 impl ImagePurpose {
-    /// The reason in the status of whoever was told by the config.
+    /// The reason in the status of a package that used the config.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Rewrite => "RewriteImage",
@@ -35,21 +35,21 @@ impl ImagePurpose {
     }
 }
 
-/// A config that had a say, as the status of a package lists it.
+/// A config that was used, as the status of a package lists it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AppliedImageConfig {
     pub name: String,
     pub purpose: ImagePurpose,
 }
 
-/// An image that is fetched from elsewhere.
+/// An image that is fetched from another location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewrittenImage {
     pub image: String,
     pub by: AppliedImageConfig,
 }
 
-/// The config that decides for this image and purpose. Of two that match equally well, the first decides.
+/// The config for this image and purpose. Of two that match equally well, the first is used.
 pub fn select_image_config<'a>(
     configs: &'a [ImageConfig],
     image: &str,
@@ -65,7 +65,7 @@ pub fn select_image_config<'a>(
     best.map(|(_, config)| config)
 }
 
-/// Where the image is fetched from, if a config says that it is elsewhere.
+/// The location of an image, if a config rewrites it.
 pub fn rewrite_image(configs: &[ImageConfig], image: &str) -> Option<RewrittenImage> {
     let config = select_image_config(configs, image, ImagePurpose::Rewrite)?;
     let rest = &image[longest_prefix(config, image)..];

@@ -1,19 +1,19 @@
-//! The kinds of inputs that Functions bring, so that there is something that `inputRef` can name.
+//! The kinds of inputs that Functions define, so that `inputRef` can name objects.
 //!
-//! Crossplane does not install them. Here several Functions, and several revisions of one, may bring the same kind: nobody controls
-//! its definition, and it serves every version that any of them brings.
+//! Crossplane does not install them. Several Functions, and several revisions of one, may define the same kind: none controls the
+//! definition, and it serves every version that any of them defines.
 //!
 //! # Invariants
-//! * A definition that no Function brought is left alone, whoever made it.
-//! * A version that another Function brought is not changed, nor is any version removed: two Functions that disagree would take turns
-//!   for ever.
+//! * A definition that no Function created is left alone.
+//! * A version of another Function is not changed, and no version is removed: two Functions that disagree would overwrite each other for
+//!   ever.
 
 use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
 
 use super::establish::{Establishing, contains, is_reference_to, labelled, owners, set_owner};
 
-/// The definition to write, if there is anything to write.
+/// The definition to write. None if nothing is to change.
 pub fn establish_input_kind(
     wanted: &Object,
     live: Option<&Object>,
@@ -56,7 +56,7 @@ fn merged(live: &Object, wanted: &Object, replaces: bool) -> Vec<Value> {
         let present = merged.iter_mut().find(|present| present["name"] == version["name"]);
         match present {
             None => {
-                // One version is stored, and that is one that is there: what is stored stays readable.
+                // The stored version stays the one that exists: stored objects have to remain readable.
                 version["storage"] = json!(false);
                 merged.push(version);
             }
@@ -97,7 +97,7 @@ mod tests {
         )
     }
 
-    /// Have a Function bring a definition.
+    /// Establish the definition of a Function.
     fn bring(function: &str, wanted: &Object, live: Option<&Object>) -> Option<Object> {
         let revision = format!("{function}-1");
         let (package, revision) = (owner("Function", function), owner("FunctionRevision", &revision));

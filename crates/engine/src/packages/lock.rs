@@ -4,11 +4,11 @@
 
 use ferroplane_api::LockPackage;
 
-/// The packages of the lock with this one among them, if that changes anything.
+/// The packages of the lock with this one added or updated. None if nothing changes.
 pub fn join_lock(packages: &[LockPackage], own: &LockPackage) -> Option<Vec<LockPackage>> {
     let is_own = |package: &&LockPackage| package.name == own.name;
     let (mut same, others): (Vec<&LockPackage>, Vec<&LockPackage>) = packages.iter().partition(is_own);
-    // An entry that another writer made in the old form stays in it.
+    // An entry that another writer made in the old form keeps it.
     let says_the_same = |package: &LockPackage| {
         package.source == own.source
             && package.version == own.version
@@ -20,14 +20,14 @@ pub fn join_lock(packages: &[LockPackage], own: &LockPackage) -> Option<Vec<Lock
     {
         return None;
     }
-    // In its old place: the order of the entries is the order in which they came.
+    // In its old position: entries are in the order in which they were added.
     let place = packages.iter().position(|package| package.name == own.name);
     let mut packages: Vec<LockPackage> = others.into_iter().cloned().collect();
     packages.insert(place.unwrap_or(packages.len()).min(packages.len()), own.clone());
     Some(packages)
 }
 
-/// The packages of the lock without this revision, if it is among them.
+/// The packages of the lock without this revision. None if it is not among them.
 pub fn leave_lock(packages: &[LockPackage], revision: &str) -> Option<Vec<LockPackage>> {
     let left: Vec<LockPackage> =
         packages.iter().filter(|package| package.name != revision).cloned().collect();

@@ -1,5 +1,5 @@
-//! Managed resource definitions: what a provider's definitions become, which of them a policy activates, what an active one becomes, and
-//! whether a provider waits for that.
+//! Managed resource definitions: how they are made from a provider's definitions, which of them a policy activates, which CRD an active
+//! one becomes, and whether a provider waits for it.
 //!
 //! Follows Crossplane 2.4.0, `apis/apiextensions/v1alpha1/managed_types.go`, `internal/controller/apiextensions/managed` and
 //! `internal/converter/custom_to_managed.go`.
@@ -13,11 +13,11 @@ use crate::definition::{NotOurs, keep_certificates, refuse_another_owner};
 
 const ACTIVE: &str = "Active";
 const SAFE_START: &str = "safestart";
-/// Kinds of providers that configure them. They are no managed resources, and there before any of those is.
+/// Kinds that configure providers. They are no managed resources, and are needed before any of those.
 const CONFIGURATION: &[&str] =
     &["ProviderConfig", "ClusterProviderConfig", "ProviderConfigUsage", "ClusterProviderConfigUsage"];
 
-/// What the `CustomResourceDefinition` of a managed resource that a provider brings becomes. None of any other object. It is active at
+/// The managed resource definition for the `CustomResourceDefinition` of a managed resource. None for any other object. It is active at
 /// once if the provider cannot run without it.
 pub fn managed_definition(object: &Object, capabilities: &[String]) -> Option<Object> {
     let is_definition = meta::kind(object) == "CustomResourceDefinition"
@@ -29,7 +29,7 @@ pub fn managed_definition(object: &Object, capabilities: &[String]) -> Option<Ob
     let mut definition = object.clone();
     definition.insert("apiVersion".to_owned(), json!(format!("{}/v1alpha1", keys::APIEXTENSIONS)));
     definition.insert("kind".to_owned(), json!("ManagedResourceDefinition"));
-    // What generators leave in files.
+    // Generators leave these fields in files.
     definition.remove("status");
     if !capabilities.iter().any(|capability| is_safe_start(capability)) {
         definition = activate_kind(&definition);
@@ -37,12 +37,12 @@ pub fn managed_definition(object: &Object, capabilities: &[String]) -> Option<Ob
     Some(definition)
 }
 
-/// Whether the kind of a managed resource definition can be used.
+/// Whether a managed resource definition is active.
 pub fn is_active_kind(definition: &Object) -> bool {
     spec(definition, "state").and_then(Value::as_str) == Some(ACTIVE)
 }
 
-/// The definition when its kind can be used.
+/// The definition, active.
 #[must_use]
 pub fn activate_kind(definition: &Object) -> Object {
     let mut activated = definition.clone();
@@ -50,7 +50,7 @@ pub fn activate_kind(definition: &Object) -> Object {
     activated
 }
 
-/// Whether a policy activates a definition of this name: it names it, or a pattern such as `*` or `*.example.org`.
+/// Whether a policy activates a definition of this name: by the name, or by a pattern such as `*` or `*.example.org`.
 pub fn activates(policy: &Object, name: &str) -> bool {
     let patterns = spec(policy, "activate").and_then(Value::as_array).into_iter().flatten();
     patterns.filter_map(Value::as_str).any(|pattern| match pattern.strip_prefix('*') {
@@ -60,13 +60,13 @@ pub fn activates(policy: &Object, name: &str) -> bool {
     })
 }
 
-/// The `CustomResourceDefinition` that an active definition becomes. Whoever controls the definition controls that, too.
+/// The `CustomResourceDefinition` of an active definition. It has the same controller as the definition.
 pub fn defined_kind(definition: &Object) -> Object {
     let mut fields = definition.get("spec").and_then(Value::as_object).cloned().unwrap_or_default();
     for own in ["state", "connectionDetails"] {
         fields.remove(own);
     }
-    // As Crossplane sorts them: in another order it would be another definition for whoever takes over from the other.
+    // Sorted as in Crossplane: in another order it would be a different definition after a takeover.
     if let Some(Value::Array(versions)) = fields.get_mut("versions") {
         versions.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
     }
@@ -79,8 +79,8 @@ pub fn defined_kind(definition: &Object) -> Object {
     kind
 }
 
-/// What becomes of a `CustomResourceDefinition` that is there already. One that belongs to somebody else is left alone: it has no owner in
-/// common with the definition, and something controls it, or no package brought the definition.
+/// Update an existing `CustomResourceDefinition`. One that belongs to something else is left alone: it has no owner in common with the
+/// definition, and it has a controller, or no package installed the definition.
 pub fn adopt_managed_kind(present: &Object, wanted: &Object, definition: &Object) -> Result<Object, NotOurs> {
     let family: Vec<Value> = owners(definition).iter().map(|owner| owner["uid"].clone()).collect();
     let is_family = |owner: &Value| owner["uid"] == meta::uid(definition) || family.contains(&owner["uid"]);
@@ -98,15 +98,13 @@ pub fn adopt_managed_kind(present: &Object, wanted: &Object, definition: &Object
     Ok(adopted)
 }
 
-/// The definition owns its kind, and whoever controls the definition controls it, in the place of whoever did.
+/// The definition owns its kind; the controller of the definition becomes its controller.
 fn set_kind_owners(kind: &mut Object, mut all: Vec<Value>, definition: &Object) {
     let controller = meta::controller(definition).cloned().map(Value::Object);
-    for owner in &mut all {
-        let is_it = controller.as_ref().is_some_and(|controller| controller["uid"] == owner["uid"]);
-        if owner["controller"] == true && !is_it {
-            owner["controller"] = json!(false);
-        }
-    }
+    // A former controller of the definition no longer owns the kind.
+    let is_it =
+        |owner: &Value| controller.as_ref().is_some_and(|controller| controller["uid"] == owner["uid"]);
+    all.retain(|owner| owner["controller"] != true || is_it(owner));
     if !all.iter().any(|owner| owner["uid"] == meta::uid(definition)) {
         all.push(json!({
             "apiVersion": meta::api_version(definition), "kind": meta::kind(definition),
@@ -122,7 +120,7 @@ fn set_kind_owners(kind: &mut Object, mut all: Vec<Value>, definition: &Object) 
     meta::child(kind, "metadata").insert("ownerReferences".to_owned(), Value::Array(all));
 }
 
-/// How the kind of a definition is doing.
+/// The state of the kind of a definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ManagedKindStanding {
     Inactive,
@@ -132,7 +130,7 @@ pub enum ManagedKindStanding {
     Blocked(String),
 }
 
-/// The condition that says so.
+/// The condition for this state.
 pub fn managed_kind_condition(standing: &ManagedKindStanding) -> Condition {
     let established = |status, reason: &str| Condition::new("Established", status, reason);
     match standing {
@@ -147,7 +145,7 @@ pub fn managed_kind_condition(standing: &ManagedKindStanding) -> Condition {
     }
 }
 
-/// The policy that a control plane begins with.
+/// The default policy of a control plane.
 pub fn default_policy(activations: &[String]) -> Object {
     let policy = json!({
         "apiVersion": format!("{}/v1alpha1", keys::APIEXTENSIONS), "kind": "ManagedResourceActivationPolicy",
@@ -156,23 +154,23 @@ pub fn default_policy(activations: &[String]) -> Object {
     policy.as_object().cloned().unwrap_or_default()
 }
 
-/// The condition of a policy that is followed.
+/// The condition of an active policy.
 pub fn policy_condition() -> Condition {
     Condition::new("Healthy", Status::True, "Running")
 }
 
-/// What decides whether a provider waits.
+/// Decides whether a provider waits.
 #[derive(Debug, Clone, Copy)]
 pub struct ProviderActivation<'a> {
     pub capabilities: &'a [String],
-    /// What the revision brought.
+    /// The objects that the revision installed.
     pub references: &'a [Value],
-    /// Whether it ran before. Once it did, it goes on.
+    /// Whether it ran before. If it did, it continues.
     pub has_run: bool,
 }
 
-/// Whether a provider has nothing to do: it can wait for its kinds, brought some as managed resource definitions, and none of those
-/// is active.
+/// Whether a provider has nothing to do: it can wait for its kinds, installed some as managed resource definitions, and none of those is
+/// active.
 pub fn awaits_activation(provider: ProviderActivation<'_>, is_active: impl Fn(&str) -> bool) -> bool {
     let is_definition = |reference: &&Value| {
         reference["kind"] == "ManagedResourceDefinition"
@@ -192,7 +190,7 @@ pub fn awaiting_activation() -> Condition {
         .with_message("none of the kinds that it brings is activated: it does not run until a ManagedResourceActivationPolicy activates one")
 }
 
-/// Whether a capability is that of waiting for kinds, however it is spelled.
+/// Whether a capability is safe-start, in any spelling.
 pub(super) fn is_safe_start(capability: &str) -> bool {
     let plain: String = capability.chars().filter(char::is_ascii_alphanumeric).collect();
     plain.eq_ignore_ascii_case(SAFE_START)
@@ -300,7 +298,7 @@ mod tests {
         assert_eq!(owner_names(&first), [("u".to_owned(), false), ("r1".to_owned(), true)]);
         let next = controlled_by("r2");
         let moved = adopt_managed_kind(&first, &defined_kind(&next), &next).unwrap();
-        let expected = [("u", false), ("r1", false), ("r2", true)].map(|(uid, is)| (uid.to_owned(), is));
+        let expected = [("u", false), ("r2", true)].map(|(uid, is)| (uid.to_owned(), is));
         assert_eq!(owner_names(&moved), expected);
         assert_eq!(adopt_managed_kind(&moved, &defined_kind(&next), &next).unwrap(), moved);
     }
@@ -320,10 +318,10 @@ mod tests {
             adopt_managed_kind(&foreign, &defined_kind(&own), &own),
             Err(NotOurs::Controlled { .. })
         ));
-        // The package wrote it before definitions were made of what it brings.
+        // The package wrote it before managed resource definitions existed.
         let older = with_owner(&json!({"kind": "Provider", "name": "p", "uid": "p", "controller": false}));
         assert!(adopt_managed_kind(&older, &defined_kind(&own), &own).is_ok());
-        // Nobody controls it: a package takes it, and a definition that somebody wrote by hand does not.
+        // It has no controller: a package takes it, and a definition that a user wrote by hand does not.
         assert!(adopt_managed_kind(&crd("Bucket"), &defined_kind(&own), &own).is_ok());
         let by_hand = definition("Active");
         let refused = adopt_managed_kind(&crd("Bucket"), &defined_kind(&by_hand), &by_hand);

@@ -1,18 +1,18 @@
-//! Names that packages give to other things. They are Crossplane's, so that what it installed keeps its names.
+//! Names that are derived from packages. They are Crossplane's, so that installed packages keep their names.
 //!
 //! Follows Crossplane 2.4.0, `internal/xpkg/name.go` and `internal/controller/pkg/manager/reconciler.go`.
 
 use ferroplane_wire::to_hex;
 use sha2::{Digest as _, Sha256};
 
-/// As long as a label of DNS may be.
+/// The longest label of DNS.
 const MAX_LABEL: usize = 63;
-/// As much of a name as goes into the name of a revision.
+/// How much of a package's name the name of a revision contains.
 const MAX_FRIENDLY_NAME: usize = 50;
-/// As much of a hash as goes into the name of a revision.
+/// How much of a hash the name of a revision contains.
 const FRIENDLY_HASH: usize = 12;
 
-/// A text as a label of DNS: separators become dashes, and what else may not be in a label is left out.
+/// Convert a text to a label of DNS: separators become dashes, and other invalid characters are removed.
 pub fn dns_label(text: &str) -> String {
     let bytes = &text.as_bytes()[..text.len().min(MAX_LABEL)];
     let last = bytes.len().saturating_sub(1);
@@ -29,14 +29,14 @@ pub fn dns_label(text: &str) -> String {
     label.trim_matches('-').to_owned()
 }
 
-/// A name of which people recognise the package, and which differs for every hash.
+/// A name in which people recognise the package, and which is different for every hash.
 pub fn friendly_id(name: &str, hash: &str) -> String {
     let short = |text: &str, length: usize| text[..text.floor_char_boundary(length)].to_owned();
     dns_label(&format!("{}-{}", short(name, MAX_FRIENDLY_NAME), short(hash, FRIENDLY_HASH)))
 }
 
-/// What tells one revision of a package from all others: the digest of the image, in hexadecimal digits, and the generation of
-/// the package, so that every change of its spec makes a revision.
+/// Identifies a revision of a package: the digest of the image, in hexadecimal digits, and the generation of the package, so that every
+/// change of its spec makes a revision.
 pub fn revision_id(digest: &str, generation: i64) -> String {
     to_hex(&Sha256::digest(format!("{digest}|{generation}")))
 }

@@ -1,4 +1,4 @@
-//! Which rights come with a provider: three `ClusterRole`s, and a binding of one of them to whom its pods run as.
+//! The rights of a provider: three `ClusterRole`s, and a binding of one of them to the service accounts of its pods.
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/rbac/provider/roles/roles.go` and `binding/reconciler.go`.
 
@@ -13,21 +13,21 @@ use super::managed_kinds::is_safe_start;
 const RBAC: &str = "rbac.authorization.k8s.io";
 const PREFIX: &str = "crossplane:provider:";
 const GATHERED: &str = "rbac.crossplane.io/aggregate-to-";
-/// On the role of the pods: the revision that they are of.
+/// On the role of the pods: their revision.
 const SYSTEM: &str = "rbac.crossplane.io/system";
 const ALL: &[&str] = &["*"];
 const READ: &[&str] = &["get", "list", "watch"];
 const WORK: &[&str] = &["get", "list", "watch", "update", "patch", "create"];
 
-/// A kind that a provider brought. In the order in which roles list them.
+/// A kind that a provider installed, in the order in which roles list them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DefinedResource {
     pub plural: String,
     pub group: String,
 }
 
-/// The kinds that a revision says that it brought, as far as that is so. Whoever can write the status of a revision must not gain
-/// rights on kinds of others by naming them.
+/// The kinds in the status of a revision that it really installed. A user who can write the status of a revision must not gain rights on
+/// other kinds by naming them.
 pub fn defined_resources(revision: &Object, is_own: impl Fn(&str) -> bool) -> Vec<DefinedResource> {
     let references = revision.get("status").and_then(|status| status.get("objectRefs")?.as_array());
     let mut found = Vec::new();
@@ -46,8 +46,8 @@ pub fn defined_resources(revision: &Object, is_own: impl Fn(&str) -> bool) -> Ve
     found
 }
 
-/// Whether two images are of one organization in one registry. Only then are their packages of one family: any other could name
-/// the family, too, to gain rights on its kinds.
+/// Whether two images belong to one organisation in one registry. Only then are their packages of one family: any other package could
+/// name the family to gain rights on its kinds.
 pub fn share_organization(one: &str, other: &str) -> bool {
     fn organization(image: &str) -> Option<(&str, &str)> {
         let (registry, path) = ImageReference::parse(image).repository.split_once('/')?;
@@ -56,7 +56,7 @@ pub fn share_organization(one: &str, other: &str) -> bool {
     organization(one).is_some() && organization(one) == organization(other)
 }
 
-/// The roles of a provider that may work with these kinds. None without any.
+/// The roles of a provider for these kinds. None without kinds.
 pub fn provider_roles(revision: &Object, resources: Vec<DefinedResource>) -> Vec<Object> {
     let resources: BTreeSet<_> = resources.into_iter().collect();
     if resources.is_empty() {
@@ -76,9 +76,9 @@ pub fn provider_roles(revision: &Object, resources: Vec<DefinedResource>) -> Vec
     };
     let mut system = rules(WORK);
     let names: Vec<_> = groups.iter().map(|(group, _)| group).collect();
-    // `OwnerReferencesPermissionEnforcement` asks for this before it lets a managed resource own a Secret.
+    // `OwnerReferencesPermissionEnforcement` requires this before a managed resource may own a Secret.
     system.push(json!({"apiGroups": names, "resources": ["*/finalizers"], "verbs": ["update"]}));
-    // Credentials, connection details, elections, and what happened.
+    // Credentials, connection details, leader election, and events.
     let common = ["secrets", "configmaps", "events", "leases"];
     system.push(json!({"apiGroups": ["", "coordination.k8s.io"], "resources": common, "verbs": ALL}));
     if can_start_safely(revision) {
@@ -95,13 +95,15 @@ pub fn provider_roles(revision: &Object, resources: Vec<DefinedResource>) -> Vec
     ]
 }
 
-/// The binding that lets service accounts (by namespace and name) do what the pods of a provider do.
+/// The binding of the pods' role to service accounts (by namespace and name). Without accounts it has no subjects.
 pub fn provider_binding(revision: &Object, accounts: &[(String, String)]) -> Object {
     let name = format!("{PREFIX}{}:system", meta::name(revision));
     let mut binding = blank("ClusterRoleBinding", &name, revision);
     binding.insert("roleRef".to_owned(), json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name}));
     let subject = |(namespace, name): &(String, String)| json!({"kind": "ServiceAccount", "namespace": namespace, "name": name});
-    binding.insert("subjects".to_owned(), accounts.iter().map(subject).collect());
+    if !accounts.is_empty() {
+        binding.insert("subjects".to_owned(), accounts.iter().map(subject).collect());
+    }
     binding
 }
 
@@ -111,7 +113,7 @@ pub fn revision_of_role(name: &str) -> Option<&str> {
     matches!(role, "aggregate-to-edit" | "aggregate-to-view" | "system").then_some(revision)
 }
 
-/// Whether a provider starts only those of its controllers whose kinds are there. Spelling does not matter.
+/// Whether a provider starts only those of its controllers whose kinds exist. Spelling does not matter.
 fn can_start_safely(revision: &Object) -> bool {
     let capabilities = revision.get("status").and_then(|status| status.get("capabilities")?.as_array());
     capabilities.into_iter().flatten().filter_map(Value::as_str).any(is_safe_start)

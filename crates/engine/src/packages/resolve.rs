@@ -1,11 +1,11 @@
-//! Decides which packages are installed or moved to another version because others depend on them.
+//! Decides which packages are installed or moved to another version because other packages depend on them.
 //!
-//! A dependency's own dependencies are known once it is installed and has joined the `Lock`. So each look decides about what is
-//! missing now; the next one about what those need.
+//! The dependencies of a dependency are known once it is installed and in the `Lock`. So each reconcile decides about the packages that
+//! are missing now; the next one about theirs.
 //!
 //! # Invariants
-//! * A package that cannot be had, or that two others want in versions that exclude each other, stops nobody else.
-//! * A version is chosen that all who depend on it accept.
+//! * A package that cannot be obtained, or whose dependents require versions that exclude each other, does not stop other packages.
+//! * The chosen version meets the constraints of all dependents.
 //! * Packages are never removed, and move to another version only where that is allowed.
 
 mod choice;
@@ -19,10 +19,10 @@ use super::dependencies::{accepts, is_digest};
 use super::names::dns_label;
 use choice::{Wish, choose};
 
-/// The tags that a registry has, by source. None for a registry that was asked and gave no answer, with the reason.
+/// The tags in registries, by source, or why a registry could not be read.
 pub type KnownTags = BTreeMap<String, Result<Vec<String>, String>>;
 
-/// A package that exists.
+/// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledPackage {
     pub kind: PackageKind,
@@ -37,34 +37,34 @@ pub struct InstalledPackage {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ResolveOptions {
     pub upgrades: bool,
-    /// Implies upgrades.
+    /// Includes upgrades.
     pub downgrades: bool,
 }
 
-/// What follows from the `Lock`.
+/// What the `Lock` requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolution {
-    /// Sources whose tags have to be known first.
+    /// Sources whose tags have to be read first.
     pub ask: BTreeSet<String>,
     pub changes: Vec<PackageChange>,
     pub conflicts: Vec<Conflict>,
 }
 
-/// What is done about a package.
+/// A change of a package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PackageChange {
-    /// It does not exist yet.
+    /// Install a package.
     Install { kind: PackageKind, name: String, image: String },
-    /// It moves to another version.
+    /// Move a package to another version.
     Move { kind: PackageKind, name: String, image: String },
 }
 
-/// Why a dependency cannot be had.
+/// Why a dependency cannot be obtained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     pub source: String,
     pub why: String,
-    /// Who wants it, each with the way from a package that nobody depends on, and its constraint.
+    /// Its dependents, each with the path from a package without dependents, and its constraint.
     pub wanted_by: Vec<(Vec<String>, String)>,
 }
 
@@ -79,7 +79,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-/// What follows from the `Lock`, given the packages that exist and the tags that are known.
+/// The changes that the `Lock` requires, given the installed packages and the known tags.
 pub fn resolve_dependencies(
     lock: &[LockPackage],
     installed: &[InstalledPackage],
@@ -89,7 +89,7 @@ pub fn resolve_dependencies(
     let mut resolution = Resolution::default();
     let cyclic = in_cycles(lock);
     for (source, wishes) in wishes(lock) {
-        // What nobody but a package in a cycle wants is not installed: installing it would feed the cycle.
+        // A dependency that only packages in a cycle have is not installed: that would extend the cycle.
         if wishes.iter().all(|wish| cyclic.contains(&*wish.by.source)) && !is_locked(lock, source) {
             let why = "the packages that depend on it depend on each other".to_owned();
             resolution.conflicts.push(conflict(lock, source, &wishes, why));
@@ -127,11 +127,11 @@ fn decide(
     let fits = |version: &str| wishes.iter().all(|wish| accepts(wish.constraints, version));
     match (existing, version) {
         (_, Some(version)) if fits(version) => return Verdict::Fine,
-        // It exists, and has not joined the lock yet.
+        // It is installed, but not yet in the lock.
         (Some(package), None) if fits(&package.version) || !(options.upgrades || options.downgrades) => {
             return Verdict::Fine;
         }
-        // Whoever wants another version says so itself.
+        // The dependent reports that it requires another version.
         (_, Some(_)) if !(options.upgrades || options.downgrades) => return Verdict::Fine,
         _ => {}
     }
@@ -160,9 +160,9 @@ fn decide(
     }
 }
 
-/// What a package is called that is installed because another one depends on it.
+/// The name of a package that is installed as a dependency.
 fn package_name(source: &str) -> String {
-    // The registry is left out: the same package from a mirror has the same name.
+    // Without the registry: the same package from a mirror has the same name.
     let path = match source.split_once('/') {
         Some((registry, path)) if registry.contains(['.', ':']) => path,
         _ => source,
@@ -170,7 +170,7 @@ fn package_name(source: &str) -> String {
     dns_label(path)
 }
 
-/// Who wants what, by source, in the order of the lock.
+/// The constraints on each source, in the order of the lock.
 fn wishes(lock: &[LockPackage]) -> BTreeMap<&str, Vec<Wish<'_>>> {
     let mut wishes: BTreeMap<&str, Vec<Wish<'_>>> = BTreeMap::new();
     for package in lock {
@@ -189,15 +189,15 @@ fn is_locked(lock: &[LockPackage], source: &str) -> bool {
     lock.iter().any(|package| package.source == source)
 }
 
-/// The sources of packages that depend on themselves in the end.
+/// The sources of packages that depend on themselves, directly or indirectly.
 fn in_cycles(lock: &[LockPackage]) -> BTreeSet<&str> {
     let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for package in lock {
         let needs = package.dependencies.iter().map(|dependency| &*dependency.package);
         edges.entry(&package.source).or_default().extend(needs);
     }
-    // What has no way on is in no circle, nor is what leads only to such. What remains leads to a circle; turned around, the
-    // same holds for ways in.
+    // A package without dependencies is in no cycle, and neither is one that leads only to such. The rest leads to
+    // a cycle; the same in the other direction leaves the cycles.
     let mut left = edges.clone();
     for _ in 0..2 {
         loop {
@@ -234,7 +234,7 @@ fn conflict(lock: &[LockPackage], source: &str, wishes: &[Wish<'_>], why: String
     Conflict { source: source.to_owned(), why, wanted_by: wanted_by.collect() }
 }
 
-/// The way to a package from one that nobody depends on.
+/// The path to a package from one without dependents.
 fn path_to(lock: &[LockPackage], package: &LockPackage) -> Vec<String> {
     let (mut path, mut seen) = (vec![label(package)], BTreeSet::from([&*package.source]));
     let mut at = package;

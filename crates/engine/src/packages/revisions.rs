@@ -1,11 +1,11 @@
 //! Decides which revisions a package has, and which of them are active.
 //!
 //! # Invariants
-//! * Names and numbers are those that Crossplane 2.4.0 gives, so that what it installed is not revised anew.
+//! * Names and numbers are those of Crossplane 2.4.0, so that packages that it installed get no new revisions.
 //! * The current revision has the highest number.
-//! * A revision is never removed while it is active, nor is the current one.
-//! * With the policy `Manual` nobody but users changes what is active.
-//! * A function's old revision stays active until a newer one answers, so that no call finds nobody there.
+//! * A revision is never deleted while it is active, nor is the current one.
+//! * With the policy `Manual` only users change which revisions are active.
+//! * A function's old revision stays active until a newer one responds, so that no call fails in between.
 
 use std::collections::BTreeSet;
 
@@ -18,53 +18,52 @@ use crate::revisions::Foreign;
 
 const ACTIVE: &str = "Active";
 const INACTIVE: &str = "Inactive";
-/// Which labels of the revision are copies of the package's, so that they go when those do.
+/// Which labels of the revision are copies of the package's, so that they are removed with those.
 const COPIED_LABELS: &str = "ferroplane.io/copied-labels";
 
-/// What a registry says about the image of a package.
+/// The image of a package, as the registry has it.
 #[derive(Debug, Clone, Copy)]
 pub struct FetchedPackage<'a> {
     /// The digest of the image in hexadecimal digits, without its algorithm.
     pub digest: &'a str,
 }
 
-/// What else decides about revisions.
+/// Settings that decide about revisions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RevisionOptions {
-    /// Whether several revisions may be active, each with a certificate of its own, and labels of the package are copied to the current one.
+    /// Whether several revisions may be active, each with a certificate of its own. The current one then gets the labels of the package.
     pub function_revision_selectors: bool,
-    /// Whether this plane runs what is in packages of the kind in pods, which need a configuration and certificates.
+    /// Whether this plane runs packages of the kind in pods, which need a configuration and certificates.
     pub runs_packages: bool,
-    /// Whether revisions say in `RuntimeHealthy` whether what they run answers.
+    /// Whether revisions report in `RuntimeHealthy` whether their program responds.
     pub reports_runtime: bool,
 }
 
-/// The revisions that a package should have, as far as they are not so already.
+/// The changes to the revisions of a package.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PackageRevisions {
     /// The name of the current revision.
     pub current: String,
     /// Whether the current revision is to be active.
     pub is_active: bool,
-    /// Revisions that are to be inactive, as they should be. They come first: two that are active at once would
-    /// both want what the package brings.
+    /// Revisions to deactivate. They come first: two active ones would both control the objects of the package.
     pub deactivate: Vec<Object>,
-    /// The current revision, where it does not exist.
+    /// The current revision, if it does not exist.
     pub create: Option<Object>,
-    /// Revisions as they should be, in place of what they are.
+    /// Revisions to update.
     pub update: Vec<Object>,
-    /// The names of revisions that are no longer kept.
+    /// The names of revisions to delete.
     pub delete: Vec<String>,
 }
 
 impl PackageRevisions {
-    /// Leave these revisions active, though there are more than the limit: a rollout still calls them.
+    /// Leave these revisions active, beyond the limit: a rollout still calls them.
     pub fn keep_active(&mut self, held: &BTreeSet<String>) {
         self.deactivate.retain(|revision| !held.contains(meta::name(revision)));
     }
 }
 
-/// What has to be done, given all revisions that say they are of the package.
+/// The changes, given all revisions of the package.
 pub fn plan_package_revisions(
     kind: PackageKind,
     package: &Object,
@@ -79,14 +78,14 @@ pub fn plan_package_revisions(
     Ok(planner.plan(fetched))
 }
 
-/// The digest that an image was found to have when a revision was made of it. Whoever has a revision need not ask a registry.
+/// The digest that an image had when a revision was made of it: with a revision, no registry has to be asked.
 pub fn known_digest(image: &str, revisions: &[Object]) -> Option<String> {
     let of_image = revisions.iter().filter(|revision| text(spec_of(revision), "image") == image);
     let digest = meta::annotation(of_image.max_by_key(|revision| number(revision))?, keys::PACKAGE_DIGEST);
     (!digest.is_empty()).then(|| digest.to_owned())
 }
 
-/// The keys of the labels that a revision has from its package.
+/// The keys of the labels that a revision copied from its package.
 pub fn copied_labels(revision: &Object) -> BTreeSet<String> {
     let keys = meta::annotation(revision, COPIED_LABELS).split(',').filter(|key| !key.is_empty());
     keys.map(str::to_owned).collect()
@@ -116,10 +115,10 @@ impl Planner<'_> {
         PackageRevisions { current: name, is_active, deactivate, create, update, delete }
     }
 
-    /// What the current revision is called.
+    /// The name of the current revision.
     fn current_name(&self, digest: &str) -> String {
         let package = meta::name(self.package);
-        // Crossplane before 2.4 named revisions by the digest alone. One that carries what the package asks for stays the
+        // Crossplane before 2.4 named revisions by the digest alone. One with the image of the package stays the
         // current one: a new one would restart everything for nothing.
         let former = friendly_id(package, digest);
         let latest = self.revisions.iter().max_by_key(|revision| number(revision));
@@ -158,7 +157,7 @@ impl Planner<'_> {
         revision
     }
 
-    /// What the revision says because the package does. A field that the package does not have goes.
+    /// Copy fields from the package. A field that the package does not have is removed.
     fn copy_spec(&self, spec: &mut Object, revision: &str) {
         spec.insert("image".to_owned(), self.spec.package.clone().into());
         let mut fields = vec![
@@ -189,7 +188,8 @@ impl Planner<'_> {
         let is_per_revision = self.options.function_revision_selectors && self.kind == PackageKind::Function;
         let (owner, other) = if is_per_revision { (revision, package) } else { (package, revision) };
         let mut name = |field: &str, suffix: &str| {
-            // One that is there stays: the certificate in it is in use. It changes hands when revisions come to have, or lose, their own.
+            // An existing name stays: the certificate in it is in use. It changes when revisions get certificates
+            // of their own, or lose them.
             let present = text(Some(&*spec), field);
             if present.is_empty() || present == secret_name(other, suffix) {
                 spec.insert(field.to_owned(), secret_name(owner, suffix).into());
@@ -201,7 +201,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Give the revision the labels of its package, and take back those that the package had and lost.
+    /// Copy the labels of the package, and remove those that the package no longer has.
     fn copy_labels(&self, revision: &mut Object) {
         let labels = |object: &Object| {
             let labels = object.get("metadata").and_then(|metadata| metadata.get("labels")?.as_object());
@@ -224,7 +224,7 @@ impl Planner<'_> {
         meta::set_annotation(revision, COPIED_LABELS, &copied.join(","));
     }
 
-    /// The revisions that are active and must not be any more.
+    /// The revisions to deactivate.
     fn deactivated(&self, current: &Object) -> Vec<Object> {
         if !self.spec.is_automatic() {
             return Vec::new();
@@ -245,7 +245,7 @@ impl Planner<'_> {
         let newer_serves =
             is_serving(current) || others.iter().take(kept).any(|revision| is_serving(revision));
         let excess = others.into_iter().skip(kept).filter(|revision| {
-            // Programs of providers must not run twice, and there is nothing to wait for where nobody answers.
+            // Programs of providers must not run twice; and if no program responds, there is nothing to wait for.
             self.kind != PackageKind::Function
                 || !self.options.reports_runtime
                 || newer_serves
@@ -254,7 +254,7 @@ impl Planner<'_> {
         excess.map(|revision| with_state(revision, INACTIVE)).collect()
     }
 
-    /// The names of those that are beyond the limit of the history, oldest first.
+    /// The names of revisions beyond the history limit, oldest first.
     fn forgotten(&self, current: &str, deactivated: &[Object]) -> Vec<String> {
         let Some(limit) = self.spec.history_limit() else { return Vec::new() };
         let is_new = !self.revisions.iter().any(|revision| meta::name(revision) == current);
@@ -263,7 +263,7 @@ impl Planner<'_> {
             .revisions
             .iter()
             .filter(|revision| meta::name(revision) != current && desired_state(revision) != ACTIVE)
-            // What is deactivated just now has yet to give back what it holds.
+            // A revision that is being deactivated still has to release its objects.
             .filter(|revision| deactivated.iter().all(|other| meta::name(other) != meta::name(revision)))
             .collect();
         inactive.sort_by_key(|revision| (number(revision), meta::name(revision).to_owned()));
@@ -287,7 +287,7 @@ fn new_revision(kind: PackageKind, name: &str) -> Object {
     revision
 }
 
-/// A new revision, which says what it was made of: its tag may lead elsewhere later.
+/// A new revision with the image that it was made of: the tag may move later.
 fn noted(mut revision: Object, fetched: FetchedPackage<'_>) -> Object {
     meta::set_annotation(&mut revision, keys::PACKAGE_DIGEST, &format!("sha256:{}", fetched.digest));
     revision

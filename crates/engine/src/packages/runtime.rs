@@ -1,14 +1,14 @@
-//! What runs a revision of a Function or Provider on a cluster: a Deployment, a Service, and a `ServiceAccount`.
+//! The objects that run a revision of a Function or Provider on a cluster: a Deployment, a Service, and a `ServiceAccount`.
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/runtime/runtime.go`, `runtime_function.go` and `runtime_provider.go`.
 //!
 //! # Invariants
-//! * Pods are Crossplane's to the last field, and to the order of variables, volumes and ports: any difference would restart
-//!   everything that Crossplane runs when its place is taken.
-//! * What a `DeploymentRuntimeConfig` says counts, but for what the plane has to rely on: the namespace, owners, selectors, pull secrets
+//! * Pods are the same as Crossplane's in every field, and in the order of variables, volumes and ports: any difference would restart
+//!   everything that Crossplane runs when we take over from it.
+//! * A `DeploymentRuntimeConfig` can change everything except what the plane relies on: the namespace, owners, selectors, pull secrets
 //!   and certificates.
-//! * One revision controls each object. Another revision of the package keeps its reference, without control: an API server refuses
-//!   two controllers, and what loses all owners is deleted.
+//! * One revision controls each object. Another revision of the package keeps its owner reference, without control: an API server refuses
+//!   two controllers, and an object that loses all owners is deleted.
 
 mod deployment;
 mod health;
@@ -22,33 +22,34 @@ use super::establish::{AlreadyControlled, Party, foreign_controller, owners, set
 use deployment::deployment;
 pub use health::{deployment_trouble, is_available};
 
-/// The name under which all of this is applied. Crossplane's, so that each takes over from the other.
+/// The field manager of these objects. It is Crossplane's, so that each can take over from the other.
 pub const RUNTIME_MANAGER: &str = "pkg.crossplane.io/runtime";
 /// On pods: the revision that they run.
 const REVISION: &str = "pkg.crossplane.io/revision";
-/// Where functions and webhooks of providers listen.
+/// The port of functions and of webhooks of providers.
 const PORT: u16 = 9443;
-/// As long as the name of a Service may be.
+/// The longest name of a Service.
 const LONGEST_NAME: usize = 63;
 
-/// What the Service of a revision is called.
+/// How the Service of a revision is named.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RuntimeNames {
-    /// As the package, or as a configuration says. One revision has it from another.
+    /// After the package, or as a configuration says. A new revision takes it over from the old one.
     #[default]
     Package,
-    /// As the revision, or as a configuration says.
+    /// After the revision, or as a configuration says.
     Revision,
-    /// The same, where several revisions are active: what a configuration says has the revision as suffix, for the Deployment, too.
+    /// The same, where several revisions are active: a name from a configuration gets the revision as suffix, that of the Deployment,
+    /// too.
     EachRevision,
 }
 
-/// What decides how a revision runs.
+/// Everything that decides how a revision runs.
 #[derive(Debug, Clone, Copy)]
 pub struct RuntimeInputs<'a> {
     pub kind: PackageKind,
     pub revision: &'a Object,
-    /// Where everything runs.
+    /// The namespace of all objects.
     pub namespace: &'a str,
     /// The image, after it was rewritten.
     pub image: &'a str,
@@ -58,21 +59,21 @@ pub struct RuntimeInputs<'a> {
     pub image_pull_secret: Option<&'a str>,
     /// The pull secrets of the plane's own service account.
     pub own_pull_secrets: &'a [String],
-    /// Whether a provider that can wait does: none of the kinds that it brings is in use.
+    /// Whether a provider that can wait for its kinds does so: none of them is active.
     pub awaits_activation: bool,
     pub names: RuntimeNames,
 }
 
-/// What runs a revision.
+/// The objects that run a revision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuntimeObjects {
     pub service: Object,
-    /// None if the pods use one that somebody else looks after.
+    /// None if the pods use a service account that we do not manage.
     pub service_account: Option<Object>,
     pub deployment: Object,
 }
 
-/// What runs a revision.
+/// The objects that run a revision.
 pub fn runtime_objects(inputs: &RuntimeInputs<'_>) -> RuntimeObjects {
     let account = service_account(inputs);
     let deployment = deployment(inputs, meta::name(&account));
@@ -81,18 +82,19 @@ pub fn runtime_objects(inputs: &RuntimeInputs<'_>) -> RuntimeObjects {
     RuntimeObjects { service: service(inputs), service_account: is_used.then_some(account), deployment }
 }
 
-/// Where a function is called that is behind a Service.
+/// The address of a function behind a Service.
 pub fn function_endpoint(service: &Object) -> String {
     format!("dns:///{}.{}:{PORT}", meta::name(service), meta::namespace(service))
 }
 
-/// The names that whoever is behind a Service has to be able to prove.
+/// The names that the certificate of a server behind a Service has to have.
 pub fn server_names(service: &Object) -> Vec<String> {
     let (name, namespace) = (meta::name(service), meta::namespace(service));
     vec![name.to_owned(), format!("{name}.{namespace}"), format!("{name}.{namespace}.svc")]
 }
 
-/// What to apply over a live object. Other revisions of the package that own it lose control.
+/// The object to apply over a live one. A revision of the package that controls it loses control, and with the next write its ownership: a field
+/// manager other than ours may have written it, and two controllers are refused.
 pub fn take_over(
     mut wanted: Object,
     live: Option<&Object>,
@@ -104,6 +106,7 @@ pub fn take_over(
     }
     let mut all: Vec<Value> =
         owners(live).into_iter().filter(|owner| is_one_of(owner, party.siblings)).collect();
+    all.retain(|owner| owner["controller"] == true);
     for owner in &mut all {
         owner["controller"] = json!(false);
     }
@@ -112,31 +115,25 @@ pub fn take_over(
     Ok(wanted)
 }
 
-/// The owners that a Secret with a certificate of this party should have, if it does not have them already. That of a provider
-/// belongs to the package.
-pub fn secret_owners(
-    kind: PackageKind,
-    live: &Object,
-    party: Party<'_>,
-) -> Result<Option<Vec<Value>>, AlreadyControlled> {
+/// The owners that a certificate Secret of this party should have. None if it has them already. A Secret that the package controls stays
+/// with it.
+pub fn secret_owners(live: &Object, party: Party<'_>) -> Result<Option<Vec<Value>>, AlreadyControlled> {
     let is_packages = meta::controller_uid(live) == Some(meta::uid(party.package));
     if let Some(foreign) = foreign_controller(live, party).filter(|_| !is_packages) {
         return Err(foreign);
     }
-    let owner = if kind == PackageKind::Provider || is_packages { party.package } else { party.revision };
+    let owner = if is_packages { party.package } else { party.revision };
     if meta::controller_uid(live) == Some(meta::uid(owner)) {
         return Ok(None);
     }
     let mut all = owners(live);
-    // Whoever controlled it is of the same party, and an owner still.
-    for controller in all.iter_mut().filter(|owner| owner["controller"] == true) {
-        controller["controller"] = json!(false);
-    }
+    // The former controller is another revision of the package.
+    all.retain(|owner| owner["controller"] != true);
     set_owner(&mut all, owner, true);
     Ok(Some(all))
 }
 
-/// Whether the party owns an object, in whatever way.
+/// Whether the party owns an object, with or without control.
 pub fn is_owned_by(live: &Object, party: Party<'_>) -> bool {
     let own = [meta::uid(party.package), meta::uid(party.revision)];
     owners(live).iter().any(|owner| {
@@ -156,7 +153,7 @@ fn service(inputs: &RuntimeInputs<'_>) -> Object {
     };
     let mut service = blank(inputs, "v1", "Service", "serviceTemplate", name);
     let spec = match inputs.kind {
-        // Without an address of its own: whoever calls it sees all pods, and spreads calls over them.
+        // A headless Service: the caller sees all pods, and balances calls between them.
         PackageKind::Function => json!({
             "clusterIP": "None",
             "ports": [{"name": "grpc", "protocol": "TCP", "port": PORT, "targetPort": "grpc", "appProtocol": "tls"}],
@@ -182,7 +179,7 @@ fn service_account(inputs: &RuntimeInputs<'_>) -> Object {
     account
 }
 
-/// A service account with the pull secrets that others gave it: some clusters give each service account one of its own.
+/// A service account with the pull secrets that it has: some clusters add one to each service account.
 pub fn keep_pull_secrets(mut account: Object, live: Option<&Object>) -> Object {
     let names = |account: &Object| -> Vec<String> {
         let secrets = account.get("imagePullSecrets").and_then(Value::as_array);
@@ -196,7 +193,7 @@ pub fn keep_pull_secrets(mut account: Object, live: Option<&Object>) -> Object {
     account
 }
 
-/// An object with the name, labels and annotations that its template has, which the revision controls.
+/// An object with the name, labels and annotations of its template, which the revision controls.
 fn blank(inputs: &RuntimeInputs<'_>, api_version: &str, kind: &str, template: &str, name: &str) -> Object {
     let mut object =
         Map::from_iter([("apiVersion".to_owned(), json!(api_version)), ("kind".to_owned(), json!(kind))]);
@@ -216,14 +213,15 @@ fn blank(inputs: &RuntimeInputs<'_>, api_version: &str, kind: &str, template: &s
     object
 }
 
-/// A name that all revisions would have, for one of them: with what only its own name has.
+/// The name for one of several revisions: with a suffix from the name of the revision.
 fn with_suffix(name: &str, revision: &str) -> String {
+    // The hash at the end of its name: the rest is the name of the package, which all revisions share.
     let id = revision.rsplit('-').next().unwrap_or(revision);
     let room = LONGEST_NAME.saturating_sub(id.len() + 1);
     format!("{}-{id}", &name[..name.floor_char_boundary(room)])
 }
 
-/// The labels by which pods of the revision are known.
+/// The labels that select the pods of the revision.
 fn selector(inputs: &RuntimeInputs<'_>) -> Value {
     let package_label = format!("{}/{}", keys::PKG, inputs.kind.name().to_ascii_lowercase());
     json!({REVISION: meta::name(inputs.revision), package_label: package(inputs)})
@@ -243,7 +241,7 @@ fn package_pull_secrets(revision: &Object) -> Vec<String> {
     secrets.into_iter().flatten().filter_map(name).collect()
 }
 
-/// References to Secrets, each once: an API server refuses to apply a list that names one twice.
+/// References to Secrets, without duplicates: an API server refuses to apply a list with two of one name.
 fn pull_secrets(names: impl Iterator<Item = String>) -> Vec<Value> {
     let mut known = BTreeSet::new();
     let new = names.filter(|name| !name.is_empty() && known.insert(name.clone()));

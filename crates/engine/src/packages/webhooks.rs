@@ -1,23 +1,23 @@
-//! Has the API server call the webhooks of a package where its pods are.
+//! Points the webhooks of a package to its pods.
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/revision/establisher.go`.
 
 use ferroplane_api::{Object, PackageKind, meta};
 use serde_json::{Value, json};
 
-/// Where the webhooks of a package are served.
+/// The address of the webhooks of a package.
 #[derive(Debug, Clone, Copy)]
 pub struct WebhookAddress<'a> {
     pub kind: PackageKind,
     /// The name of the package.
     pub package: &'a str,
-    /// The Service before its pods.
+    /// The Service of its pods.
     pub service: &'a Object,
-    /// The certificate of the authority, in base64.
+    /// The CA certificate, in base64.
     pub authority: &'a str,
 }
 
-/// An object that names webhooks, with the address of those of the package. None if it names none.
+/// An object with the address of the package's webhooks. None if the object has no webhooks.
 pub fn with_webhook_address(object: &Object, address: &WebhookAddress<'_>) -> Option<Object> {
     if is_webhook_configuration(object) {
         return Some(configuration(object, address));
@@ -44,7 +44,7 @@ pub fn converts_by_webhook(object: &Object) -> bool {
         && conversion.and_then(Value::as_str) == Some("Webhook")
 }
 
-/// Packages are generated with names that all of them share.
+/// Packages are generated with configurations of one common name, so that it is made unique.
 fn configuration(object: &Object, address: &WebhookAddress<'_>) -> Object {
     let mut object = object.clone();
     let kind = address.kind.name().to_ascii_lowercase();

@@ -1,20 +1,19 @@
-//! What Compositions of Crossplane 1 could say and had an effect there: fields that have none now, and patches that cannot be
-//! applied any more.
+//! Finds what Crossplane 1 supported in Compositions and a pipeline cannot do: fields without an effect, and patches that cannot be
+//! applied.
 //!
-//! A field that has no effect is said to have none. A patch that would be lost makes the composition fail: the values that it
-//! wrote were there for somebody.
+//! A field without an effect is reported. A patch that would be lost makes the composition fail: users rely on the values that it wrote.
 
 use ferroplane_api::{CompositionSpec, Mode, Object};
 use serde_json::Value;
 
 use crate::pipeline::PipelineError;
 
-/// A field of a composition that is read and has no effect.
+/// A field of a composition that is accepted and has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IneffectiveField {
     /// The path of the field.
     pub field: &'static str,
-    /// Why, and what to do.
+    /// Why it has none, and what to do.
     pub message: String,
 }
 
@@ -46,7 +45,7 @@ pub(crate) fn check_patches(spec: &CompositionSpec) -> Result<(), PipelineError>
     for (index, resource) in spec.resources.iter().enumerate() {
         check_list(resource, &format!("resources[{index}]"), &TO_COMPOSITE)?;
     }
-    // Seen from the environment, `from` it means to the composite resource.
+    // From the environment's point of view, `from` it means to the composite resource.
     spec.environment.as_ref().map_or(Ok(()), |environment| {
         check_list(
             environment,

@@ -1,12 +1,12 @@
-//! The next status of a rollout.
+//! Computes the next status of a rollout.
 //!
 //! | File | What it decides |
 //! |---|---|
 //! | `candidate` | Which revision is stable, and which one is rolled out |
-//! | `judgement` | How those are doing that were moved, and whether the rollout fails |
+//! | `judgement` | The state of moved composite resources, and whether the rollout fails |
 //! | `gates` | Whether calls of the candidate fail too often, or take too long |
-//! | `waves` | Who is moved next |
-//! | `ending` | What is noted when a rollout ends |
+//! | `waves` | Which composite resources are moved next |
+//! | `ending` | What is recorded when a rollout ends |
 
 mod candidate;
 mod ending;
@@ -23,6 +23,7 @@ use ferroplane_golang::time::{calendar, rfc3339};
 pub use gates::{CallCounts, CallStatistics};
 
 use super::overlay::place;
+use super::restart::Restart;
 use super::subject::Subject;
 use crate::outcome::EventKind;
 
@@ -39,12 +40,13 @@ pub struct Observation<'a> {
     pub tried: &'a Tried,
     /// Calls of the stable revision and of the candidate.
     pub calls: CallCounts,
+    pub restart: Restart,
     /// In seconds since 1970.
     pub now: i64,
 }
 
 impl Observation<'_> {
-    /// Whether the decision depends on composite resources. Otherwise nobody has to look at them.
+    /// Whether the decision depends on composite resources. Otherwise they need not be read.
     pub fn needs_subjects(&self) -> bool {
         let status = self.status;
         let is_active = |it: &&RevisionFact| it.is_active && it.is_serving;
@@ -57,12 +59,12 @@ impl Observation<'_> {
     }
 }
 
-/// What users ask for.
+/// What users request through annotations.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Commands<'a> {
-    /// The revision that all are to call.
+    /// The revision to promote.
     pub promote: Option<&'a str>,
-    /// The revision that nobody is to call.
+    /// The revision to undo.
     pub undo: Option<&'a str>,
 }
 
@@ -72,11 +74,11 @@ pub struct RevisionFact {
     pub name: String,
     pub number: u64,
     pub is_active: bool,
-    /// Whether it has answered since it was activated.
+    /// Whether it has responded since it was activated.
     pub is_serving: bool,
 }
 
-/// How the candidate differed where it has been tried.
+/// The differences that trials of the candidate found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tried {
     pub differences: BTreeMap<String, i64>,
@@ -88,35 +90,35 @@ pub struct Tried {
 pub struct Example {
     /// For people.
     pub message: String,
-    /// The reconcile that shows it: what to tell `ferroplane replay show`.
+    /// The recorded reconcile that shows it, for `ferroplane replay show`.
     pub recording: String,
 }
 
-/// What follows.
+/// The result of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub status: FunctionRolloutStatus,
-    /// What is to be told: how grave it is, the reason, and the message.
+    /// The events to record: type, reason and message.
     pub events: Vec<(EventKind, &'static str, String)>,
     /// When to decide again, even if nothing changes.
-    pub look_again: Option<Duration>,
+    pub requeue_after: Option<Duration>,
 }
 
-/// Decide what comes next.
+/// Decide the next status.
 pub fn decide(observation: &Observation<'_>) -> Decision {
     let mut rollout = Rollout {
         it: *observation,
         status: observation.status.clone(),
         events: Vec::new(),
-        look_again: None,
+        requeue_after: None,
     };
     rollout.step();
-    let Rollout { mut status, events, look_again, .. } = rollout;
-    // Calls are counted all the time. By themselves they are no news.
+    let Rollout { mut status, events, requeue_after, .. } = rollout;
+    // Calls are counted all the time. A change of the counts alone is not worth a write.
     if observation.status.candidate.is_some() && status != *observation.status {
         status.calls = observation.calls.into();
     }
-    Decision { status, events, look_again }
+    Decision { status, events, requeue_after }
 }
 
 /// A rollout, while its next status is made.
@@ -124,7 +126,7 @@ struct Rollout<'a> {
     it: Observation<'a>,
     status: FunctionRolloutStatus,
     events: Vec<(EventKind, &'static str, String)>,
-    look_again: Option<Duration>,
+    requeue_after: Option<Duration>,
 }
 
 impl Rollout<'_> {
@@ -142,7 +144,8 @@ impl Rollout<'_> {
         }
     }
 
-    /// Clocks are set back. What is said to come later was at the latest now: whoever waited for that time would wait too long.
+    /// Replace times in the future by the present. They were recorded before the clock was set back, and waiting for them would take too
+    /// long.
     fn forget_future(&mut self) {
         let now = time(self.it.now);
         let moved = self.status.cohort.iter_mut().map(|cohort| &mut cohort.moved_at);
@@ -151,7 +154,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Move on with a candidate: judge those that were moved, then move more of them.
+    /// Continue with a candidate: check the moved composite resources, then move more of them.
     fn progress(&mut self, candidate: &str) {
         if self.it.commands.promote == Some(candidate) {
             return self.promote("a user promoted it");
@@ -162,6 +165,10 @@ impl Rollout<'_> {
         if all.is_empty() {
             return self.promote("there is no composite resource that it could be tried for");
         }
+        if let Some(left) = self.start_time_left() {
+            // Those that cannot be composed until then are checked at that time, even if nothing changes.
+            self.requeue_in(left);
+        }
         if self.status.wave == 0 && !self.has_previewed(&all) {
             return;
         }
@@ -169,7 +176,7 @@ impl Rollout<'_> {
             return self.fail(candidate, &failure);
         }
         if self.status.rejected.as_deref() == Some(candidate) {
-            // It has failed before: only a user can go on.
+            // It has failed before: only a user can continue it.
             return;
         }
         if self.it.spec.paused {
@@ -178,7 +185,9 @@ impl Rollout<'_> {
             return;
         }
         self.status.state = RolloutState::Progressing;
-        self.advance(candidate, &all);
+        if !self.waits_for_start(candidate, &all) {
+            self.advance(candidate, &all);
+        }
     }
 
     fn tell(&mut self, kind: EventKind, reason: &'static str, message: &str) {
@@ -186,12 +195,17 @@ impl Rollout<'_> {
         self.events.push((kind, reason, message.to_owned()));
     }
 
-    fn look_again_in(&mut self, seconds: i64) {
-        self.look_again = Some(Duration::from_secs(seconds.max(1).unsigned_abs()));
+    /// For how many more seconds functions may be starting with the control plane, if they may.
+    fn start_time_left(&self) -> Option<i64> {
+        self.it.restart.time_left(self.it.spec.progress_deadline_seconds)
+    }
+
+    fn requeue_in(&mut self, seconds: i64) {
+        self.requeue_after = Some(Duration::from_secs(seconds.max(1).unsigned_abs()));
     }
 }
 
-/// What a composite resource is noted by.
+/// The hash by which the status lists a composite resource.
 fn key(candidate: &str, subject: &Subject) -> String {
     format!("{:016x}", place(candidate, &subject.uid, false))
 }
@@ -200,7 +214,7 @@ fn limit(number: i64) -> usize {
     usize::try_from(number).unwrap_or_default()
 }
 
-/// A second since 1970, as the API writes it.
+/// A time in seconds since 1970, as the API writes it.
 fn time(second: i64) -> String {
     calendar::format(second) + "Z"
 }

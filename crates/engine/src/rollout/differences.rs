@@ -1,4 +1,4 @@
-//! Compares what two revisions of a function would do to a composite resource, given the same.
+//! Compares the plans of two revisions of a function for a composite resource, given the same inputs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use ferroplane_api::{Object, RolloutDifference, RolloutGates, meta};
 use crate::failure::{Failure, chain};
 use crate::plan::{Plan, Wanted};
 
-/// What is composed has to grow by this many bytes before it is called larger: small objects double easily.
+/// By how many bytes the composed resources have to grow to count as larger: small objects double easily.
 const LEAST_GROWTH: usize = 16 << 10;
 
-/// Everything in which the new revision differs for a composite resource. Empty if it does the same.
+/// All differences of the new revision for a composite resource. Empty if there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Differences(u16);
 
@@ -21,7 +21,7 @@ impl Differences {
         Self(self.0 | bit(difference))
     }
 
-    /// Each of them, the gravest last. `Equal` if there is none.
+    /// Each of them, the most severe last. `Equal` if there is none.
     pub fn iter(self) -> impl Iterator<Item = RolloutDifference> {
         RolloutDifference::ALL.into_iter().filter(move |difference| match difference {
             RolloutDifference::Equal => self.0 == 0,
@@ -33,7 +33,7 @@ impl Differences {
         self.iter().last().unwrap_or(RolloutDifference::Equal)
     }
 
-    /// The gravest one that a rollout which refuses these differences refuses. To fail is always refused.
+    /// The most severe difference that a rollout with this list refuses. Failing is always refused.
     pub fn refused(self, refuse: &[RolloutDifference]) -> Option<RolloutDifference> {
         let is_refused = |it: &RolloutDifference| *it == RolloutDifference::Fails || refuse.contains(it);
         self.iter().filter(is_refused).last()
@@ -57,7 +57,7 @@ fn bit(difference: RolloutDifference) -> u16 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     pub differences: Differences,
-    /// What the gravest difference is, for people. Empty if nothing is different.
+    /// The most severe difference, for people. Empty if there is none.
     pub detail: String,
 }
 
@@ -66,7 +66,7 @@ impl Comparison {
         Self { differences: difference.into(), detail: detail.into() }
     }
 
-    /// Note a further difference. What it is in words counts if it is the gravest.
+    /// Add a difference. Its text is used if it is the most severe.
     pub fn note(&mut self, difference: RolloutDifference, detail: impl FnOnce() -> String) {
         if difference > self.differences.gravest() {
             self.detail = detail();
@@ -74,7 +74,7 @@ impl Comparison {
         self.differences = self.differences.with(difference);
     }
 
-    /// Note it if what the new revision composes is much larger.
+    /// Add a difference if the new revision composes much larger resources.
     pub fn note_size(
         &mut self,
         old: &Result<Plan, Failure>,
@@ -90,7 +90,7 @@ impl Comparison {
         }
     }
 
-    /// Note it if the new revision takes much longer. To fail takes any time.
+    /// Add a difference if the new revision takes much longer, unless it fails.
     pub fn note_time(&mut self, old: Duration, new: Duration, gates: &RolloutGates) {
         if self.differences.gravest() != RolloutDifference::Fails && is_slow(old, new, gates) {
             let detail = || format!("takes {} ms in place of {} ms", new.as_millis(), old.as_millis());
@@ -99,21 +99,21 @@ impl Comparison {
     }
 }
 
-/// Whether something takes too long, compared with how long it took before.
+/// Whether a duration is too long, compared with the one before.
 pub(super) fn is_slow(old: Duration, new: Duration, gates: &RolloutGates) -> bool {
     let factor = u32::try_from(gates.max_latency_factor).unwrap_or_default();
     let slow = Duration::from_millis(u64::try_from(gates.slow_milliseconds).unwrap_or_default());
     factor > 0 && new > slow && new > old.saturating_mul(factor)
 }
 
-/// How many bytes a plan comes to.
+/// The size of a plan in bytes.
 fn size(plan: &Plan) -> usize {
     let composed = plan.apply.iter().map(|wanted| serde_json::to_vec(&wanted.object));
     let status = std::iter::once(serde_json::to_vec(&plan.status));
     composed.chain(status).map(|bytes| bytes.map(|bytes| bytes.len()).unwrap_or_default()).sum()
 }
 
-/// How what the new revision would do differs from what the old one would do. The gravest difference counts.
+/// The differences between the plans of the new and the old revision. The most severe counts.
 pub fn compare(old: &Result<Plan, Failure>, new: &Result<Plan, Failure>) -> Comparison {
     match (old, new) {
         (Ok(_), Err(failure)) => Comparison::new(RolloutDifference::Fails, chain(failure)),
@@ -122,14 +122,14 @@ pub fn compare(old: &Result<Plan, Failure>, new: &Result<Plan, Failure>) -> Comp
     }
 }
 
-/// The same if nobody knows what the old one would do. What fails anyway is not the new one's doing, and what it mends is no harm. What it
-/// deletes may be, and does not come back.
+/// The same if the plan of the old revision is unknown. A failure may have happened with the old one, too, and a repair does no harm. A
+/// deletion may, and cannot be undone.
 pub fn compare_alone(new: &Result<Plan, Failure>) -> Comparison {
     let deleted = new.as_ref().ok().and_then(|plan| plan.delete.iter().map(|it| it.resource.as_str()).min());
     match deleted {
         Some(gone) => Comparison::new(
             RolloutDifference::Deleted,
-            format!("deletes `{gone}`, and the old revision cannot be asked whether it would, too"),
+            format!("deletes `{gone}`, and the old revision cannot be called to compare"),
         ),
         None => Comparison::new(RolloutDifference::Equal, ""),
     }
@@ -137,30 +137,26 @@ pub fn compare_alone(new: &Result<Plan, Failure>) -> Comparison {
 
 fn compare_plans(old: &Plan, new: &Plan) -> Comparison {
     let (before, after) = (by_resource(old), by_resource(new));
-    let deleted_before = |resource: &str| old.delete.iter().any(|it| it.resource == resource);
-    let unwanted = new.delete.iter().map(|it| it.resource.as_str()).filter(|it| !deleted_before(it));
-    let dropped = before.keys().copied().filter(|resource| !after.contains_key(resource));
-    // A resource whose object is another one is deleted under its old name.
-    let gone = dropped.chain(unwanted.filter(|it| !before.contains_key(it))).min();
-    let added = after.keys().copied().find(|resource| !before.contains_key(resource));
-    if let Some(gone) = gone {
-        return match added {
-            Some(added) => Comparison::new(
-                RolloutDifference::Renamed,
-                format!("composes `{added}` and no longer `{gone}`, which is deleted"),
-            ),
-            None => Comparison::new(
-                RolloutDifference::Deleted,
-                format!("no longer composes `{gone}`, which is deleted"),
-            ),
-        };
-    }
     let both = || before.iter().filter_map(|(resource, old)| Some((*resource, *old, *after.get(resource)?)));
-    if let Some((resource, ..)) = both().find(|(_, old, new)| identity(old) != identity(new)) {
-        let detail = format!("composes another object as `{resource}`, and the one before is deleted");
-        return Comparison::new(RolloutDifference::Renamed, detail);
+    let Unmatched { mut deleted, renamed, added } = Unmatched::between(&before, &after);
+    deleted.extend(unwanted(old, new).filter(|resource| !before.contains_key(resource)));
+    let mut comparison = Comparison::new(RolloutDifference::Equal, "");
+    if let Some(gone) = deleted.iter().min() {
+        comparison
+            .note(RolloutDifference::Deleted, || format!("no longer composes `{gone}`, which is deleted"));
     }
-    if let Some(added) = added {
+    if let Some((gone, instead)) = renamed.first() {
+        let detail = || format!("composes `{instead}` and no longer `{gone}`, which is deleted");
+        comparison.note(RolloutDifference::Renamed, detail);
+    }
+    if let Some((resource, ..)) = both().find(|(_, old, new)| identity(old) != identity(new)) {
+        let detail = || format!("composes another object as `{resource}`, and the one before is deleted");
+        comparison.note(RolloutDifference::Renamed, detail);
+    }
+    if comparison.differences != Differences::default() {
+        return comparison;
+    }
+    if let Some(added) = added.first() {
         return Comparison::new(RolloutDifference::Added, format!("composes `{added}` besides"));
     }
     if let Some((resource, ..)) = both().find(|(_, old, new)| old.object != new.object) {
@@ -169,14 +165,55 @@ fn compare_plans(old: &Plan, new: &Plan) -> Comparison {
     if old.status != new.status || old.connection_details != new.connection_details {
         return Comparison::new(RolloutDifference::Changed, "changes the status or the connection details");
     }
-    Comparison::new(RolloutDifference::Equal, "")
+    comparison
+}
+
+/// What the new plan deletes and the old one does not. A resource whose object is another one is deleted under its old name.
+fn unwanted<'p>(old: &'p Plan, new: &'p Plan) -> impl Iterator<Item = &'p str> {
+    let deleted_before = move |resource: &str| old.delete.iter().any(|it| it.resource == resource);
+    new.delete.iter().map(|it| it.resource.as_str()).filter(move |resource| !deleted_before(resource))
+}
+
+/// What only one of two plans composes, by name.
+struct Unmatched<'p> {
+    /// No longer composed, and nothing of its kind in its place.
+    deleted: Vec<&'p str>,
+    /// No longer composed, with the resource of the same kind that is composed in its place.
+    renamed: Vec<(&'p str, &'p str)>,
+    added: Vec<&'p str>,
+}
+
+impl<'p> Unmatched<'p> {
+    fn between(before: &BTreeMap<&'p str, &'p Wanted>, after: &BTreeMap<&'p str, &'p Wanted>) -> Self {
+        let mut added = only_in(after, before);
+        let (mut deleted, mut renamed) = (Vec::new(), Vec::new());
+        for gone in only_in(before, after) {
+            // An object of another kind does not stand for the one that is lost: who announced renames has not announced that.
+            match added.iter().position(|it| group_kind(it) == group_kind(gone)) {
+                Some(index) => renamed.push((gone.resource.as_str(), added.remove(index).resource.as_str())),
+                None => deleted.push(gone.resource.as_str()),
+            }
+        }
+        Self { deleted, renamed, added: added.into_iter().map(|it| it.resource.as_str()).collect() }
+    }
+}
+
+fn only_in<'p>(
+    one: &BTreeMap<&'p str, &'p Wanted>,
+    other: &BTreeMap<&'p str, &'p Wanted>,
+) -> Vec<&'p Wanted> {
+    one.values().copied().filter(|wanted| !other.contains_key(wanted.resource.as_str())).collect()
+}
+
+fn group_kind(wanted: &Wanted) -> (&str, &str) {
+    (meta::group(meta::api_version(&wanted.object)), meta::kind(&wanted.object))
 }
 
 fn by_resource(plan: &Plan) -> BTreeMap<&str, &Wanted> {
     plan.apply.iter().map(|wanted| (wanted.resource.as_str(), wanted)).collect()
 }
 
-/// What makes an object that one and no other.
+/// The identity of an object.
 fn identity(wanted: &Wanted) -> [&str; 4] {
     let object: &Object = &wanted.object;
     [meta::api_version(object), meta::kind(object), meta::namespace(object), meta::name(object)]
@@ -185,6 +222,7 @@ fn identity(wanted: &Wanted) -> [&str; 4] {
 #[cfg(test)]
 mod tests {
     use ferroplane_wire::Struct;
+    use serde_json::json;
 
     use super::*;
     use crate::plan::Deletion;
@@ -210,13 +248,48 @@ mod tests {
         for alone in [compare_alone(&Ok(deleting.clone())), compare(&Err(failure()), &Ok(deleting))] {
             assert_eq!(alone.differences, Differences::from(RolloutDifference::Deleted));
             assert!(
-                alone.detail.starts_with("deletes `b`, and the old revision cannot be asked"),
+                alone.detail.starts_with("deletes `b`, and the old revision cannot be called"),
                 "{alone:?}"
             );
         }
         for harmless in [Ok(Plan::default()), Err(failure())] {
             assert_eq!(compare(&Err(failure()), &harmless).differences, Differences::default());
         }
+    }
+
+    /// A plan with these resources, each of which is of the kind behind its colon.
+    fn composing(resources: &[&str]) -> Plan {
+        let wanted = |text: &&str| {
+            let (resource, kind) = text.split_once(':').unwrap();
+            let object = json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": resource}});
+            Wanted {
+                resource: resource.to_owned(),
+                step: "one".to_owned(),
+                object: object.as_object().cloned().unwrap(),
+                is_ready: true,
+            }
+        };
+        Plan { apply: resources.iter().map(wanted).collect(), ..Plan::default() }
+    }
+
+    #[test]
+    fn resource_is_renamed_only_if_one_of_its_kind_is_in_its_place() {
+        use RolloutDifference::{Added, Deleted, Renamed};
+        let found = |old: &[&str], new: &[&str]| {
+            let comparison = compare(&Ok(composing(old)), &Ok(composing(new)));
+            (comparison.differences.iter().collect::<Vec<_>>(), comparison.detail)
+        };
+        let (differences, detail) = found(&["a:Claim", "b:Claim"], &["a:Claim", "c:Claim"]);
+        assert_eq!(differences, [Renamed]);
+        assert_eq!(detail, "composes `c` and no longer `b`, which is deleted");
+        // Of two that go, one is in the place of one.
+        let (differences, detail) = found(&["a:Claim", "b:Claim"], &["c:Claim"]);
+        assert_eq!(differences, [Renamed, Deleted]);
+        assert_eq!(detail, "no longer composes `b`, which is deleted");
+        let (differences, _) = found(&["a:Claim"], &["c:ConfigMap"]);
+        assert_eq!(differences, [Deleted], "what it held is lost");
+        assert_eq!(found(&["a:Claim"], &["a:Claim", "c:Claim"]).0, [Added]);
+        assert_eq!(found(&["a:Claim"], &["a:Secret"]).0, [Renamed]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which revision of a function a composite resource calls, while it is rolled out.
+//! Decides which revision of a function a composite resource calls during a rollout.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,33 @@ use ferroplane_api::{
 };
 use serde_json::Value;
 
-/// The highest place there is.
+/// The highest rank.
 pub(super) const LAST: u64 = u64::MAX;
-/// Set in the places of those that do not come first.
+/// Set in the ranks of composite resources that do not come first.
 const NOT_FIRST: u64 = 1 << 63;
 
-/// What a `FunctionRollout` says about calls.
+/// The revisions that a `FunctionRollout` assigns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overlay {
-    /// The function whose revisions they are. Empty if they are those of a composition.
+    /// The function of the revisions. Empty if they are those of a composition.
     pub function: String,
-    /// The composition whose revisions they are. Empty if they are those of a function.
+    /// The composition of the revisions. Empty if they are those of a function.
     pub composition: String,
-    /// For all that were not moved, and for whoever is no composite resource.
+    /// For composite resources that were not moved, and for other callers.
     pub stable: String,
-    /// For those that were moved.
+    /// For composite resources that were moved.
     pub candidate: Option<String>,
     /// For those with the update policy `Manual`, as long as it is active.
     pub previous: Option<String>,
-    /// What the candidate must not do.
+    /// The differences that the candidate must not have.
     pub refuse: Vec<RolloutDifference>,
-    /// From when on it is too slow or too large.
+    /// When it counts as too slow or too large.
     pub gates: RolloutGates,
-    /// Whether only the first wave has been moved.
+    /// How long a composite resource may take to become ready.
+    pub progress_deadline_seconds: i64,
+    /// Whether only the first wave was moved.
     pub is_first_wave: bool,
-    /// Whether the candidate is tried for all, before anybody is moved.
+    /// Whether the candidate is tried for all before any is moved.
     pub is_preview: bool,
     first: RolloutFirst,
     cohort: Vec<Bound>,
@@ -44,7 +46,7 @@ struct Bound {
     place: u64,
 }
 
-/// Which of the revisions it is.
+/// One of the revisions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Choice {
     #[default]
@@ -53,17 +55,17 @@ pub enum Choice {
     Previous,
 }
 
-/// What decides whether a composite resource has been moved.
+/// The facts that decide whether a composite resource was moved.
 #[derive(Debug, Clone, Copy)]
 pub struct Member<'a> {
     pub uid: &'a str,
     /// When it was created, in RFC 3339.
     pub created: &'a str,
-    /// Whether it is one of those that come first.
+    /// Whether it is one of those that are moved first.
     pub is_first: bool,
 }
 
-/// What all `FunctionRollout`s say.
+/// The overlays of all `FunctionRollout`s.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overlays {
     /// By function.
@@ -72,11 +74,12 @@ pub struct Overlays {
     pub compositions: BTreeMap<String, Overlay>,
 }
 
-/// What all `FunctionRollout`s say. Of two for the same the older one counts.
+/// The overlays of all `FunctionRollout`s. Of two for the same target the older one counts.
 pub fn overlays<'o>(rollouts: impl IntoIterator<Item = &'o Object>) -> Overlays {
     let mut all: Vec<&Object> = rollouts.into_iter().collect();
     all.sort_by_key(|rollout| age(rollout));
     let mut overlays = Overlays::default();
+    // The youngest first, so that an older one of the same target replaces it in the map.
     for overlay in all.into_iter().rev().filter_map(Overlay::read) {
         if overlay.composition.is_empty() {
             overlays.functions.insert(overlay.function.clone(), overlay);
@@ -87,13 +90,13 @@ pub fn overlays<'o>(rollouts: impl IntoIterator<Item = &'o Object>) -> Overlays 
     overlays
 }
 
-/// What the older one of two is told by.
+/// The key by which the older one of two is determined.
 pub(super) fn age(rollout: &Object) -> (&str, &str) {
     (created(rollout), meta::name(rollout))
 }
 
 impl Overlay {
-    /// What a `FunctionRollout` says. Nothing before it knows a stable revision.
+    /// Read a `FunctionRollout`. None before it has a stable revision.
     pub fn read(rollout: &Object) -> Option<Self> {
         let spec = serde_json::from_value(rollout.get("spec")?.clone()).ok()?;
         let status = serde_json::from_value(rollout.get("status")?.clone()).ok()?;
@@ -113,6 +116,7 @@ impl Overlay {
             previous: status.previous.clone(),
             refuse: spec.refuse.clone(),
             gates: spec.gates.clone(),
+            progress_deadline_seconds: spec.progress_deadline_seconds,
             is_first_wave: status.wave <= 1,
             is_preview: status.candidate.is_some() && status.wave == 0,
             first: spec.first.clone().unwrap_or_default(),
@@ -120,7 +124,7 @@ impl Overlay {
         })
     }
 
-    /// The revisions whose calls are compared: both, as long as there is a candidate.
+    /// The revisions whose calls are compared: both, if there is a candidate.
     pub fn compared(&self) -> Vec<String> {
         self.candidate.iter().flat_map(|candidate| [self.stable.clone(), candidate.clone()]).collect()
     }
@@ -145,7 +149,7 @@ impl Overlay {
         chosen.unwrap_or(&self.stable)
     }
 
-    /// Whether a composite resource in a namespace, with these labels, comes first.
+    /// Whether a composite resource with this namespace and these labels is moved first.
     pub fn is_first<'l>(&self, namespace: &str, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.first.selects(namespace, label)
     }
@@ -162,21 +166,20 @@ impl Overlay {
 
 impl Bound {
     fn of(cohort: &RolloutCohort) -> Self {
-        // What cannot be read is nobody.
+        // An invalid status moves no composite resource.
         let place = u64::from_str_radix(&cohort.bound, 16).ok();
         let until = if place.is_some() { cohort.until.clone() } else { String::new() };
         Self { until, place: place.unwrap_or_default() }
     }
 }
 
-/// Where in the line a composite resource stands. It is another place for each revision, so that it is not always the same ones that
-/// come first.
+/// The rank of a composite resource. It differs for each revision, so that it is not always the same ones that come first.
 pub(super) fn place(candidate: &str, uid: &str, is_first: bool) -> u64 {
     let hash = hash(candidate, uid) >> 1;
     if is_first { hash } else { hash | NOT_FIRST }
 }
 
-/// FNV-1a, and the last step of `MurmurHash3`, without which names that differ at their end would stand next to each other.
+/// FNV-1a, and the last step of `MurmurHash3`, without which uids that differ only at their end would have adjacent ranks.
 fn hash(candidate: &str, uid: &str) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in candidate.bytes().chain([0]).chain(uid.bytes()) {
@@ -189,7 +192,7 @@ fn hash(candidate: &str, uid: &str) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// Whether a composite resource comes before all others.
+/// Whether a composite resource is moved before all others.
 pub(super) fn comes_first(first: &RolloutFirst, composite: &Object) -> bool {
     let labels = composite.get("metadata").and_then(|metadata| metadata.get("labels"));
     first.selects(meta::namespace(composite), |key| labels.and_then(|labels| labels.get(key)?.as_str()))

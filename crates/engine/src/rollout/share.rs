@@ -1,6 +1,6 @@
-//! A number, or a percentage of all.
+//! Parses a number, or a percentage of all.
 
-/// How many of all this is: `3`, or `10%`, which is rounded up. What makes no sense is none.
+/// How many of all a share is: `3`, or `10%`, which is rounded up. An invalid one is 0.
 pub(super) fn count(share: &str, all: usize) -> usize {
     match share.strip_suffix('%') {
         Some(percent) => (percent.parse::<usize>().unwrap_or_default().min(100) * all).div_ceil(100),

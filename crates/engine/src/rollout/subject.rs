@@ -1,19 +1,20 @@
 //! A composite resource, as a rollout sees it.
 
-use ferroplane_api::{Condition, Object, RolloutFirst, RolloutTarget, Status, keys, meta};
+use ferroplane_api::{Cause, Condition, Object, RolloutFirst, RolloutTarget, Status, keys, meta};
 use ferroplane_golang::time::rfc3339;
 
 use super::differences::Differences;
 use super::overlay::{comes_first, created};
+use super::restart::is_uncallable;
 use crate::composite::Machinery;
 use crate::inputs::Layout;
 use crate::intercept;
 use crate::settle::conditions_in;
 
-/// The conditions that are false of one that fights over fields, or whose composed resources change too often.
+/// The conditions that are false if other managers change composed resources, or if those change too often.
 const DISTURBANCES: [&str; 2] = ["Uncontested", "Responsive"];
 
-/// A composite resource that calls the function in a step that does not say which revision.
+/// A composite resource with a step that calls the function and names no revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub uid: String,
@@ -23,30 +24,32 @@ pub struct Subject {
     pub created: String,
     pub is_first: bool,
     pub is_manual: bool,
-    /// Or a developer's process answers for the function.
+    /// Also if a developer's process intercepts the function.
     pub is_paused: bool,
-    /// The revisions of the function that composed it last, or the revision of the composition that it follows.
+    /// The revisions of the function that composed it last, or the revision of the composition that it uses.
     pub ran: Vec<String>,
     pub health: Health,
     /// Since when, in seconds since 1970.
     pub since: i64,
-    /// How the candidate differed, if it has been tried for it.
+    /// The differences that a trial of the candidate found, if there was one.
     pub trial: Option<Differences>,
-    /// Which recordings are about it: what to tell `ferroplane replay`.
+    /// The subject of its recordings, for `ferroplane replay`.
     pub recorded_as: String,
 }
 
-/// How a composite resource is doing.
+/// The state of a composite resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// It is synced and ready.
     Ready,
-    /// It is synced and ready, and somebody keeps changing what it composes, or that changes without end.
+    /// It is synced and ready, but other managers keep changing composed resources, or those never stop changing.
     Disturbed,
     /// It is synced.
     NotReady,
     /// It cannot be composed.
     Failed,
+    /// It cannot be composed, because a function cannot be called.
+    Uncallable,
 }
 
 impl Subject {
@@ -61,7 +64,7 @@ impl Subject {
         let machinery = Machinery::of(composite, layout);
         let (ran, names_its_own) = match target {
             RolloutTarget::Function(function) => (ran(composite, function), false),
-            // Whoever selects revisions by labels has decided.
+            // A composite resource that selects revisions by labels is not moved.
             RolloutTarget::Composition(_) => (
                 machinery.revision().map(str::to_owned).into_iter().collect::<Vec<_>>(),
                 machinery.get("compositionRevisionSelector").is_some(),
@@ -85,7 +88,7 @@ impl Subject {
     }
 }
 
-/// Which recordings are about a composite resource: what to tell `ferroplane replay`.
+/// The subject of a composite resource's recordings, for `ferroplane replay`.
 pub fn recorded_as(composite: &Object) -> String {
     let (kind, namespace, name) = (meta::kind(composite), meta::namespace(composite), meta::name(composite));
     if namespace.is_empty() { format!("{kind}/{name}") } else { format!("{kind}/{name} -n {namespace}") }
@@ -115,7 +118,9 @@ fn health(composite: &Object) -> (Health, i64) {
     let disturbed = DISTURBANCES.into_iter().map(find).find(|condition| is_false(*condition));
     let (synced, ready) = (find("Synced"), find("Ready"));
     if !is_true(synced) {
-        (Health::Failed, since(synced))
+        let cause = synced.and_then(|condition| condition.code.parse::<Cause>().ok());
+        let health = if cause.is_some_and(is_uncallable) { Health::Uncallable } else { Health::Failed };
+        (health, since(synced))
     } else if !is_true(ready) {
         (Health::NotReady, since(ready))
     } else if let Some(condition) = disturbed {
@@ -163,6 +168,23 @@ mod tests {
         ] {
             let selector: RolloutFirst = serde_json::from_value(first.clone()).unwrap();
             assert_eq!(comes_first(&selector, &composite), comes, "{first}");
+        }
+    }
+
+    #[test]
+    fn cause_says_whether_a_function_could_not_be_called() {
+        for (code, expected) in [
+            ("FunctionNotConnectable", Health::Uncallable),
+            ("FunctionUnreachable", Health::Uncallable),
+            ("FunctionFatalResult", Health::Failed),
+            ("SomethingNew", Health::Failed),
+            ("", Health::Failed),
+        ] {
+            let synced =
+                json!({"type": "Synced", "status": "False", "reason": "ReconcileError", "code": code});
+            let composite = json!({"status": {"conditions": [synced]}});
+            let composite: Object = serde_json::from_value(composite).unwrap();
+            assert_eq!(health(&composite).0, expected, "{code}");
         }
     }
 

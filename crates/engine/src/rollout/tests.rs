@@ -1,5 +1,9 @@
 //! A fleet of composite resources, and revisions that behave or misbehave.
 
+mod edits;
+
+use std::time::Duration;
+
 use ferroplane_api::{
     FunctionRolloutSpec, FunctionRolloutStatus, RolloutDifference, RolloutFailurePolicy, RolloutState,
 };
@@ -8,7 +12,8 @@ use serde_json::json;
 
 use super::overlay::{Choice, Member, Overlay};
 use super::{
-    CallCounts, CallStatistics, Commands, Decision, Health, Observation, RevisionFact, Subject, Tried, decide,
+    CallCounts, CallStatistics, Commands, Decision, Health, Observation, Restart, RevisionFact, Subject,
+    Tried, decide,
 };
 
 const START: i64 = 1_800_000_000;
@@ -20,6 +25,7 @@ enum Fate {
     NeverReady,
     Storms,
     Fails,
+    Uncallable,
     Refused(RolloutDifference),
 }
 
@@ -34,7 +40,9 @@ struct Fleet {
     fate: FateOf,
     promote: Option<String>,
     undo: Option<String>,
+    tried: Tried,
     calls: CallCounts,
+    restart: Restart,
     now: i64,
     events: Vec<&'static str>,
     /// How often each was moved, there or back.
@@ -75,7 +83,9 @@ impl Fleet {
             fate: Box::new(|_, _| Fate::Ready),
             promote: None,
             undo: None,
+            tried: Tried::default(),
             calls: CallCounts::default(),
+            restart: Restart::default(),
             now: START,
             events: Vec::new(),
             moves: vec![0; count],
@@ -103,8 +113,9 @@ impl Fleet {
             commands,
             revisions: &self.revisions,
             subjects: &self.subjects,
-            tried: &Tried::default(),
+            tried: &self.tried,
             calls: self.calls,
+            restart: self.restart,
             now: self.now,
         })
     }
@@ -119,7 +130,9 @@ impl Fleet {
         self.status = serde_json::from_str(&text).unwrap();
         assert_eq!(self.status, decision.status);
         self.events.extend(decision.events.iter().map(|(_, reason, _)| *reason));
-        self.now += decision.look_again.map_or(1, |pause| i64::try_from(pause.as_secs()).unwrap());
+        let pause = decision.requeue_after.unwrap_or(Duration::from_secs(1));
+        self.now += i64::try_from(pause.as_secs()).unwrap();
+        self.restart.uptime += pause;
         self.run();
     }
 
@@ -129,7 +142,7 @@ impl Fleet {
             for index in 0..self.subjects.len() {
                 let trial = match (self.fate)(&self.subjects[index], 0) {
                     Fate::Refused(difference) => difference,
-                    Fate::Fails => RolloutDifference::Fails,
+                    Fate::Fails | Fate::Uncallable => RolloutDifference::Fails,
                     Fate::Ready | Fate::NeverReady | Fate::Storms => RolloutDifference::Changed,
                 };
                 self.subjects[index].trial = Some(trial.into());
@@ -144,7 +157,7 @@ impl Fleet {
                 (false, true) => overlay.revision(Choice::Previous),
                 (false, false) => &overlay.stable,
             };
-            let calls = Some(calls.to_owned());
+            let (calls, ran_before) = (Some(calls.to_owned()), subject.ran.first().cloned());
             let fate = if has_moved { (self.fate)(subject, self.status.wave) } else { Fate::Ready };
             let mut outcome = |ran: Option<String>, health: Health| {
                 let ran: Vec<_> = ran.into_iter().collect();
@@ -161,6 +174,7 @@ impl Fleet {
                 Fate::NeverReady => outcome(calls, Health::NotReady),
                 Fate::Storms => outcome(calls, Health::Disturbed),
                 Fate::Fails => outcome(Some(overlay.stable.clone()), Health::Failed),
+                Fate::Uncallable => outcome(ran_before, Health::Uncallable),
                 Fate::Refused(difference) => {
                     outcome(Some(overlay.stable.clone()), Health::Ready);
                     subject.trial = Some(difference.into());
@@ -171,7 +185,7 @@ impl Fleet {
         self.most_harmed = self.most_harmed.max(harmed);
     }
 
-    /// Go on until nothing changes any more.
+    /// Continue until nothing changes any more.
     fn finish(&mut self) -> RolloutState {
         for _ in 0..10_000 {
             let before = self.status.clone();
@@ -206,7 +220,7 @@ fn revision_that_behaves_reaches_all_in_waves_and_is_promoted() {
 fn at_most_one_percent_are_harmed_whatever_goes_wrong_and_in_whichever_wave() {
     for fate in [Fate::Fails, Fate::NeverReady, Fate::Storms, Fate::Refused(RolloutDifference::Deleted)] {
         for wave in 1..=4 {
-            // Those of earlier waves go on well: only whoever is moved in this wave is harmed.
+            // Those of earlier waves continue well: only whoever is moved in this wave is harmed.
             let mut fleet = Fleet::of(1000).with_fate(move |subject, now| {
                 let is_new = !subject.ran.iter().any(|ran| ran == "v2") || subject.health != Health::Ready;
                 if now >= wave && is_new { fate } else { Fate::Ready }
@@ -360,6 +374,112 @@ fn clock_that_jumps_ahead_leaves_all_with_one_revision() {
     }
 }
 
+/// A rollout whose first wave is ready when the control plane is started again.
+fn resumed() -> Fleet {
+    let mut fleet = Fleet::of(100);
+    fleet.install("v2", 2);
+    fleet.step();
+    assert_eq!((fleet.status.composites.moved, fleet.calling("v2")), (1, 1));
+    fleet.restart = Restart { is_resumed: true, ..Restart::default() };
+    fleet
+}
+
+#[test]
+fn function_that_starts_slowly_after_a_restart_is_not_rolled_back() {
+    let mut fleet = resumed().with_fate(|_, _| Fate::Uncallable);
+    fleet.run();
+    while fleet.restart.uptime < Duration::from_mins(1) {
+        fleet.step();
+        assert_eq!((fleet.status.state, fleet.status.composites.moved), (RolloutState::Progressing, 1));
+        assert!(fleet.status.message.contains("started again"), "{}", fleet.status.message);
+    }
+    fleet.restart.has_answered = true;
+    fleet.fate = Box::new(|_, _| Fate::Ready);
+    fleet.run();
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    assert!(fleet.moves.iter().all(|moves| *moves == 1), "nobody went back");
+}
+
+#[test]
+fn function_that_is_dead_after_a_restart_is_rolled_back_when_it_had_its_time() {
+    for paused in [false, true] {
+        let mut fleet = resumed().with_fate(|_, _| Fate::Uncallable);
+        fleet.spec.paused = paused;
+        fleet.run();
+        while fleet.status.candidate.is_some() {
+            fleet.step();
+        }
+        let uptime = fleet.restart.uptime.as_secs();
+        assert!((120..=125).contains(&uptime), "rolled back after {uptime} s");
+        assert_eq!(fleet.finish(), RolloutState::RolledBack);
+        assert_eq!((fleet.calling("v1"), fleet.most_harmed), (100, 1));
+    }
+}
+
+#[test]
+fn composite_resources_that_must_be_ready_soon_do_not_wait_longer_for_a_restart() {
+    let mut fleet = resumed().with_fate(|_, _| Fate::Uncallable);
+    fleet.spec.progress_deadline_seconds = 20;
+    fleet.run();
+    while fleet.status.candidate.is_some() {
+        fleet.step();
+    }
+    assert!((20..=25).contains(&fleet.restart.uptime.as_secs()), "{:?}", fleet.restart.uptime);
+}
+
+#[test]
+fn function_that_cannot_be_called_in_normal_running_is_rolled_back_at_once() {
+    // Without a restart, long after one, and after one when the old revision answers and the new one is seen to fail.
+    let long_ago = Restart { uptime: Duration::from_mins(10), is_resumed: true, has_answered: true };
+    let lately = Restart { uptime: Duration::from_secs(5), ..long_ago };
+    for (restart, fate) in [
+        (Restart::default(), Fate::Uncallable),
+        (long_ago, Fate::Uncallable),
+        (lately, Fate::Refused(RolloutDifference::Fails)),
+    ] {
+        let mut fleet = resumed().with_fate(move |_, _| fate);
+        fleet.restart = restart;
+        fleet.run();
+        fleet.step();
+        assert_eq!(fleet.status.state, RolloutState::RollingBack, "{fate:?}, {restart:?}");
+    }
+}
+
+#[test]
+fn restart_does_not_use_up_the_time_to_become_ready() {
+    let mut fleet = resumed().with_fate(|_, _| Fate::NeverReady);
+    fleet.run();
+    fleet.restart.has_answered = true;
+    // The control plane was down for an hour.
+    fleet.now += 3600;
+    fleet.step();
+    assert_eq!(fleet.status.state, RolloutState::Progressing);
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+}
+
+#[test]
+fn nobody_is_moved_while_functions_start_again() {
+    let mut fleet = resumed();
+    fleet.restart.has_answered = true;
+    let waiting = fleet.subjects.iter_mut().find(|subject| subject.ran == ["v1"]).unwrap();
+    waiting.health = Health::Uncallable;
+    let status = fleet.decide().status;
+    assert_eq!((status.composites.moved, status.wave), (1, 1));
+    assert!(status.unready_before.is_empty(), "{status:#?}");
+    fleet.restart.uptime = Duration::from_mins(10);
+    assert_eq!(fleet.decide().status.wave, 2, "the old revision had its time, too");
+}
+
+#[test]
+fn calls_that_failed_while_functions_started_again_break_no_gate() {
+    let mut fleet = resumed();
+    let statistics = |errors: u64| CallStatistics { total: 40, errors, ..CallStatistics::default() };
+    fleet.calls = CallCounts { stable: statistics(0), candidate: statistics(40) };
+    assert_eq!(fleet.decide().status.state, RolloutState::Progressing);
+    fleet.restart.has_answered = true;
+    assert_eq!(fleet.decide().status.state, RolloutState::RollingBack, "calls count again once it answers");
+}
+
 #[test]
 fn undo_ends_a_rollout_under_way() {
     let mut fleet = Fleet::of(100);
@@ -368,6 +488,47 @@ fn undo_ends_a_rollout_under_way() {
     fleet.undo = Some("v2".to_owned());
     assert_eq!(fleet.finish(), RolloutState::RolledBack);
     assert_eq!(fleet.calling("v1"), 100);
+}
+
+#[test]
+fn rollback_says_what_it_deletes() {
+    let ended_with = |added: i64, is_previewed: bool| {
+        let mut fleet = Fleet::of(100);
+        fleet.spec.preview = is_previewed;
+        (fleet.spec.paused, fleet.spec.max_unavailable) = (is_previewed, "100%".to_owned());
+        fleet.install("v2", 2);
+        fleet.tried.differences.insert("Added".to_owned(), added);
+        while fleet.status.state == RolloutState::Idle || (!is_previewed && fleet.calling("v2") < 10) {
+            fleet.step();
+        }
+        fleet.undo = Some("v2".to_owned());
+        fleet.finish();
+        assert_eq!(fleet.status.state, RolloutState::RolledBack);
+        assert!(fleet.status.message.ends_with(&fleet.status.history[0].message), "{:#?}", fleet.status);
+        fleet.status.history[0].message.clone()
+    };
+    let undone = "a user undid it";
+    assert_eq!(ended_with(0, false), undone);
+    let lost = "what only it composed is deleted, for";
+    assert_eq!(ended_with(1, false), format!("{undone}; {lost} one composite resource"));
+    assert_eq!(ended_with(7, false), format!("{undone}; {lost} up to 7 composite resources"));
+    assert_eq!(ended_with(7, true), undone, "a preview applies nothing");
+}
+
+/// A control plane that is upgraded finds the status that the one before it wrote, without fields that came later.
+#[test]
+fn rollout_that_an_older_release_began_is_continued() {
+    let mut fleet = Fleet::of(100);
+    fleet.install("v2", 2);
+    fleet.step();
+    assert_eq!(fleet.calling("v2"), 1);
+    let mut older = serde_json::to_value(&fleet.status).unwrap();
+    let kept = ["state", "stable", "candidate", "startedAt", "wave", "cohort"];
+    older.as_object_mut().unwrap().retain(|field, _| kept.contains(&field.as_str()));
+    older["ofAnotherRelease"] = json!({"any": "thing"});
+    fleet.status = serde_json::from_value(older).unwrap();
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    assert!(fleet.moves.iter().all(|moves| *moves == 1), "nobody went back");
 }
 
 #[test]

@@ -1,37 +1,37 @@
-//! Everything that can be called, in all its versions.
+//! The catalogue of all functions that can be called, in all their versions.
 
 use std::collections::BTreeMap;
 
 use super::rules::{self, Fault};
 use super::{Lifecycle, LifecycleState, Version};
 
-/// On a built-in version: which version it is.
+/// On a built-in version: its version.
 pub const VERSION_LABEL: &str = "ferroplane.io/version";
 /// On a built-in version: whether it is available, stable, deprecated or removed.
 pub const STABILITY_LABEL: &str = "ferroplane.io/stability";
 
-/// Everything that can be called in one release of the plane.
+/// All functions that can be called in one release of the plane.
 #[derive(Debug, Clone)]
 pub struct Catalogue {
     release: Version,
     families: BTreeMap<String, Family>,
-    /// The same functions under further names, which hold where no other function has the name. They are kept
-    /// apart so that a list of all functions has each function once.
+    /// The same functions under additional names, which are used if no other function has the name. They are kept separately so that a
+    /// list of all functions has each function once.
     further_names: BTreeMap<String, Family>,
-    /// Functions that are installed and cannot be called, by name.
+    /// Installed functions that cannot be called, by name.
     unusable: BTreeMap<String, UnusableFunction>,
     /// Whether a step may name a revision or labels.
     has_revision_selectors: bool,
-    /// The revisions for those who do not say which, by function, where it is not the newest.
+    /// The preferred revision for steps that name none, by function, if it is not the newest.
     preferred: BTreeMap<String, String>,
 }
 
-/// A function that is installed, and that nothing here can run.
+/// An installed function that cannot be run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableFunction {
     /// The image of its package, with its version.
     pub package: String,
-    /// Why it cannot be called, and what helps.
+    /// Why it cannot be called, and the remedy.
     pub reason: String,
 }
 
@@ -39,9 +39,9 @@ pub struct UnusableFunction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Family {
     pub function: String,
-    /// The version for those who name none. Revisions of a package have no such version: the highest wins.
+    /// The version for steps that name none. Packages have no such version: the highest revision is used.
     pub stable: Option<Version>,
-    /// In the order of their numbers.
+    /// Sorted by number.
     pub records: Vec<Record>,
 }
 
@@ -49,30 +49,30 @@ pub struct Family {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     pub revision: Revision,
-    /// A revision of a package whose tag is no version has none.
+    /// None for a revision of a package whose tag is no version.
     pub version: Option<Version>,
     pub labels: BTreeMap<String, String>,
     pub lifecycle: Lifecycle,
-    /// Whether it may be called. A version that was removed is not active, whatever this says.
+    /// Whether it may be called. A removed version is never active, whatever this says.
     pub is_active: bool,
-    /// Whether it has answered since it was activated. Until then, steps that do not name it go on calling an older revision. It stays
-    /// so if the revision fails later: to go back to an older one would undo what the newer one composed.
+    /// Whether it has responded since it was activated. Until then, steps that do not name it continue to call an older revision. It
+    /// stays true if the revision fails later: going back to an older one would undo what the newer one composed.
     pub is_serving: bool,
-    /// The name of the built-in revision whose code a revision of a package runs, if it runs any.
+    /// The name of the built-in revision whose code runs in place of the package, if any.
     pub built_in: Option<String>,
     pub source: VersionSource,
-    /// Whether there is code, or only the memory of it.
+    /// Whether its code exists. The entries of removed versions have none.
     pub is_implemented: bool,
 }
 
-/// Which of the versions of a function something is.
+/// Identifies one of the versions of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
     pub name: String,
     pub number: u64,
 }
 
-/// Where a version comes from.
+/// The source of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionSource {
     BuiltIn,
@@ -89,7 +89,7 @@ impl VersionSource {
 }
 
 impl Catalogue {
-    /// A catalogue of nothing.
+    /// An empty catalogue.
     pub fn new(release: Version) -> Self {
         Self {
             release,
@@ -106,12 +106,12 @@ impl Catalogue {
         self.has_revision_selectors = false;
     }
 
-    /// Have this revision of a function called by whoever does not say which, as long as it is active.
+    /// Prefer this revision of a function for steps that name none, as long as it is active.
     pub fn prefer(&mut self, function: &str, revision: &str) {
         self.preferred.insert(function.to_owned(), revision.to_owned());
     }
 
-    /// Refuses a revision that steps cannot call, with the reason.
+    /// An error if steps cannot call a revision, with the reason.
     pub fn check_serving(&self, function: &str, revision: &str) -> Result<(), String> {
         let family = self.families.get(function);
         let family = family.ok_or_else(|| format!("there is no function `{function}`"))?;
@@ -126,7 +126,7 @@ impl Catalogue {
         ))
     }
 
-    /// The revision for those who do not say which, if it is not the newest.
+    /// The preferred revision for steps that name none, if it is not the newest.
     pub fn preferred(&self, function: &str) -> Option<&str> {
         self.preferred.get(function).map(String::as_str)
     }
@@ -136,7 +136,7 @@ impl Catalogue {
         self.has_revision_selectors
     }
 
-    /// Add all versions of a function. Refused, with every reason, if they break the rules.
+    /// Add all versions of a function. An error with every reason if they break the rules.
     pub fn add(&mut self, family: Family) -> Result<(), Vec<Fault>> {
         let mut faults = rules::check(&family, &self.release);
         if self.families.contains_key(&family.function) {
@@ -150,32 +150,32 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Note that a function is installed and cannot be called. Whatever else bears its name is not called in its place: a fork
-    /// is not what it was forked from.
+    /// Record that a function is installed and cannot be called. Other functions of the name are not called in its place: a fork is not
+    /// the original.
     pub fn add_unusable(&mut self, function: &str, why: UnusableFunction) {
         self.remove(function);
         self.unusable.insert(function.to_owned(), why);
     }
 
-    /// Why a function that is installed cannot be called, if so.
+    /// Why an installed function cannot be called, if so.
     pub fn unusable(&self, function: &str) -> Option<&UnusableFunction> {
         self.unusable.get(function)
     }
 
-    /// Let a function stand under the name of a package: in this version, or in any. Its versions were checked
-    /// before, and one alone need not obey the rules that hold for all of them.
+    /// Let a function stand for a package, under its name: in one version, or in any. Its versions were checked before, and a single one
+    /// need not obey the rules for all of them.
     pub fn alias(&mut self, name: &str, family: &Family, version: Option<&Version>) {
         let mut family = Family { function: name.to_owned(), ..family.clone() };
         if let Some(version) = version {
             family.records.retain(|record| record.version.as_ref() == Some(version));
-            // Whoever names no version gets the one that the package's tag stands for.
+            // A step that names no version gets the one that the package's tag stands for.
             family.stable = Some(version.clone());
         }
         self.families.insert(name.to_owned(), family);
     }
 
-    /// Let revisions of a package stand under the name of a function that stands for the package. They come first for whoever does not
-    /// say which version to call: the function is what runs them, and not another version of them.
+    /// Add the revisions of a package to the function that stands for it. Steps that name no version get these first: the function is
+    /// what runs them, and not another version of them.
     pub fn add_revisions(&mut self, function: &str, mut revisions: Vec<Record>) {
         let Some(family) = self.families.get_mut(function) else { return };
         revisions.sort_by_key(|record| record.revision.number);
@@ -186,7 +186,7 @@ impl Catalogue {
         family.records.extend(revisions);
     }
 
-    /// Give labels to all versions of a function. Those that they have stay.
+    /// Add labels to all versions of a function. Existing ones stay.
     pub fn add_labels(&mut self, function: &str, labels: &BTreeMap<String, String>) {
         let records = self.families.get_mut(function).into_iter().flat_map(|family| &mut family.records);
         for record in records {
@@ -196,27 +196,27 @@ impl Catalogue {
         }
     }
 
-    /// Let a function be called by a further name, as long as no other function has that name.
+    /// Add a name for a function, which is used if no other function has it.
     ///
-    /// Crossplane's package manager names a Function after its package when it installs it as a dependency, so
-    /// published Compositions call `crossplane-contrib-function-auto-ready`.
+    /// Crossplane's package manager names a Function after its package when it installs it as a dependency, so that published
+    /// Compositions call `crossplane-contrib-function-auto-ready`.
     pub fn name_further(&mut self, name: &str, family: &Family) {
         let family = Family { function: name.to_owned(), ..family.clone() };
         self.further_names.insert(name.to_owned(), family);
     }
 
-    /// All further names of functions, with the functions that they stand for.
+    /// All additional names of functions, with their functions.
     pub fn further_names(&self) -> impl Iterator<Item = &Family> {
         self.further_names.values()
     }
 
-    /// Forget a function, by whichever of its names. Its other names stay.
+    /// Remove a function by one of its names. Its other names stay.
     pub fn remove(&mut self, function: &str) {
         self.families.remove(function);
         self.further_names.remove(function);
     }
 
-    /// The release that everything is judged by.
+    /// The release that states of versions are computed for.
     pub fn release(&self) -> &Version {
         &self.release
     }
@@ -231,8 +231,8 @@ impl Catalogue {
         self.families.values()
     }
 
-    /// The same functions, as a past or future release would judge them. Rules are not checked again: what is
-    /// allowed now may break them then, which is for its user to know.
+    /// The same functions in a past or future release. Rules are not checked again: a catalogue that is valid now may break them then,
+    /// and its user has to know.
     #[must_use]
     pub fn at(&self, release: Version) -> Self {
         Self { release, ..self.clone() }
@@ -263,30 +263,30 @@ impl Family {
         Self { function: function.to_owned(), stable: Some(stable), records }
     }
 
-    /// A function that was never given a version.
+    /// A function without versions.
     pub fn unversioned(function: &str) -> Self {
         let only = (Version::UNVERSIONED, Lifecycle::default(), true);
         Self::built_in(function, Version::UNVERSIONED, [only])
     }
 
-    /// What one of the versions is in this release.
+    /// The state of one of the versions in this release.
     pub fn state(&self, record: &Record, release: &Version) -> LifecycleState {
         let is_stable = self.stable.is_some() && record.version == self.stable;
         record.lifecycle.state(is_stable, release)
     }
 
-    /// This very version.
+    /// This version.
     pub fn version(&self, version: &Version) -> Option<&Record> {
-        // Two revisions of a package can have the same version: the latest that may be called and answers is meant. If none may, the
-        // error is about the latest.
+        // Two revisions of a package can have the same version: the latest that is active and responds is used. If
+        // none is, the error names the latest.
         let same = self.records.iter().filter(|record| record.version.as_ref() == Some(version));
         same.max_by_key(|record| (record.is_active, record.is_serving, record.revision.number))
     }
 
-    /// The labels of one of the versions, those that follow from its state included.
+    /// A label of one of the versions, including those that follow from its state.
     pub fn label<'r>(&self, record: &'r Record, key: &str, release: &Version) -> Option<&'r str> {
         match record.source {
-            // Computed, not stored, because it changes with the release that asks.
+            // Computed, not stored, because it depends on the release.
             VersionSource::BuiltIn if key == STABILITY_LABEL => Some(self.state(record, release).as_str()),
             _ => record.labels.get(key).map(String::as_str),
         }

@@ -1,41 +1,41 @@
-//! How long a version lives.
+//! The lifecycle of a version.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Version;
 
-/// The releases in which things happen to a version.
+/// The releases in which the state of a version changes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lifecycle {
     /// The first release that has it.
     pub introduced_in: Option<Version>,
-    /// From this release on, using it is warned about.
+    /// From this release on, its use is warned about.
     pub deprecated_in: Option<Version>,
-    /// From this release on, using it is an error.
+    /// From this release on, its use is an error.
     pub removed_in: Option<Version>,
     /// The version to use instead.
     pub replaced_by: Option<Version>,
 }
 
-/// What a version is, in some release.
+/// The state of a version in a release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LifecycleState {
-    /// It runs for those who name it.
+    /// It runs for steps that name it.
     Available,
-    /// It runs for those who name none.
+    /// It runs for steps that name no version.
     Stable,
     /// It runs, with a warning.
     Deprecated,
-    /// It does not run, and never will again.
+    /// It no longer runs.
     Removed,
 }
 
 impl Lifecycle {
-    /// What the version is in this release.
+    /// The state of the version in this release.
     pub fn state(&self, is_stable: bool, release: &Version) -> LifecycleState {
         let has_come = |event: &Option<Version>| event.as_ref().is_some_and(|event| event <= release);
-        // The strongest event first: a stable version that is deprecated is called deprecated.
+        // The strongest state first: a stable version that is deprecated is called deprecated.
         if has_come(&self.removed_in) {
             LifecycleState::Removed
         } else if has_come(&self.deprecated_in) {

@@ -1,4 +1,4 @@
-//! Whether a built-in function runs in place of the package of a Function.
+//! Decides whether a built-in function runs in place of the package of a Function.
 
 use super::{Catalogue, Version};
 use ferroplane_api::image::ImageReference;
@@ -6,15 +6,15 @@ use ferroplane_api::image::ImageReference;
 /// Whether a package can be replaced by a built-in function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Native {
-    /// This version of this function does what the package does.
+    /// This version of this function does the same as the package.
     Covered { function: String, version: Version },
-    /// The function is built in, but not as this version of the package has it.
+    /// The function is built in, but not in this version of the package.
     NotCovered { function: String, covered: Vec<String> },
-    /// The package is none that we reproduce.
+    /// The package is not one that we reproduce.
     Unknown,
 }
 
-/// A Function, as far as replacing its package needs to know.
+/// The parts of a Function that the decision needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Replaceable<'a> {
     pub name: &'a str,
@@ -30,7 +30,7 @@ pub struct Replacement {
     pub version: Option<Version>,
 }
 
-/// Why nothing that is built in runs in place of a package.
+/// Why no built-in function runs in place of a package.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotReplaced {
     #[error("is not to be replaced")]
@@ -39,14 +39,14 @@ pub enum NotReplaced {
     NoBuiltIn,
     #[error("expected `true` or `false`, got `{0}`")]
     BadAnnotation(String),
-    #[error("is no version that the built-in `{function}` covers ({})", .covered.join("; "))]
+    #[error("is not a version that the built-in `{function}` covers ({})", .covered.join("; "))]
     NotCovered { function: String, covered: Vec<String> },
     #[error("is not built in")]
     Unknown,
 }
 
 impl NotReplaced {
-    /// Why nothing that is built in is called in place of a Function's package, and what helps where the package is not run.
+    /// Why no built-in function is called in place of a Function's package, and the remedy if the package is not run.
     pub fn remedy(&self) -> String {
         const DEVELOPMENT: &str = "serve it yourself and annotate the Function with \
             `render.crossplane.io/runtime: Development` and `render.crossplane.io/runtime-development-target: HOST:PORT`";
@@ -81,7 +81,7 @@ pub fn replacement(
     match annotation {
         None => {}
         Some("false") => return Err(NotReplaced::Refused),
-        // Whoever insists gets what bears the name, whoever made the package.
+        // A user who requires the built-in function gets the one of this name, whatever the source of the package.
         Some("true") => {
             let forced = any_version(ImageReference::parse(package).name()).or_else(|| any_version(name));
             return forced.ok_or(NotReplaced::NoBuiltIn);
@@ -91,7 +91,7 @@ pub fn replacement(
     match native(package) {
         Native::Covered { function, version } => Ok(Replacement { function, version: Some(version) }),
         Native::NotCovered { function, covered } => Err(NotReplaced::NotCovered { function, covered }),
-        // By name alone only if there is no package: a function of somebody else may bear the same name.
+        // By name alone only if there is no package: an unrelated function may have the same name.
         Native::Unknown => any_version(name).filter(|_| package.is_empty()).ok_or(NotReplaced::Unknown),
     }
 }

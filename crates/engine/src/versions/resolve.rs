@@ -1,4 +1,4 @@
-//! Joins what a step asks for with what there is.
+//! Resolves the version that a step asks for.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,32 +9,32 @@ use super::{
     Catalogue, Family, InvalidVersion, LifecycleState, Record, UnusableFunction, Version, VersionSource,
 };
 
-/// What a step says about the function it calls. Whatever is empty was not said.
+/// What a step says about the function that it calls. Empty fields were not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
     pub function: String,
-    /// `functionRevisionRef`: this revision and no other.
+    /// `functionRevisionRef`: exactly this revision.
     pub revision: Option<String>,
-    /// `functionRevisionSelector`: the highest active revision with these labels that answers.
+    /// `functionRevisionSelector`: the highest active revision with these labels that responds.
     pub labels: Option<BTreeMap<String, String>>,
-    /// `functionRef.version`: this version and no other.
+    /// `functionRef.version`: exactly this version.
     pub version: Option<String>,
     /// `funcVersion` of a phase: this version, or the unversioned one with a warning.
     pub phase_version: Option<String>,
-    /// `preferredVersion` of an action: likewise, for phases that say nothing themselves.
+    /// `preferredVersion` of an action: the same, for phases that name none.
     pub preferred_version: Option<String>,
-    /// Makes a phase's version one that nothing else can stand for.
+    /// Whether a phase's version that does not exist is an error.
     pub is_strict: bool,
 }
 
 impl Question {
-    /// A call of a function that says nothing about its version.
+    /// A call of a function without a version.
     pub fn about(function: impl Into<String>) -> Self {
         Self { function: function.into(), ..Self::default() }
     }
 }
 
-/// What runs, and what its user should know about that.
+/// The version that runs, with warnings about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution<'c> {
     pub record: &'c Record,
@@ -42,24 +42,24 @@ pub struct Resolution<'c> {
     pub advisories: Vec<Advisory>,
 }
 
-/// Something a user should know about the version that runs. Made once, shown on every surface in its own way.
+/// A warning about the version that runs. It is made once here, and each command and condition formats it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advisory {
     pub function: String,
     pub advice: Advice,
 }
 
-/// What there is to know.
+/// The reason of a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Advice {
     /// It will be removed.
     Deprecated { version: Version, removed_in: Option<Version>, replaced_by: Option<Version> },
-    /// What was asked for does not exist, and something else runs.
+    /// The requested version does not exist, and another one runs.
     Fallback { asked: Version, used: Version },
 }
 
 impl Advisory {
-    /// In one word, for events and conditions.
+    /// One word, for events and conditions.
     pub fn reason(&self) -> &'static str {
         match self.advice {
             Advice::Deprecated { .. } => "FunctionVersionDeprecated",
@@ -87,7 +87,7 @@ impl fmt::Display for Advisory {
     }
 }
 
-/// Why nothing runs.
+/// Why no version runs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
     #[error("there is no function `{function}`{}", did_you_mean(.similar.as_ref()))]
@@ -105,7 +105,7 @@ pub enum Unresolved {
     EndOfSupport {
         function: String,
         version: Version,
-        // Boxed: an error should not be larger than what it is an error of.
+        // Boxed, because every `Result` with this error reserves space for its largest variant.
         removed_in: Box<Version>,
         replaced_by: Option<Box<Version>>,
     },
@@ -125,7 +125,7 @@ pub enum Unresolved {
 }
 
 impl Unresolved {
-    /// In one word, for events and conditions.
+    /// One word, for events and conditions.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::UnknownFunction { .. } => "UnknownFunction",
@@ -140,7 +140,7 @@ impl Unresolved {
         }
     }
 
-    /// What failed, for programs.
+    /// The cause, for programs.
     pub fn cause(&self) -> Cause {
         match self {
             Self::UnknownFunction { .. } => Cause::FunctionNotFound,
@@ -154,12 +154,12 @@ impl Unresolved {
     }
 }
 
-/// Which version runs?
+/// Find the version that runs.
 pub fn resolve<'c>(catalogue: &'c Catalogue, question: &Question) -> Result<Resolution<'c>, Unresolved> {
     resolve_preferring(catalogue, question, None)
 }
 
-/// The same, where whoever does not say which revision to call calls this one, as long as it is active.
+/// The same, with a preferred revision for steps that name none, as long as it is active.
 pub fn resolve_preferring<'c>(
     catalogue: &'c Catalogue,
     question: &Question,
@@ -171,36 +171,36 @@ pub fn resolve_preferring<'c>(
         check_no_selectors(question)?;
     }
     let family = catalogue.family(function).ok_or_else(|| missing(catalogue, function))?;
-    let shelf = Shelf { family, release: catalogue.release() };
+    let versions = VersionSet { family, release: catalogue.release() };
     let parse = |text: &String| {
         let invalid = |problem| Unresolved::InvalidVersion { function: function.clone(), problem };
         text.parse::<Version>().map_err(invalid)
     };
     if let Some(revision) = &question.revision {
-        return shelf.revision(revision);
+        return versions.revision(revision);
     }
     if let Some(labels) = &question.labels {
-        return shelf.labelled(labels);
+        return versions.labelled(labels);
     }
     if let Some(version) = &question.version {
-        return shelf.exactly(&parse(version)?);
+        return versions.exactly(&parse(version)?);
     }
     match question.phase_version.as_ref().or(question.preferred_version.as_ref()) {
         Some(version) if question.is_strict && question.phase_version.is_some() => {
-            shelf.exactly(&parse(version)?)
+            versions.exactly(&parse(version)?)
         }
-        Some(version) => shelf.rather(&parse(version)?),
+        Some(version) => versions.rather(&parse(version)?),
         None => {
             let preferred = preferred.or_else(|| catalogue.preferred(function));
             let preferred =
-                preferred.and_then(|name| shelf.active().find(|record| record.revision.name == name));
-            preferred.map_or_else(|| shelf.any(), |record| shelf.take(record))
+                preferred.and_then(|name| versions.active().find(|record| record.revision.name == name));
+            preferred.map_or_else(|| versions.any(), |record| versions.take(record))
         }
     }
 }
 
-/// Each of the three says which version to call, so that two of them may say different things. The schema of Compositions refuses a
-/// revision beside labels, too; what is rendered from files passes no schema.
+/// Refuse a step with two of the three selectors, which may contradict each other. The schemas of Compositions and operations refuse it,
+/// too, but files that are rendered pass no schema.
 fn check_contradiction(question: &Question) -> Result<(), Unresolved> {
     let said = [
         (question.version.is_some(), "functionRef.version"),
@@ -216,7 +216,7 @@ fn check_contradiction(question: &Question) -> Result<(), Unresolved> {
     }
 }
 
-/// Steps choose no revisions where that is off. To ignore what they say would call something that they do not want.
+/// Refuse selectors of revisions where they are disabled. To ignore them would call a revision that the step does not want.
 fn check_no_selectors(question: &Question) -> Result<(), Unresolved> {
     let fields = [
         (question.revision.is_some(), "functionRevisionRef"),
@@ -231,12 +231,12 @@ fn check_no_selectors(question: &Question) -> Result<(), Unresolved> {
 }
 
 /// The versions of one function, in one release.
-struct Shelf<'c> {
+struct VersionSet<'c> {
     family: &'c Family,
     release: &'c Version,
 }
 
-impl<'c> Shelf<'c> {
+impl<'c> VersionSet<'c> {
     fn revision(&self, name: &str) -> Result<Resolution<'c>, Unresolved> {
         let found = self.family.records.iter().find(|record| record.revision.name == name);
         let record = found.ok_or_else(|| Unresolved::RevisionNotFound {
@@ -264,11 +264,10 @@ impl<'c> Shelf<'c> {
 
     fn rather(&self, asked: &Version) -> Result<Resolution<'c>, Unresolved> {
         if let Some(record) = self.family.version(asked) {
-            // Also when it was removed: running something else than what was pinned could harm data.
+            // Also if it was removed: running another version than the pinned one could harm data.
             return self.take(record);
         }
-        // Only the version from before there were versions may stand in: it is what a phase without one
-        // always got.
+        // Only the unversioned function may replace it: phases without a version have always called that one.
         let used = Version::UNVERSIONED;
         let record = self.family.version(&used).ok_or_else(|| self.not_found(asked))?;
         let mut resolution = self.take(record)?;
@@ -279,7 +278,7 @@ impl<'c> Shelf<'c> {
 
     fn any(&self) -> Result<Resolution<'c>, Unresolved> {
         let stable = self.family.stable.as_ref().and_then(|stable| self.family.version(stable));
-        // What is built in and was never given a version is called so. A package that is tagged so is one revision among others.
+        // A built-in function without versions is called so. A package with this tag is one revision among others.
         let unversioned = || {
             let unversioned = self.family.version(&Version::UNVERSIONED);
             unversioned.filter(|record| record.source == VersionSource::BuiltIn && self.is_active(record))
@@ -289,12 +288,12 @@ impl<'c> Shelf<'c> {
         self.take(stable.or_else(unversioned).or_else(highest).ok_or_else(none)?)
     }
 
-    /// This record, if it runs.
+    /// This record, if it can run.
     fn take(&self, record: &'c Record) -> Result<Resolution<'c>, Unresolved> {
         let state = self.family.state(record, self.release);
         let life = &record.lifecycle;
         let version = || record.version.clone().unwrap_or(Version::UNVERSIONED);
-        // Before activity: that it will not come back is more useful to know than that it is not active.
+        // Before activity: users need to know that it never comes back, and not that it is inactive.
         if let (LifecycleState::Removed, Some(removed_in)) = (state, &life.removed_in) {
             return Err(Unresolved::EndOfSupport {
                 function: self.function(),
@@ -318,7 +317,7 @@ impl<'c> Shelf<'c> {
         Ok(Resolution { record, state, advisories: deprecated.into_iter().collect() })
     }
 
-    /// What to use instead of a version: what the record says, or what everybody uses.
+    /// What to use instead of a version: the successor in its record, or the stable version.
     fn successor(&self, record: &Record) -> Option<Version> {
         record.lifecycle.replaced_by.clone().or_else(|| self.family.stable.clone())
     }
@@ -349,12 +348,12 @@ impl<'c> Shelf<'c> {
     }
 }
 
-/// The newest of these that answers. If none does, the newest: what is wrong with it is what there is to tell.
+/// The newest of these that responds. If none does, the newest, so that the error is about it.
 fn newest_serving<'c>(records: impl Iterator<Item = &'c Record>) -> Option<&'c Record> {
     records.max_by_key(|record| (record.is_serving, record.revision.number))
 }
 
-/// Why nothing bears this name.
+/// Why no function has this name.
 fn missing(catalogue: &Catalogue, function: &str) -> Unresolved {
     let function = function.to_owned();
     match catalogue.unusable(&function) {
@@ -379,7 +378,7 @@ fn with_labels(labels: Option<&BTreeMap<String, String>>) -> String {
     format!(" with the labels {}", labels.join(", "))
 }
 
-/// The name that is nearest to what was written, if it is near: with or without `function-`, or a typing error.
+/// The most similar name, if one is similar: with or without `function-`, or with a typing error.
 fn similar(catalogue: &Catalogue, name: &str) -> Option<String> {
     let bare = |name: &str| name.strip_prefix("function-").unwrap_or(name).to_lowercase();
     let wanted = bare(name);
@@ -388,9 +387,9 @@ fn similar(catalogue: &Catalogue, name: &str) -> Option<String> {
     (distance <= 1 + wanted.len() / 5).then(|| family.function.clone())
 }
 
-/// How many letters have to be typed, deleted or changed to get from one to the other.
+/// The edit distance between two names.
 fn distance(one: &str, other: &str) -> usize {
-    // Names are short; whoever writes a long one made no typing error.
+    // Names are short; a user who writes a long one made no typing error.
     if one.len() > 64 || other.len() > 64 {
         return usize::MAX;
     }

@@ -1,4 +1,4 @@
-//! What has to hold for the versions of a function, so that nobody who uses them is surprised.
+//! The rules for the versions of a function, so that no release breaks its users without notice.
 
 use std::collections::BTreeSet;
 
@@ -52,13 +52,14 @@ pub enum Fault {
     Vanished { function: String, version: Version },
 }
 
-/// Everything that is wrong with the versions of one function. Packages are not ours to judge.
+/// All rules that the versions of one function break. Packages have no rules.
 pub(super) fn check(family: &Family, release: &Version) -> Vec<Fault> {
     let function = || family.function.clone();
     let mut faults = Vec::new();
     if family.records.is_empty() {
         faults.push(Fault::NoVersions { function: function() });
     }
+    // The authors of packages make no promises to us; only what we ship has to keep ours.
     let built_in = family.records.iter().filter(|record| record.source == VersionSource::BuiltIn);
     let mut seen = BTreeSet::new();
     for record in built_in {
@@ -72,6 +73,7 @@ pub(super) fn check(family: &Family, release: &Version) -> Vec<Fault> {
             (false, false) => {
                 faults.push(Fault::NotImplemented { function: function(), version: version.clone() });
             }
+            // Code that is kept after its removal would still be called by those who named the version before.
             (true, true) => {
                 faults.push(Fault::StillImplemented { function: function(), version: version.clone() });
             }
@@ -90,6 +92,8 @@ fn check_stable(family: &Family, release: &Version) -> Option<Fault> {
         return Some(Fault::StableUnknown { function, stable, versions: versions.join(", ") });
     };
     match family.state(record, release) {
+        // A stable version that is deprecated would warn all users who named no version, and who could do nothing
+        // about it.
         LifecycleState::Stable => None,
         state => Some(Fault::StableGone { function, stable, state, release: release.plain() }),
     }
@@ -126,7 +130,8 @@ fn check_lifecycle(family: &Family, record: &Record, version: &Version) -> Vec<F
     faults
 }
 
-/// How many minor releases the old major had after the deprecation is not known: only those of the new ones count.
+/// Whether enough minor releases are between deprecation and removal. How many the old major had after the deprecation is unknown: only
+/// those of the new one count.
 fn is_fair_notice(deprecated: &Version, removed: &Version) -> bool {
     let releases = match removed.major().checked_sub(deprecated.major()) {
         None => return false,

@@ -7,13 +7,13 @@ use std::str::FromStr;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(semver::Version);
 
-/// Text that is no version.
+/// Text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version: write all three numbers, as in `v1.2.3` or `v1.2.3-rc.1`")]
 pub struct InvalidVersion(pub String);
 
 impl Version {
-    /// The version of a function that was never given one.
+    /// The version of a function without versions.
     pub const UNVERSIONED: Self = Self(semver::Version::new(0, 0, 0));
 
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {

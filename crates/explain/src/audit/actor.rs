@@ -1,10 +1,10 @@
-//! Whoever does something in the end: a subject, or something that subjects can make act for them.
+//! Actors: subjects, and what subjects can make act for them.
 
 use super::reach::Reach;
 use super::rights::RoleName;
 use super::subject::Subject;
 
-/// Whoever does something.
+/// A user, group or service account that does something.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Actor {
     Subject(Subject),
@@ -14,9 +14,9 @@ pub(super) enum Actor {
     Groups,
     /// Any service account there.
     ServiceAccounts(Reach),
-    /// Somebody who has every right there.
+    /// A subject with every right there.
     Unlimited(Reach),
-    /// Somebody who has given this role to themselves.
+    /// A subject that has bound this role to itself.
     Role {
         role: RoleName,
         reach: Reach,
@@ -35,7 +35,7 @@ pub(super) enum Actor {
     },
 }
 
-/// What somebody makes the control plane do.
+/// What a subject makes the control plane do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Work {
     /// Whatever it may.
@@ -52,7 +52,7 @@ pub(super) enum Work {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Edge {
     pub(super) to: Actor,
-    /// What whoever takes it does, as a sentence without its subject. Empty for a part of what was said before.
+    /// What a caller that takes it does, as a sentence without its subject. Empty for a part of what was said before.
     pub(super) does: String,
     /// The binding that allows it, in words.
     pub(super) by: String,

@@ -21,7 +21,7 @@ pub struct Audit {
     graph: Graph,
 }
 
-/// Somebody who can.
+/// A subject that can.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Answer {
@@ -31,7 +31,7 @@ pub struct Answer {
     /// Only objects of these names. Empty for all.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub names: BTreeSet<String>,
-    /// Whether it takes nothing but what is there now. Otherwise it depends on what functions do, or on objects that somebody else makes.
+    /// Whether it takes nothing but what exists now. Otherwise it depends on what functions do, or on objects that others create.
     pub is_certain: bool,
     /// The shortest one. A direct right has one step.
     pub route: Vec<Step>,
@@ -52,7 +52,7 @@ impl Answer {
         self.route.len() == 1
     }
 
-    /// Whether this says all that the other does, about whoever it is about.
+    /// Whether this implies the other one, apart from the subject.
     fn covers(&self, other: &Self) -> bool {
         self.reach.covers(&other.reach)
             && (self.names.is_empty() || self.names == other.names)
@@ -97,7 +97,7 @@ impl Audit {
 
     fn held(&self, actor: &Actor, question: &Question) -> Vec<Held> {
         let held = self.facts.held(actor, question).into_iter();
-        // Whoever asks about one namespace need not be told of others.
+        // A caller that asks about one namespace need not be notified of others.
         held.filter_map(|held| Some(Held { reach: question.asked_at(&held.reach)?, ..held })).collect()
     }
 
@@ -175,7 +175,7 @@ impl Audit {
                 format!("{}/{}", used.namespace, used.name)
             };
             let words = format!(
-                "{} {} keeps {} {path} from being deleted, by anybody",
+                "{} {} keeps {} {path} from being deleted by any user",
                 meta::kind(usage),
                 meta::name(usage),
                 kind.kind
@@ -186,7 +186,7 @@ impl Audit {
     }
 }
 
-/// Whatever a group can do that somebody is in anyhow is told of the group alone.
+/// What a subject can do only as a member of a group is listed for the group alone.
 fn leave_out_members(answers: &mut Vec<Answer>) {
     let of_groups: Vec<Answer> =
         answers.iter().filter(|it| matches!(it.subject, Subject::Group { .. })).cloned().collect();

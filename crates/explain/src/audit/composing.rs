@@ -174,7 +174,7 @@ fn bases(input: &AuditInput, resources: &[&Object], is_patched: bool) -> Compose
             Some(found) if !is_patched && !patches_its_kind(resource) => {
                 known.insert((found.group.clone(), found.plural.clone()));
             }
-            // Without a base it is another step's resource, or none; whoever patches a kind decides on it.
+            // Without a base it is another step's resource, or none; the step that patches a kind decides on it.
             _ => return Composes::Unknown,
         }
     }

@@ -1,6 +1,6 @@
 //! What an actor can become by the rights that it has: Kubernetes' own ways.
 //!
-//! The ways by the control plane are in `routes`. Both add edges to what a [`Finder`] has found.
+//! The ways by the control plane are in `routes`, `intercepts` and `operations`. All add edges to what a [`Finder`] has found.
 
 use super::actor::{Actor, Edge};
 use super::held::{Facts, Held, WRITES};
@@ -48,6 +48,7 @@ pub(super) fn edges(facts: &Facts, actor: &Actor) -> Vec<Edge> {
             finder.delete_with_its_contents();
             finder.write_definitions();
             finder.compose();
+            finder.operate();
         }
     }
     finder.found
@@ -117,7 +118,7 @@ impl Finder<'_> {
         }
         let accounts = self.held(&Question::about("impersonate", "", "serviceaccounts", true));
         self.act_as_accounts(&accounts, "impersonates");
-        // Whoever impersonates a group has to impersonate a user with it.
+        // A user who impersonates a group has to impersonate a user with it.
         if users.is_empty() && accounts.is_empty() {
             return;
         }
@@ -207,7 +208,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whoever may `bind` a role and write bindings has the role.
+    /// A user who may `bind` a role and write bindings has the role.
     fn bind(&mut self) {
         let everywhere = self.held_any(&WRITES, RBAC_GROUP, "clusterrolebindings", false);
         // In a namespace as well: a right to bind in a namespace holds for its bindings.
@@ -256,7 +257,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Whoever may `escalate` a role that they have, or can have, has every right.
+    /// A user who may `escalate` a role that they have, or can have, has every right.
     fn escalate(&mut self) {
         let written = self.held_any(&["update", "patch"], RBAC_GROUP, "clusterroles", false);
         let escalated = self.held(&Question::about("escalate", RBAC_GROUP, "clusterroles", false));
@@ -308,7 +309,7 @@ impl Finder<'_> {
         }
     }
 
-    /// The roles that whoever acts has, and where.
+    /// The roles that a user who acts has, and where.
     fn own_roles(&self) -> Vec<((String, String), Reach)> {
         let subjects: Vec<&Subject> = match self.actor {
             Actor::Subject(subject) => vec![subject],
@@ -319,7 +320,7 @@ impl Finder<'_> {
         bound.map(|bound| (bound.role.clone(), bound.reach.clone())).collect()
     }
 
-    /// Whoever may sign certificates of clients is whoever they like, but no administrator: Kubernetes refuses that group.
+    /// A user who may sign client certificates can become any user, but no administrator: Kubernetes refuses that group.
     fn approve_certificates(&mut self) {
         const CERTIFICATES: &str = "certificates.k8s.io";
         if self.facts.input.home == Home::Embedded {

@@ -28,7 +28,7 @@ impl Graph {
         let mut index: BTreeMap<Actor, usize> =
             actors.iter().enumerate().map(|(place, actor)| (actor.clone(), place)).collect();
         let mut ways: Vec<Vec<(usize, Edge)>> = Vec::new();
-        // Actors are found while others are looked at.
+        // Actors are found while others are checked.
         while ways.len() < actors.len() {
             let found = edges(facts, &actors[ways.len()]);
             let mut numbered = Vec::with_capacity(found.len());

@@ -1,4 +1,4 @@
-//! What each actor may do by itself.
+//! The rights that each actor has by itself.
 
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ impl Facts {
         facts
     }
 
-    /// Whoever reads and whoever writes what is composed.
+    /// A caller that reads and a user who writes what is composed.
     fn control_plane(&self) -> (BTreeSet<Subject>, BTreeSet<Subject>) {
         let named = self.input.composer.as_deref().map(Subject::user);
         if self.input.home == Home::Embedded {
@@ -87,7 +87,7 @@ impl Facts {
         (bound, composers)
     }
 
-    /// Whether somebody has a right to impersonate a service account that names it.
+    /// Whether a subject has a right to impersonate a service account that names it.
     fn impersonates(&self, who: &Subject, whom: &Subject) -> bool {
         let Subject::ServiceAccount { namespace, name } = whom else { return false };
         let question = Question::about("impersonate", "", "serviceaccounts", true);
@@ -124,7 +124,7 @@ impl Facts {
 
     pub(super) fn held_by_subject(&self, subject: &Subject, question: &Question) -> Vec<Held> {
         if subject.is_masters() {
-            return unlimited(&Reach::Cluster, question, "may do everything: RBAC is not asked");
+            return unlimited(&Reach::Cluster, question, "may do everything: RBAC is not evaluated");
         }
         let bound = self.rights.bound_to(subject);
         bound.flat_map(|bound| self.held_by_role(&bound.role, &bound.reach, question, &bound.by)).collect()

@@ -1,4 +1,4 @@
-//! What an audit has to know, and which objects to read for it.
+//! The input of an audit, and the objects to read for it.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ pub struct AuditInput {
     pub kubernetes_groups: BTreeSet<String>,
     /// The names of functions that are known to compose nothing of their own.
     pub passive_functions: BTreeSet<String>,
-    /// Who writes what is composed, if somebody says so. Otherwise that is found out.
+    /// The user that writes composed resources, if it is given. Otherwise it is found out.
     pub composer: Option<String>,
 }
 

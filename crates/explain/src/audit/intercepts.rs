@@ -21,15 +21,15 @@ impl Finder<'_> {
         if self.facts.input.kind_of(keys::ROLLOUT, PLURAL).is_none() {
             return Vec::new();
         }
-        // Neither whom it is for nor where it goes can be changed afterwards: whoever may only update one gains nothing.
+        // Neither whom it is for nor where it goes can be changed afterwards: a user who may only update one gains nothing.
         self.held(&Question::about("create", keys::ROLLOUT, PLURAL, false))
     }
 
-    /// Whoever makes a FunctionIntercept answers for a function that Compositions of a kind call.
+    /// A user who creates a FunctionIntercept answers for a function that Compositions of a kind call.
     pub(super) fn intercept(&mut self, kind: &CompositeKind, intercepts: &[Held]) {
         let called: BTreeSet<&String> = kind.compositions.iter().flat_map(|it| &it.functions).collect();
         let Some(function) = called.first() else { return };
-        // `ferroplane up` asks for no grant. Whoever may write one does.
+        // `ferroplane up` asks for no grant. A user who may write one does.
         let needs_no_grant = self.facts.input.home == Home::Embedded || self.grants_access();
         for held in intercepts {
             for at in self.at_work(kind, true) {

@@ -21,7 +21,7 @@ pub struct Power {
     needs_pods: bool,
 }
 
-/// Somebody who has a power.
+/// A subject with a power.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PowerHeld {
@@ -80,7 +80,7 @@ pub const POWERS: &[Power] = &[
 ];
 
 impl Audit {
-    /// Everybody's strongest powers. Whoever has every right somewhere has no other powers there.
+    /// Everybody's strongest powers. A user who has every right somewhere has no other powers there.
     pub fn powers(&self, namespace: Option<&str>) -> Vec<PowerHeld> {
         let mut found: Vec<PowerHeld> = Vec::new();
         for power in POWERS {

@@ -31,7 +31,7 @@ impl Reach {
         }
     }
 
-    /// Whether whoever has this has the other, too.
+    /// Whether this implies the other one.
     pub(super) fn covers(&self, other: &Self) -> bool {
         self.confine(other).as_ref() == Some(other)
     }

@@ -71,7 +71,7 @@ impl Rights {
         own.chain(groups.into_iter().flat_map(|group| self.bound.get(&group).into_iter().flatten()))
     }
 
-    /// Whoever has a role by a binding of their own.
+    /// A subject that has a role through a binding of its own.
     pub(super) fn holders<'r>(&'r self, role: &'r RoleName) -> impl Iterator<Item = &'r Subject> {
         let has = move |bound: &Vec<BoundRole>| bound.iter().any(|bound| bound.role == *role);
         self.bound.iter().filter(move |(_, bound)| has(bound)).map(|(subject, _)| subject)

@@ -22,7 +22,7 @@ pub(super) struct AtWork {
 }
 
 impl Finder<'_> {
-    /// Whoever changes a kind chooses its Composition, and whoever deletes it deletes its objects.
+    /// A user who changes a kind chooses its Composition, and a user who deletes it deletes its objects.
     pub(super) fn write_definitions(&mut self) {
         let written = self.held_any(&["update", "patch"], DEFINITIONS, "compositeresourcedefinitions", false);
         let deleted =
@@ -49,7 +49,7 @@ impl Finder<'_> {
         self.define_a_kind();
     }
 
-    /// A kind of one's own, with a Composition of one's own, composes anything for whoever makes an object of it.
+    /// A kind of one's own, with a Composition of one's own, composes anything for every user who creates an object of it.
     fn define_a_kind(&mut self) {
         let defined =
             self.held(&Question::about("create", DEFINITIONS, "compositeresourcedefinitions", false));
@@ -158,7 +158,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Where composite resources of a kind are composed as somebody wants who may change a Composition of it, or only add one.
+    /// Where a user who may change a Composition of a kind, or only add one, decides how its composite resources are composed.
     pub(super) fn at_work(&self, kind: &CompositeKind, is_used: bool) -> Vec<AtWork> {
         let own = self.own_composites(kind);
         let mut at: Vec<AtWork> = Vec::new();
@@ -176,7 +176,7 @@ impl Finder<'_> {
         at
     }
 
-    /// Where whoever acts may make such objects.
+    /// Where a user who acts may make such objects.
     fn own_composites(&self, kind: &CompositeKind) -> Vec<Reach> {
         let mut reaches: Vec<Reach> = Vec::new();
         let composites = self.held_any(&WRITES, &kind.group, &kind.plural, kind.is_namespaced);

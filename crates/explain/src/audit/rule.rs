@@ -1,4 +1,4 @@
-//! What is asked, and whether a rule of a role allows it.
+//! A question of an audit, and whether a rule of a role allows it.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ pub struct Question {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub is_namespaced: bool,
-    /// A path that is no resource, such as `/metrics`.
+    /// A path that is not a resource, such as `/metrics`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Whoever can be given rights.
+//! Subjects: users, groups and service accounts.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ const AUTHENTICATED: &str = "system:authenticated";
 const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// Whoever can be given rights.
+/// A user who can be given rights.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind")]
 pub enum Subject {
@@ -36,14 +36,14 @@ impl Subject {
         }
     }
 
-    /// The subject of a binding, which is in this namespace. None if it means nobody.
+    /// The subject of a binding in this namespace. None if it names no subject.
     pub(super) fn read(value: &Value, namespace: &str) -> Option<Self> {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         match text("kind") {
             "User" => Some(Self::user(text("name"))),
             "Group" => Some(Self::group(text("name"))),
             "ServiceAccount" => {
-                // Without a namespace it is of that of the binding, and without any it is nobody.
+                // Without a namespace it is in that of the binding, and without any there is no such account.
                 let own = Some(text("namespace")).filter(|own| !own.is_empty()).unwrap_or(namespace);
                 let (namespace, name) = (own.to_owned(), text("name").to_owned());
                 (!namespace.is_empty()).then_some(Self::ServiceAccount { namespace, name })

@@ -1,4 +1,4 @@
-//! What goes wrong with ActionSets.
+//! Rules about ActionSets.
 
 use ferroplane_api::ActionSetStatus;
 use serde_json::Value;
@@ -11,12 +11,12 @@ use crate::look::{Role, condition, created_at};
 pub(super) fn blueprint(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect
         .own(said)
-        .advice("correct the Blueprint, and look: ferroplane blueprint validate BLUEPRINT.yaml")
+        .advice("correct the Blueprint, and check it: ferroplane blueprint validate BLUEPRINT.yaml")
         .advice(AGAIN)
 }
 
 pub(super) fn input(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    suspect.own(said).field("spec.actions").advice("supply what is missing, in a new ActionSet")
+    suspect.own(said).field("spec.actions").advice("supply the missing input in a new ActionSet")
 }
 
 pub(super) fn needs(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
@@ -26,15 +26,12 @@ pub(super) fn needs(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
 pub(super) fn template(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect
         .own(said)
-        .advice("see what the templates come to: ferroplane blueprint render BLUEPRINT.yaml")
+        .advice("see what the templates render to: ferroplane blueprint render BLUEPRINT.yaml")
         .advice(AGAIN)
 }
 
 pub(super) fn timeout(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    suspect
-        .own(said)
-        .advice("look at the object that the phase waits for, or let it wait longer")
-        .advice(AGAIN)
+    suspect.own(said).advice("check the object that the phase waits for, or let it wait longer").advice(AGAIN)
 }
 
 pub(super) fn phase(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

@@ -1,4 +1,4 @@
-//! What somebody wants gone, and what keeps it.
+//! Rules about objects that are being deleted.
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::{usage_spec, used_by};
@@ -43,7 +43,7 @@ pub(super) fn usage(suspect: &Suspect<'_>) -> Option<Finding> {
     Some(cause.advice(format!("if it is no longer in use: kubectl delete {}", id.arguments())))
 }
 
-/// Of something below what somebody asked about.
+/// Of something below what a user asked about.
 pub(super) fn finalizer_below(suspect: &Suspect<'_>) -> Option<Finding> {
     suspect.above?;
     // What has something below it waits for that.
@@ -70,7 +70,7 @@ pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Finding> {
         let cause = cause.advice(describe(suspect.id));
         let patch = r#"--type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'"#;
         return Some(cause.advice(format!(
-            "only if its owner is gone for good, and what it stands for may stay behind: kubectl patch {} {patch}",
+            "only if its owner no longer exists, and its external resource may be left behind: kubectl patch {} {patch}",
             suspect.id.arguments()
         )));
     }

@@ -1,4 +1,4 @@
-//! What is not there.
+//! Rules about objects that do not exist.
 
 use ferroplane_api::Object;
 
@@ -8,7 +8,7 @@ use crate::id::Id;
 use crate::look::{Role, condition, custom_kind, definition_of, definitions, text_at};
 use crate::snapshot::{Home, State};
 
-/// The definition that is meant by what somebody called a kind.
+/// The definition of a kind, by the word of the user.
 fn definition<'a>(suspect: &Suspect<'a>) -> Option<(&'a Object, Role)> {
     if suspect.state != Some(&State::UnknownKind) {
         return if suspect.role == Role::Definition {

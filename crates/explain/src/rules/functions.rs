@@ -1,4 +1,4 @@
-//! What goes wrong when functions are called.
+//! Rules about calls of functions.
 
 use ferroplane_api::{Object, keys, meta};
 
@@ -30,7 +30,7 @@ fn cause(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     }
 }
 
-/// What looks at a function: where it is served, its revisions and, on a cluster, its pods.
+/// What reads a function: where it is served, its revisions and, on a cluster, its pods.
 fn inspect(suspect: &Suspect<'_>, cause: Finding) -> Finding {
     let name = cause.object.name.clone();
     if cause.object.kind != "Function" {
@@ -44,14 +44,15 @@ fn inspect(suspect: &Suspect<'_>, cause: Finding) -> Finding {
     }
     let cause = cause.advice(format!("kubectl get functionrevisions -l pkg.crossplane.io/package={name}"));
     match suspect.snapshot.home() {
-        Home::Cluster => cause.advice(format!(
-            "kubectl logs -n crossplane-system -l pkg.crossplane.io/function={name} --tail=50"
-        )),
+        // Which namespace its pods are in depends on where the control plane was installed.
+        Home::Cluster => cause
+            .advice(format!("kubectl get pods --all-namespaces -l pkg.crossplane.io/function={name}"))
+            .advice("read what they print: kubectl logs -n NAMESPACE POD --tail=50"),
         Home::Embedded => cause,
     }
 }
 
-/// Where a function that somebody develops is served.
+/// The address of a function under development.
 pub(super) fn development_target(function: &Object) -> Option<&str> {
     let target = meta::annotation(function, keys::FUNCTION_TARGET);
     let target = if target.is_empty() { keys::DEFAULT_FUNCTION_TARGET } else { target };
@@ -163,7 +164,7 @@ pub(super) fn credential(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
     cause.advice(format!("kubectl get {}", id.arguments()))
 }
 
-/// Whoever writes the XR cannot help, so the advice is for an administrator: the smallest grant that would do.
+/// A user who writes the XR cannot help, so the advice is for an administrator: the smallest grant that would do.
 pub(super) fn access_not_granted(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let own = suspect.own(said);
     let Some((text, spec)) = split_grant(texts::failure_in(said.text)) else { return own };

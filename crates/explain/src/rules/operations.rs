@@ -1,4 +1,4 @@
-//! What goes wrong with operations, and with what makes them.
+//! Rules about operations, and about the kinds that create them.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::complaint::Complaint;
 use crate::finding::Finding;
 use crate::look::{Role, at, condition, created_at};
 
-/// What makes operations makes none for the time being, because somebody said so.
+/// A schedule or watch creates no operations now, because a user paused or suspended it.
 pub(super) fn suspended(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|_| suspect.role == Role::OperationMaker)?;
     at(object, &["spec", "suspend"]).and_then(Value::as_bool).filter(|is_suspended| *is_suspended)?;
@@ -28,7 +28,7 @@ pub(super) fn desired_invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Fin
     let finding = suspect.own(said);
     finding
         .advice("correct what the step wants: an operation adds neither names nor namespaces")
-        .advice("then look: ferroplane render OPERATION.yaml")
+        .advice("then check it: ferroplane render OPERATION.yaml")
 }
 
 pub(super) fn desired_refused(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

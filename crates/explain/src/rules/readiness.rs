@@ -1,4 +1,4 @@
-//! What was made, and is not ready.
+//! Rules about objects that exist and are not ready.
 
 use ferroplane_api::{Condition as Conditions, Object, keys, meta};
 use ferroplane_engine::composite::COMPOSE;
@@ -54,7 +54,8 @@ pub(super) fn required_patch(suspect: &Suspect<'_>) -> Option<Finding> {
         .filter_map(|child| suspect.snapshot.object(child))
         .map(|child| meta::annotation(child, keys::RESOURCE_NAME))
         .collect();
-    // The same warning is told again only after minutes, so its time says little. That the resource is still not there does.
+    // The same warning is repeated only after minutes, so that its time says little. That the resource still does
+    // not exist says more.
     let mut warnings = warnings(suspect);
     let (patch, text, time) = warnings.find_map(|(text, time)| {
         let patch = required_patch_in(text)?;
@@ -175,7 +176,7 @@ fn is_judged_by_conditions(suspect: &Suspect<'_>, above: &Object, object: &Objec
     Some(template.is_some_and(asks_for_conditions) || declares_readiness(suspect, above)?)
 }
 
-/// Nobody has ever said anything about it.
+/// No controller has ever reported anything about it.
 pub(super) fn nobody_looks(suspect: &Suspect<'_>) -> Option<Finding> {
     let (object, above) = (suspect.object?, suspect.above?);
     let is_silent = conditions(object).next().is_none();

@@ -1,4 +1,4 @@
-//! What an API server would not have.
+//! Rules about writes that an API server refuses.
 
 use ferroplane_api::meta;
 
@@ -25,9 +25,8 @@ fn of_field(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
 fn correct(cause: Finding) -> Finding {
     let kind = cause.object.kind.to_lowercase();
     let field = cause.field.clone().map(|field| format!(".{field}")).unwrap_or_default();
-    let cause = cause.advice(
-        "correct what the step makes of the XR, then look: ferroplane render XR.yaml COMPOSITION.yaml",
-    );
+    let cause = cause
+        .advice("correct what the step composes, then check it: ferroplane render XR.yaml COMPOSITION.yaml");
     cause.advice(format!("kubectl explain {kind}{field}"))
 }
 
@@ -110,7 +109,7 @@ pub(super) fn name_conflict(suspect: &Suspect<'_>, said: Complaint<'_>) -> Findi
     let owner = suspect.snapshot.object(&id).and_then(meta::controller);
     let owner = owner.map(|owner| format!("{} `{}`", text_at(owner, &["kind"]), text_at(owner, &["name"])));
     let message = format!(
-        "belongs to {}, so {} cannot have it: give one of them another name",
+        "belongs to {}, so {} cannot control it: give one of them another name",
         owner.unwrap_or_default(),
         suspect.id
     );
@@ -155,5 +154,5 @@ pub(super) fn namespace_unsaid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Fi
 
 pub(super) fn overload(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.own(said).advice("kubectl get --raw /readyz?verbose");
-    cause.advice("it is tried again, less and less often: look again in half a minute")
+    cause.advice("it is tried again, less and less often: check again in half a minute")
 }

@@ -1,4 +1,4 @@
-//! What rollouts and intercepts of functions have to do with a composite resource.
+//! Rules about rollouts and intercepts that affect a composite resource.
 
 use ferroplane_api::{FunctionRolloutStatus, Object, RolloutState, RolloutTarget, meta};
 use ferroplane_engine::composite::Machinery;

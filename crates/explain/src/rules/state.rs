@@ -1,4 +1,4 @@
-//! What an object says of itself as a whole.
+//! Rules about the conditions of an object.
 
 use ferroplane_api::{Cause, Object, keys, meta, unsupported};
 
@@ -124,7 +124,7 @@ pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
             "no controller has reconciled it yet: it is new, or the control plane runs no ActionSets",
             "start the control plane with --enable-blueprints".to_owned(),
         ),
-        Role::Function | Role::Own if silent(suspect).is_some() => (
+        Role::Package | Role::Own if silent(suspect).is_some() => (
             "no controller has reconciled it yet: it is new, or the control plane is not running",
             describe(suspect.id),
         ),
@@ -136,14 +136,14 @@ pub(super) fn unattended(suspect: &Suspect<'_>) -> Option<Finding> {
 
 /// An object whose controller should say in a condition whether it can be used, and has not.
 fn silent<'a>(suspect: &Suspect<'a>) -> Option<&'a Object> {
-    let has_controller = matches!(suspect.role, Role::Function | Role::Own);
+    let has_controller = matches!(suspect.role, Role::Package | Role::Own);
     let object = suspect.object.filter(|object| has_controller && ready(object).is_none())?;
     // What is above may wait for something else.
     let is_passed_over = suspect.above.is_some_and(|above| is_known_not_waited_for(above, object));
     (!is_passed_over).then_some(object)
 }
 
-/// The control plane labels a composite resource before it calls functions: it looks at it, and waits for one of them.
+/// The control plane labels a composite resource before it calls functions: it reads it, and waits for one of them.
 fn first_run(suspect: &Suspect<'_>, object: &Object) -> Option<Finding> {
     if meta::label(object, keys::COMPOSITE).is_empty() {
         return None;

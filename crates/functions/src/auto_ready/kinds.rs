@@ -1,7 +1,7 @@
 //! What is known of kinds that are part of Kubernetes: when is one of them healthy?
 //!
 //! Some checks read single fields and shrug at the rest. Others read the whole object as its type, to which an object
-//! with a malformed field is not healthy: those go through [`Typed`], which looks at the fields that decide and their
+//! with a malformed field is not healthy: those go through [`Typed`], which reads the fields that decide and their
 //! neighbours.
 
 mod batch;
@@ -43,7 +43,7 @@ pub(super) fn is_healthy(object: &JsonObject) -> bool {
 
 fn is_bound(object: &JsonObject) -> Result<bool, Malformed> {
     let status = Typed::new(object)?.status()?;
-    // Only for the error: the original decodes the whole claim before it looks at the phase.
+    // Only for the error: the original decodes the whole claim before it reads the phase.
     status.conditions()?;
     Ok(status.text("phase")? == "Bound")
 }

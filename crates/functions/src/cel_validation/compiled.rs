@@ -8,7 +8,7 @@ use ferroplane_wire::v1::{Severity, Target};
 
 use super::input::{self, Validation};
 
-/// What every rule can look at.
+/// What every rule can check.
 pub(super) const VARIABLES: [&str; 5] =
     ["observed", "desired", "context", "requiredResources", "extraResources"];
 /// What a rule about composed resources calls each of them.

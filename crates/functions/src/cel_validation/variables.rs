@@ -8,7 +8,7 @@ use ferroplane_wire::{State, Struct, StructError};
 
 use super::compiled::{Rules, SELF, Selector};
 
-/// What rules can look at. What none of them looks at is not even decoded.
+/// What rules can check. What none of them reads is not even decoded.
 #[derive(Debug)]
 pub(super) struct Variables<'r> {
     given: Vec<(&'static str, Value<'r>)>,

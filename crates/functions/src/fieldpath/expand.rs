@@ -15,7 +15,7 @@ impl Path {
             let segments = ferroplane_golang::strconv::quote(&Segments(&self.segments).to_string());
             error.wrap(format!("cannot expand wildcards for segments: {segments}"))
         })?;
-        // By way of text on purpose, with all that does not survive it.
+        // Through text on purpose, with everything that does not survive it.
         let parse = |segments: &Vec<Segment>| {
             Ok(Path { nulls: self.nulls, ..Path::parse(&Segments(segments).to_string())? })
         };
@@ -23,7 +23,7 @@ impl Path {
     }
 }
 
-/// Replace the first wildcard from `start` on by everything it stands for, and go on behind it. Going on, not
+/// Replace the first wildcard from `start` on by everything it stands for, and continue behind it. Going on, not
 /// starting over: a key that is itself `*` is only a key.
 fn expand(
     object: &Map<String, Value>,

@@ -60,7 +60,7 @@ fn merge_values(
             return Ok(Value::Null);
         }
     }
-    // The value itself is merged as a field is, so look at it as one.
+    // The value itself is merged as a field is, so treat it as one.
     let mut wrapped = Map::from_iter([(String::new(), there)]);
     merge_field(&mut wrapped, numbers, "", value, options)?;
     Ok(wrapped.remove("").unwrap_or_default())

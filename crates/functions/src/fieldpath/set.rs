@@ -27,7 +27,7 @@ impl Path {
                     None => field(object, name, || Value::Null),
                 },
                 (Segment::Index(index), Value::Array(items)) => {
-                    // In bounds: whoever stepped into the array has lengthened it for this index.
+                    // In bounds: the step into the array has lengthened it for this index.
                     let item = &mut items[*index];
                     if let Some(next) = next {
                         prepare_item(item, next);

@@ -15,7 +15,8 @@ fn unmet(object: &JsonObject, kind: &str) -> Option<String> {
     let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
     let number = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or_default();
     match (text("status"), text("reason")) {
-        // What was true of an older spec says nothing about this one. Controllers that do not say what they looked at are believed.
+        // Conditions of an older spec say nothing about this one. Controllers without an observed generation are
+        // believed.
         ("True", _) => {
             let (looked_at, is) = (
                 number(condition.get("observedGeneration")),

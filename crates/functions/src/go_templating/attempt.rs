@@ -1,4 +1,4 @@
-//! One call, and how far it may go: a brief one gives up where another one would go on.
+//! One call, and how far it may go: a brief one gives up where another one would continue.
 
 use std::cell::Cell;
 use std::time::Duration;

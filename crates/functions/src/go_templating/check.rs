@@ -20,7 +20,7 @@ pub struct TemplateMistake {
     pub message: String,
 }
 
-/// Templates that were looked at.
+/// Templates that were checked.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct CheckedTemplates {
     /// Why they cannot be executed.
@@ -29,11 +29,11 @@ pub struct CheckedTemplates {
     pub warnings: Vec<TemplateMistake>,
 }
 
-/// What begins the message about an input that can be read and makes no sense.
+/// What begins the message about an input that can be read and is invalid.
 const REFUSAL: &str = "invalid function input: ";
 
-/// Looks at the templates that a request is about, in a version of the function. Templates that come with the environment, and files
-/// that do not come with the request, are not looked at.
+/// Reads the templates that a request is about, in a version of the function. Templates that come with the environment, and files
+/// that do not come with the request, are not checked.
 pub fn check_templates(version: &str, request: &RunFunctionRequest) -> CheckedTemplates {
     let Some(release) = Release::of(version) else { return CheckedTemplates::default() };
     let input = request.input.clone().unwrap_or_default();

@@ -119,7 +119,7 @@ fn list(items: Vec<Value>) -> Value {
     List::new(&Type::Any, items).map_or(Value::Nil, Value::List)
 }
 
-/// An object, whose fields are converted when a template looks at one of them.
+/// An object, whose fields are converted when a template reads one of them.
 fn object(heap: &Heap, object: &Struct) -> Converted {
     // Whether it can be read is known at once, as in the original.
     object.json()?;

@@ -299,7 +299,7 @@ impl<'r> Composition<'r> {
 
     fn add_details(&mut self, object: &Object) {
         let data = object.get("data").and_then(Value::as_object);
-        // One value that is no text makes the original see none of them.
+        // One value that is not text makes the original see none of them.
         let Some(data) = data.filter(|data| data.values().all(Value::is_string)) else { return };
         for (key, value) in data {
             let text = value.as_str().unwrap_or_default().as_bytes();

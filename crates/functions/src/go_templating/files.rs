@@ -44,10 +44,10 @@ pub(super) fn read(directory: &str, found: Option<&Resources>) -> Result<SourceT
         let data = match object.and_then(|object| object.get("data")) {
             None | Some(Value::Null) => continue,
             Some(Value::Object(data)) => data,
-            Some(_) => return Err(cannot("the `data` of the required resource is no object of texts")),
+            Some(_) => return Err(cannot("the `data` of the required resource is not a map of strings")),
         };
         for (name, text) in data {
-            let text = text.as_str().ok_or_else(|| cannot(&format!("`{name}` is no text")))?;
+            let text = text.as_str().ok_or_else(|| cannot(&format!("`{name}` is not a string")))?;
             let path: Vec<_> = name.split('/').collect();
             if path.iter().any(|part| part.starts_with('.')) {
                 continue;

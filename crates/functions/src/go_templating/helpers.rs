@@ -1,6 +1,7 @@
 //! The helpers that templates have beside Go's own functions and sprig's.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -15,10 +16,11 @@ use ferroplane_template::{
 };
 
 use super::attempt::Attempt;
+use super::documents::RESOURCE_NAME;
 use super::json;
 use super::limits::Limits;
 use super::release::Release;
-use crate::chance::Chance;
+use crate::randomness::Randomness;
 
 /// The annotation of a resource's name outside of the cluster.
 const EXTERNAL_NAME: &str = "crossplane.io/external-name";
@@ -98,13 +100,31 @@ pub(super) struct Host<'h> {
 #[derive(Debug)]
 pub(super) struct State {
     release: Release,
-    chance: Chance,
+    randomness: Randomness,
     included: Included,
 }
 
 impl State {
-    pub(super) fn new(release: Release, chance: Chance) -> Self {
-        Self { release, chance, included: Included::default() }
+    pub(super) fn new(release: Release, randomness: Randomness) -> Self {
+        Self { release, randomness, included: Included::default() }
+    }
+
+    /// Counts that a template is included once more. False if it is included too often already.
+    fn enter(&mut self, name: &Text) -> bool {
+        match self.included.get_mut(name) {
+            Some(count) if *count > INCLUDES => return false,
+            Some(count) => *count += 1,
+            None => {
+                self.included.insert(name.clone(), 1);
+            }
+        }
+        true
+    }
+
+    fn leave(&mut self, name: &Text) {
+        if let Some(count) = self.included.get_mut(name) {
+            *count -= 1;
+        }
     }
 }
 
@@ -114,11 +134,11 @@ impl ferroplane_template::Host for Host<'_> {
     }
 
     fn now(&mut self) -> Option<Moment> {
-        Some(self.state.chance.now())
+        Some(self.state.randomness.now())
     }
 
     fn random(&mut self, buffer: &mut [u8]) -> bool {
-        self.state.chance.fill(buffer);
+        self.state.randomness.fill(buffer);
         true
     }
 
@@ -149,7 +169,7 @@ fn from_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Fa
     json::from_yaml(context, node)
 }
 
-/// The name that a resource has outside of the cluster; empty if nobody has said. Only the design of composition functions has it.
+/// The name that a resource has outside of the cluster; empty if unknown. Only the design of composition functions has it.
 #[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
 fn get_external_name(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let resource = field(&arguments[0], "resource").unwrap_or_else(|| arguments[0].clone());
@@ -164,7 +184,12 @@ fn field(value: &Value, name: &str) -> Option<Value> {
 
 #[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
 fn set_resource_name_annotation(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    Ok(Value::text(format!("{}: {}", super::documents::RESOURCE_NAME, text(&arguments[0]))))
+    let name = if let Value::String(name) = &arguments[0] { name.to_str() } else { Cow::Borrowed("") };
+    let mut annotation = String::with_capacity(RESOURCE_NAME.len() + name.len() + 2);
+    annotation.push_str(RESOURCE_NAME);
+    annotation.push_str(": ");
+    annotation.push_str(&name);
+    Ok(Value::text(annotation))
 }
 
 fn random_choice(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
@@ -180,19 +205,15 @@ fn random_choice(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value
 /// Executes a template, like `template`, and returns what it prints.
 fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let Value::String(name) = &arguments[0] else { return Ok(Value::text("")) };
-    if let Some(state) = state(context) {
-        let count = state.included.entry(name.clone()).or_default();
-        if *count > INCLUDES {
-            let name = String::from_utf8_lossy(name).into_owned();
-            return Err(Failure::new(format!(
-                "rendering template has a nested reference name: {name}: unable to execute template"
-            )));
-        }
-        *count += 1;
+    if state(context).is_some_and(|state| !state.enter(name)) {
+        let name = String::from_utf8_lossy(name).into_owned();
+        return Err(Failure::new(format!(
+            "rendering template has a nested reference name: {name}: unable to execute template"
+        )));
     }
     let printed = context.execute(name, arguments[1].clone());
-    if let Some(count) = state(context).and_then(|state| state.included.get_mut(name)) {
-        *count -= 1;
+    if let Some(state) = state(context) {
+        state.leave(name);
     }
     printed.map(Value::String)
 }
@@ -245,24 +266,24 @@ fn get_credential_data(context: &mut Context<'_>, arguments: &[Value]) -> Result
     for (key, value) in data.to_vec() {
         let bytes = STANDARD.decode(text(&value)).unwrap_or_default();
         context.charge(bytes.len())?;
-        decoded.insert(key, Value::Bytes(Text::from(bytes)));
+        decoded.insert(key, Value::Bytes(bytes.into()));
     }
     context.typed_map(&Type::BYTES, decoded)
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
 fn get_resource_condition(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    let kind = text(&arguments[0]);
+    let Value::String(kind) = &arguments[0] else { return Ok(Condition::unknown(Text::from(""))) };
     let wrapped = find(&arguments[1], &["resource", "status"]);
     let bare = || find(&arguments[1], &["status"]);
     let looks_further = release(context).looks_into_bare_resources();
     let status = if looks_further { wrapped.or_else(bare) } else { wrapped };
     let conditions = status.as_ref().and_then(|status| find(status, &["conditions"]));
-    let Some(Value::List(conditions)) = conditions else { return Ok(Condition::unknown(kind)) };
-    let is_it = |condition: &&Value| find(condition, &["type"]).is_some_and(|found| text(&found) == kind);
+    let Some(Value::List(conditions)) = conditions else { return Ok(Condition::unknown(kind.clone())) };
+    let is_it = |condition: &&Value| matches!(find(condition, &["type"]), Some(Value::String(found)) if found == *kind);
     Ok(match conditions.iter().find(is_it) {
         Some(condition) => Condition::of(condition),
-        None => Condition::unknown(kind),
+        None => Condition::unknown(kind.clone()),
     })
 }
 
@@ -270,7 +291,7 @@ fn get_resource_condition(context: &mut Context<'_>, arguments: &[Value]) -> Res
 #[derive(Debug, PartialEq, Eq)]
 struct Condition {
     /// `Type`, `Status`, `LastTransitionTime`, `Reason`, `Message`.
-    fields: [String; 5],
+    fields: [Text; 5],
     observed_generation: i64,
 }
 
@@ -279,7 +300,10 @@ const FIELDS: &[&str] = &["Type", "Status", "LastTransitionTime", "Reason", "Mes
 impl Condition {
     fn of(condition: &Value) -> Value {
         let names = ["type", "status", "lastTransitionTime", "reason", "message"];
-        let fields = names.map(|name| find(condition, &[name]).map(|value| text(&value)).unwrap_or_default());
+        let fields = names.map(|name| match find(condition, &[name]) {
+            Some(Value::String(text)) => text,
+            _ => Text::from(""),
+        });
         let observed_generation = match find(condition, &["observedGeneration"]) {
             Some(Value::Int64(generation)) => generation,
             _ => 0,
@@ -287,8 +311,9 @@ impl Condition {
         Value::Object(Rc::new(Self { fields, observed_generation }))
     }
 
-    fn unknown(kind: String) -> Value {
-        let fields = [kind, "Unknown".to_owned(), String::new(), String::new(), String::new()];
+    fn unknown(kind: Text) -> Value {
+        let nothing = || Text::from("");
+        let fields = [kind, Text::from("Unknown"), nothing(), nothing(), nothing()];
         Value::Object(Rc::new(Self { fields, observed_generation: 0 }))
     }
 }
@@ -303,7 +328,7 @@ impl Object for Condition {
         Some(
             self.fields
                 .get(at)
-                .map_or(Value::Int64(self.observed_generation), |text| Value::text(text.clone())),
+                .map_or(Value::Int64(self.observed_generation), |text| Value::String(text.clone())),
         )
     }
 

@@ -62,7 +62,7 @@ impl Limits {
     }
 }
 
-/// How the limit is raised that a template came to. Nothing if it cannot be raised.
+/// How to raise the limit that a template reached. Empty if it cannot be raised.
 pub(super) fn remedy(limit: Exhausted) -> Option<String> {
     let (annotation, ceiling) = match limit {
         Exhausted::Steps(steps) if steps < CEILING.budget.steps => (STEPS, CEILING.budget.steps.to_string()),
@@ -113,7 +113,7 @@ fn set<T: Copy + PartialOrd>(
     let shown = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
     let wanted = value.as_str().and_then(read).ok_or_else(|| {
         format!(
-            "cannot read the annotation {key}: {shown:?} is no limit; write a text like \"{}\"",
+            "cannot read the annotation {key}: {shown:?} is not a limit; write a text like \"{}\"",
             example(key)
         )
     })?;

@@ -27,7 +27,7 @@ pub(super) struct Kept {
     release: Release,
     pub(super) read: Result<Prepared, String>,
     size: usize,
-    /// It was of use since the cache looked at it last.
+    /// It was used since the cache was last cleaned.
     is_used: AtomicBool,
     /// A brief call was too short for it once.
     takes_long: AtomicBool,
@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// What a parsed template is taken to need: an estimate, rather too high, since nobody counts the bytes of a tree.
+/// The assumed size of a parsed template: an estimate, rather too high, as the bytes of a tree are not counted.
 fn estimate(bytes: usize) -> usize {
     4096 + bytes.saturating_mul(16)
 }

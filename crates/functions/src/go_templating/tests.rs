@@ -457,7 +457,7 @@ fn separators_that_lost_their_line_are_found() {
     assert_eq!(lines, [6]);
 }
 
-/// How often the clock was looked at, which happens every thousand steps.
+/// How often the clock was checked, which happens every thousand steps.
 fn looks_at_the_clock(run: impl FnOnce(Effort<'_>)) -> u32 {
     let count = std::cell::Cell::new(0);
     let elapsed = || {

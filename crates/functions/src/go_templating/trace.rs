@@ -120,7 +120,7 @@ impl<'p> Printed<'p> {
     }
 }
 
-/// Calls a version of the function, and tells which lines of the templates are behind what it says. Nothing if there is no such
+/// Calls a version of the function, and returns which lines of the templates produced the response. Nothing if there is no such
 /// version.
 pub fn trace_templates(
     version: &str,

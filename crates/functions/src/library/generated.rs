@@ -20,7 +20,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "CreateCSISnapshotStatic",
-        about: "Makes a snapshot known that a storage system has already",
+        about: "Imports a snapshot that exists in a storage system",
         stable: "v0.0.0",
         package: None,
         mirrors: &[],
@@ -34,7 +34,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "DeleteCSISnapshot",
-        about: "Deletes a snapshot, and waits until it is gone",
+        about: "Deletes a snapshot, and waits until it no longer exists",
         stable: "v0.0.0",
         package: None,
         mirrors: &[],
@@ -151,7 +151,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "RestoreCSISnapshot",
-        about: "Makes a volume claim of a snapshot",
+        about: "Restores a snapshot to a volume claim",
         stable: "v0.0.0",
         package: None,
         mirrors: &[],
@@ -210,7 +210,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-auto-ready",
-        about: "Tells which composed resources are ready, from what is observed of them",
+        about: "Detects which composed resources are ready, from their observed state",
         stable: "v0.7.0",
         package: Some("crossplane-contrib/function-auto-ready"),
         mirrors: &["upbound/function-auto-ready"],
@@ -226,7 +226,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-cel-validation",
-        about: "Checks what earlier steps want against rules, and stops the pipeline if one is violated",
+        about: "Validates the desired state with CEL rules, and stops the pipeline if one is violated",
         stable: "v0.1.0",
         package: None,
         mirrors: &[],
@@ -240,7 +240,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-chroot",
-        about: "Runs an image as a process with another root directory for every call, where that is turned on",
+        about: "Runs an image as a process with its own root directory for every call, where that is turned on",
         stable: "v0.1.0",
         package: None,
         mirrors: &[],
@@ -268,7 +268,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-dummy",
-        about: "Answers with what its input says, for examples and tests",
+        about: "Returns the response in its input, for examples and tests",
         stable: "v0.4.1",
         package: Some("crossplane-contrib/function-dummy"),
         mirrors: &[],
@@ -312,7 +312,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-go-templating",
-        about: "Composes what Go templates print",
+        about: "Composes resources with Go templates",
         stable: "v0.12.2",
         package: Some("crossplane-contrib/function-go-templating"),
         mirrors: &["upbound/function-go-templating"],
@@ -347,7 +347,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-patch-and-transform",
-        about: "Fills in resources with what patches take from the composite resource and the environment",
+        about: "Composes resources from templates, patches and transforms",
         stable: "v0.10.8",
         package: Some("crossplane-contrib/function-patch-and-transform"),
         mirrors: &["upbound/function-patch-and-transform"],
@@ -410,7 +410,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-sequencer",
-        about: "Holds resources back until others are ready, and has them deleted in the opposite order",
+        about: "Creates resources in an order, each after others are ready, and deletes them in the opposite order",
         stable: "v0.6.0",
         package: Some("crossplane-contrib/function-sequencer"),
         mirrors: &[],
@@ -425,7 +425,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-starlark",
-        about: "Composes what a script in Starlark says, within limits",
+        about: "Composes resources with a Starlark script, within limits",
         stable: "v0.1.0",
         package: None,
         mirrors: &[],
@@ -439,7 +439,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-status-transformer",
-        about: "Makes conditions and events of what the conditions of resources say",
+        about: "Derives conditions and events from the conditions of resources",
         stable: "v0.5.1",
         package: Some("crossplane-contrib/function-status-transformer"),
         mirrors: &[],
@@ -453,7 +453,7 @@ pub(super) const LISTED: &[Listed] = &[
     },
     Listed {
         function: "function-tag-manager",
-        about: "Adds, removes and ignores tags of resources that have them",
+        about: "Adds, removes and ignores tags of managed resources",
         stable: "v0.9.0",
         package: Some("crossplane-contrib/function-tag-manager"),
         mirrors: &[],

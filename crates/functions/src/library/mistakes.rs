@@ -20,7 +20,7 @@ const REFUSALS: [&str; 2] = ["cannot get Function input: ", "invalid Function in
 /// What function-cel-validation says of rules that are no CEL.
 const COMPILATION: &str = "cannot compile ";
 
-/// The function whose templates are looked at without calling it.
+/// The function whose templates are checked without calling it.
 const GO_TEMPLATING: &str = "function-go-templating";
 /// The function whose scripts are read without calling it.
 const STARLARK: &str = "function-starlark";
@@ -28,7 +28,7 @@ const STARLARK: &str = "function-starlark";
 /// A mistake in an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputMistake {
-    /// Where it is in the input. Empty if nobody knows.
+    /// Its path in the input. Empty if unknown.
     pub field: String,
     /// What is wrong, without the field.
     pub message: String,

@@ -7,7 +7,7 @@ use super::Library;
 
 impl Library {
     /// Whether this package, as a Function names it, can be replaced. Which registry it comes from does not
-    /// matter, as packages are often mirrored; who made it does. Organizations that publish the same package
+    /// matter, as packages are often mirrored; who made it does. Organisations that publish the same package
     /// under their own name are listed as its mirrors.
     pub fn native(&self, package: &str) -> Native {
         let ImageReference { repository, tag, .. } = ImageReference::parse(package);

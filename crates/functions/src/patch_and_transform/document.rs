@@ -117,7 +117,7 @@ impl<'a> Document<'a> {
         check_kind(&self.object).map_err(Error::new)
     }
 
-    /// Set a field of the metadata. Empty text removes it; metadata that is no object stays as it is.
+    /// Set a field of the metadata. Empty text removes it; metadata that is not an object stays as it is.
     pub(super) fn set_metadata(&mut self, name: &str, value: &str) {
         let object = self.object.to_mut();
         if value.is_empty() {

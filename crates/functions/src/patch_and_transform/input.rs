@@ -383,7 +383,7 @@ impl<'a> Fields<'a> {
         Ok(Self { object, known: None, release })
     }
 
-    /// The same, if there is nothing in it but these, or if nobody minds.
+    /// The same, if it contains only these fields, or if others are accepted.
     fn only(self, names: &'static [&'static str]) -> Result<Self> {
         let is_unknown = |name: &&String| !names.contains(&name.as_str());
         match self.object.and_then(|object| object.keys().find(is_unknown)) {

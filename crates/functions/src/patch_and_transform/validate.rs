@@ -57,7 +57,7 @@ fn each<T>(items: &[T], name: &str, check: impl Fn(&T) -> Result) -> Result {
     Ok(())
 }
 
-/// Patches of a secret's reference are not looked at here: the original does not, either.
+/// Patches of a secret's reference are not checked here: the original does not, either.
 pub(super) fn resources(resources: &Resources, release: Release) -> Result {
     // Without the position of the set in the message, as in the original, and before anything else.
     resources.patch_sets.iter().try_for_each(|set| patch_set(set, release))?;
@@ -145,7 +145,7 @@ fn patch(patch: &Patch, release: Release) -> Result {
         "CombineFromComposite" | "CombineToComposite" | "CombineFromEnvironment" | "CombineToEnvironment" => {
             combining(patch, release)?;
             if !release.checks_combinations_late() {
-                // The transforms and the policy of such a patch are only looked at when it is applied.
+                // The transforms and the policy of such a patch are only checked when it is applied.
                 return Ok(());
             }
         }

@@ -16,7 +16,7 @@ use crate::selection::JsonObject;
 pub(super) struct Storm {
     /// How one can tell.
     pub(super) reason: String,
-    /// Storms that are worse have more. What a condition tells of counts for most.
+    /// Storms that are worse have more. What a condition reports counts for most.
     pub(super) strength: u64,
     pub(super) seen: Seen,
 }
@@ -39,7 +39,7 @@ fn by_condition(matcher: &ConditionMatcher<'_>, object: &JsonObject, seen: Optio
             && text("status") == matcher.status
             && matcher.reason.is_none_or(|reason| text("reason") == reason);
         let since = text("lastTransitionTime");
-        // Its controller has not looked at it since somebody resumed it.
+        // Its controller has not reconciled it since a user resumed it.
         let is_old = seen.is_some_and(|seen| seconds(since).is_none_or(|since| since <= seen.until));
         let reason = match text("reason") {
             "" => format!("{} is {}", matcher.kind, matcher.status),

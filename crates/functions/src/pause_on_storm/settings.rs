@@ -23,7 +23,7 @@ pub(super) struct PauseOnStorm<'a> {
     pub(super) at_most: usize,
 }
 
-/// A condition that tells of a storm.
+/// A condition that reports a storm.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConditionMatcher<'a> {
     pub(super) kind: &'a str,
@@ -121,7 +121,7 @@ fn read_condition<'a>(
 fn read_events(events: EventsInput<'_>) -> Result<EventRate<'_>, String> {
     let at_least = events.at_least.unwrap_or(EVENTS);
     if at_least < 2 {
-        return Err(invalid("events.atLeast", "has to be at least 2: one event is no storm"));
+        return Err(invalid("events.atLeast", "has to be at least 2: one event is not a storm"));
     }
     let within = duration::parse(events.within.unwrap_or(WITHIN));
     let within = within.map_err(|problem| invalid("events.within", &problem))?;

@@ -98,7 +98,7 @@ fn what_somebody_resumed_is_paused_for_new_events_alone() {
     let answer = look(&input(&json!({})), &[bucket("busy")], &[events("busy", 25, 0, 3)]);
     let resumed = resumed(&answer, "busy");
     assert_eq!(paused(&look(&input(&json!({})), from_ref(&resumed), &[events("busy", 25, 0, 3)])), [""; 0]);
-    // The same event once more: its count goes on.
+    // The same event once more: its count continues.
     assert_eq!(paused(&look(&input(&json!({})), from_ref(&resumed), &[events("busy", 26, 0, 30)])), [""; 0]);
     assert_eq!(
         paused(&look(&input(&json!({})), from_ref(&resumed), &[events("busy", 125, 0, 13)])),

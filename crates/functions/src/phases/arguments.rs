@@ -113,7 +113,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Text, or a map or list that is written in place of it. Blueprints write specs as text; whoever writes them as YAML means the same.
+    /// Text, or a map or list that is written in place of it. Blueprints write specs as text; a user who writes them as YAML means the same.
     pub(super) fn document(self, name: &str) -> Result<String, Failure> {
         match self.0.get(name) {
             Some(Value::Object(_) | Value::Array(_)) => Ok(self.0[name].to_string()),
@@ -136,7 +136,7 @@ pub(super) fn mistake(failure: Failure, argument: impl Into<String>) -> Argument
     ArgumentMistake { argument: argument.into(), message: failure.message }
 }
 
-/// Whether text is a template, so that nobody knows yet what it will be.
+/// Whether text is a template, so that its value is not known yet.
 pub(super) fn is_template(text: &str) -> bool {
     text.contains("{{")
 }

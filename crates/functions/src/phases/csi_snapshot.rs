@@ -40,7 +40,7 @@ fn cluster_scoped(resource: &str, name: &str) -> Address {
 /// What a snapshot is by now.
 enum SnapshotState {
     Ready,
-    /// Somebody still works on it.
+    /// A controller still works on it.
     Pending,
 }
 

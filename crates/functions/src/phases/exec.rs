@@ -1,11 +1,11 @@
 //! Commands in containers of pods that run: KubeExec and KubeExecAll.
 //!
-//! * KubeExec v0.0.0 follows Kanister 0.119, `pkg/function/kube_exec.go`: whatever the command prints is told if it fails.
+//! * KubeExec v0.0.0 follows Kanister 0.119, `pkg/function/kube_exec.go`: everything that the command prints is reported if it fails.
 //! * v0.1.0 tells only what it printed as errors, and its exit code, and takes a `timeout`.
 //! * v0.2.0 also takes `acceptedExitCodes`, gives the exit code as output, and can be told with `onInterruption: Rerun` that its command may
 //!   be run again if the control plane was stopped while it ran.
 //!
-//! Nobody can tell how far a command came when the control plane stopped. So a phase fails then, unless it may run its command again.
+//! The progress of a command is unknown when the control plane stopped. So a phase fails then, unless it may run its command again.
 
 use ferroplane_api::Object;
 use ferroplane_engine::action::{
@@ -19,7 +19,7 @@ use super::moves::{Failure, NextMove, checkpoint, perform, settle};
 use super::output::{last_words, outputs};
 use super::pods::no_pods;
 
-/// How much of what a command printed is told if it fails.
+/// How much of the output of a command is reported if it fails.
 const QUOTED: usize = 1000;
 const ON_INTERRUPTION: [&str; 2] = ["Fail", "Rerun"];
 
@@ -241,7 +241,7 @@ fn accepted_exit_codes(arguments: Arguments<'_>) -> Result<Vec<i32>, Failure> {
     let Some(codes) = arguments.optional_texts(NAME)? else { return Ok(vec![0]) };
     let code = |text: String| {
         let code = text.parse().ok().filter(|code| (0..=255).contains(code));
-        code.ok_or_else(|| Failure::argument(NAME, format!("`{text}` is no exit code")))
+        code.ok_or_else(|| Failure::argument(NAME, format!("`{text}` is not an exit code")))
     };
     codes.into_iter().map(code).collect()
 }

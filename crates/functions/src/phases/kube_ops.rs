@@ -18,7 +18,7 @@ use super::arguments::{Arguments, ObjectReference, is_template, mistake};
 use super::deletion::{Deleted, delete};
 use super::moves::{Failure, NextMove, address_of, describe, perform, settle};
 
-/// Kanister creates in this namespace if nobody says otherwise.
+/// The default namespace of Kanister.
 const DEFAULT_NAMESPACE: &str = "default";
 /// The field manager of objects that are created, as Kanister has it.
 const CREATOR: &str = "kanister-create";

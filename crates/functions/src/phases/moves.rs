@@ -20,7 +20,7 @@ pub(super) struct Failure {
 pub(super) type NextMove = Result<Move, Failure>;
 
 impl Failure {
-    /// Something that the function was told to do cannot be done.
+    /// A request of the function cannot be performed.
     pub(super) fn new(message: impl Into<String>) -> Self {
         Self { cause: Cause::PhaseFailed, message: message.into() }
     }
@@ -47,7 +47,7 @@ impl Failure {
             Answer::Refused(refused) => Some(Self::refused(refused)),
             _ => None,
         });
-        refused.unwrap_or_else(|| Self::new("the plane did not answer what was asked"))
+        refused.unwrap_or_else(|| Self::new("the control plane did not answer the request"))
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn is_own(phase: &Phase<'_>, object: &Object) -> bool {
     meta::annotation(object, PHASE_ANNOTATION) == phase.identity
 }
 
-/// An object that somebody else created has the name that a phase wants for its own.
+/// An object that another user created has the name that a phase wants for its own.
 pub(super) fn taken(address: &Address) -> Failure {
     Failure::new(format!("cannot create {}: it exists already", describe(address)))
 }

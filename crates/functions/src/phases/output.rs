@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::moves::Failure;
 
-/// How much of what somebody printed is quoted in an error.
+/// How much of the output is quoted in an error.
 const QUOTED: usize = 100;
 
 #[derive(Debug, Deserialize)]
@@ -28,7 +28,7 @@ pub(super) fn outputs(text: &str) -> Result<Object, Failure> {
     Ok(outputs)
 }
 
-/// The complete lines of a text that goes on.
+/// The complete lines of a text that continues.
 pub(super) fn complete_lines(text: &str) -> &str {
     &text[..text.rfind('\n').map_or(0, |end| end + 1)]
 }

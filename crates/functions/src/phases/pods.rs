@@ -21,7 +21,7 @@ use super::moves::{Failure, NextMove, settle};
 use run::{PodRun, run};
 use template::PodTemplate;
 
-/// How much of what a container printed is told if it fails.
+/// How much of the output of a container is reported if it fails.
 const QUOTED: usize = 1000;
 /// What to do if the control plane was stopped while containers ran: `Fail` or `Rerun`.
 const ON_INTERRUPTION: &str = "onInterruption";
@@ -145,7 +145,7 @@ impl PhaseFunction for PrepareData {
     }
 }
 
-/// Runs a pod, or its containers where there are no pods. A pod goes on when the control plane stops: it is never run again.
+/// Runs a pod, or its containers where there are no pods. A pod continues when the control plane stops: it is never run again.
 fn run_image(
     phase: &Phase<'_>,
     pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failure>,

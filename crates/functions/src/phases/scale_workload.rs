@@ -1,9 +1,9 @@
 //! ScaleWorkload: sets the number of replicas of a Deployment, StatefulSet or DeploymentConfig, and waits until it has them.
 //!
-//! * v0.0.0 follows Kanister 0.119, `pkg/function/scale_workload.go`: it reads the workload and writes it back. If somebody else wrote it
-//!   meanwhile, the phase fails. It waits for as long as it takes.
-//! * v0.1.0 goes through the `scale` subresource, tries again if somebody else was faster, and takes a `timeout`.
-#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
+//! * v0.0.0 follows Kanister 0.119, `pkg/function/scale_workload.go`: it reads the workload and writes it back, and waits for as long as it takes.
+//!   Kanister fails if another client wrote the workload meanwhile. Here it is tried again: two phases follow each other within milliseconds,
+//!   while the Deployment controller still writes the status of the first one.
+//! * v0.1.0 goes through the `scale` subresource, and takes a `timeout`.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{
@@ -20,7 +20,7 @@ use super::moves::{
 };
 
 const MANAGER: &str = "ferroplane-scaleworkload";
-/// How often a write is tried again because somebody else was faster.
+/// How many times a write is repeated after a conflict.
 const MOST_CONFLICTS: u32 = 10;
 /// What can be scaled, in the version that it is read in.
 const KINDS: [(&str, &str); 3] =
@@ -118,16 +118,15 @@ impl ScaleWorkload {
             }
         };
         match (state.step, phase.answers) {
-            // Whether it was scaled before the plane stopped, reading tells.
-            (_, []) => Ok(look(&state, &wanted)),
+            // Only reading tells whether it was scaled before the plane stopped, and the scale subresource answers with a
+            // Scale instead of the workload.
+            (_, []) | (Step::Scale, [Answer::Object { .. }]) => Ok(look(&state, &wanted)),
             (Step::Look, [Answer::Object { object, .. }]) => self.decide(phase, &state, &wanted, object),
             (Step::Scale, [Answer::Refused(refused)])
-                if refused.is_conflict() && self.tries_again(&state) =>
+                if refused.is_conflict() && state.conflicts < MOST_CONFLICTS =>
             {
                 Ok(look(&Scaling { conflicts: state.conflicts + 1, ..state }, &wanted))
             }
-            // What the scale subresource answers is no workload.
-            (Step::Scale, [Answer::Object { .. }]) => Ok(look(&state, &wanted)),
             (_, [Answer::Absent]) => {
                 Err(Failure::new(format!("cannot scale {}: it does not exist", describe(&wanted.target))))
             }
@@ -143,15 +142,13 @@ impl ScaleWorkload {
         Ok(timeout.map(|timeout| phase.now.saturating_add(timeout)))
     }
 
-    fn tries_again(self, state: &Scaling) -> bool {
-        self == Self::V0_1 && state.conflicts < MOST_CONFLICTS
-    }
-
     /// What to do about the workload as it is now.
     fn decide(self, phase: &Phase<'_>, state: &Scaling, wanted: &Wanted, workload: &Object) -> NextMove {
         // Unset means one, and API servers set it.
         let present = value_at(workload, &["spec", "replicas"]).and_then(Value::as_i64).unwrap_or(1);
+        // From the first look, which is in the checkpoint: after a restart the workload may be scaled already.
         let original = state.original.unwrap_or(present);
+        // Each time, not only at first: an autoscaler that undoes it would be waited for in vain otherwise.
         if present != wanted.replicas {
             let state = Scaling { step: Step::Scale, original: Some(original), ..state.clone() };
             return Ok(perform(&state, vec![self.request(wanted, workload)]));
@@ -175,6 +172,7 @@ impl ScaleWorkload {
             Self::V0_0 => Request::Patch {
                 target,
                 patch: Patch::Merge(json!({
+                    // With the version: what another client wrote meanwhile is read first, as an update in Kanister demands.
                     "metadata": {"resourceVersion": meta::resource_version(workload)}, "spec": {"replicas": replicas},
                 })),
                 field_manager: MANAGER.to_owned(),
@@ -191,8 +189,9 @@ fn look(state: &Scaling, wanted: &Wanted) -> Move {
 fn replicas(arguments: Arguments<'_>) -> Result<i64, Failure> {
     let replicas = arguments.integer("replicas")?;
     match i32::try_from(replicas) {
+        // Kubernetes has 32 bits for it, and would refuse more with a message about JSON.
         Ok(0..) => Ok(replicas),
-        _ => Err(Failure::argument("replicas", format!("{replicas} is no number of replicas"))),
+        _ => Err(Failure::argument("replicas", format!("{replicas} is not a number of replicas"))),
     }
 }
 
@@ -226,8 +225,10 @@ fn kind_of(name: &str) -> Result<(&'static str, &'static str), Failure> {
 /// Whether the workload has this many replicas that are ready, and no others.
 fn is_ready(workload: &Object, replicas: i64) -> bool {
     let status = |field: &str| number_at(workload, &["status", field]);
+    // Before that, all counts are those of the spec before.
     let is_observed = status("observedGeneration") >= meta::generation(workload);
     let counts: &[&str] = match meta::kind(workload) {
+        // A StatefulSet with the strategy OnDelete may never update all of its pods.
         "StatefulSet" => &["replicas", "readyReplicas"],
         _ => &["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"],
     };

@@ -4,7 +4,7 @@
 //!   the JSONPath finds in the object. A condition that cannot be evaluated ends the round.
 //! * v2.0.0 follows pkg/function/waitv2.go, which Kanister calls WaitV2: a condition is a template as `kubectl -o go-template` has it, over
 //!   the object. Other than there, a template that cannot be parsed fails the phase at once, `timeout` may be a template, and a
-//!   condition that cannot be evaluated does not keep others from being looked at.
+//!   condition that cannot be evaluated does not keep others from being checked.
 //!
 //! Kanister asks the API server again and again. Here a phase waits for changes of the objects, which costs nothing, and asks again on its
 //! own only where that is no help: when a request was refused.
@@ -120,7 +120,8 @@ impl Wait {
 
 fn timeout(phase: &Phase<'_>) -> Result<i64, Failure> {
     let text = Arguments(phase.arguments).text("timeout")?;
-    let rendered = phase.scope.render("args.timeout", text).map_err(conditions::not_rendered)?;
+    let rendered = phase.scope.render("args.timeout", text);
+    let rendered = rendered.map_err(|error| conditions::not_rendered(&error))?;
     milliseconds("timeout", &rendered)
 }
 

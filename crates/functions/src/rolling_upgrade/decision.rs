@@ -44,7 +44,7 @@ impl<'r> Fleet<'r> {
             match () {
                 () if is_being_deleted(target) => fleet.skipped += 1,
                 () if is_wanted => fleet.upgraded.push(target),
-                // Nobody would carry the upgrade out, and the batch would never be healthy.
+                // Nothing would carry the upgrade out, and the batch would never be healthy.
                 () if is_paused(target) || !is_left => fleet.skipped += 1,
                 () => fleet.pending.push(target),
             }

@@ -194,7 +194,7 @@ fn quantity_at(field: &Path, object: &JsonObject) -> Result<Option<Quantity>, St
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    let problem = || format!("{} is no quantity", field.text());
+    let problem = || format!("{} is not a quantity", field.text());
     match value {
         Value::Number(number) => match integer(number) {
             Some(number) => Ok(Some(Quantity::from_integer(number, Notation::Decimal))),

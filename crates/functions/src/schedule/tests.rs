@@ -188,7 +188,7 @@ fn object_whose_target_is_gone_stays_and_is_told_of() {
     lost["spec"]["cluster"] = "gone".into();
     let answer = answer(&input(&json!({})), &[lost], &[cluster("x", 5)]);
     assert_eq!(answer["output"]["lostObjects"].as_f64(), Some(1.0));
-    assert!(said(&answer).1.starts_with("1 stay on what is no target any more: a on gone."), "{answer}");
+    assert!(said(&answer).1.starts_with("1 stay on targets that no longer match: a on gone."), "{answer}");
     assert_eq!(answer["desired"]["resources"], Value::Null);
 }
 

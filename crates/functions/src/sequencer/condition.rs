@@ -7,7 +7,7 @@ use ferroplane_wire::v1::{Ready, RunFunctionRequest};
 
 use crate::cel_state;
 
-/// Evaluates conditions. What they look at is prepared when the first of them is.
+/// Evaluates conditions. What they check is prepared when the first of them is.
 #[derive(Default)]
 pub(super) struct Conditions<'a> {
     observed: OnceCell<Value<'a>>,

@@ -16,7 +16,7 @@ use super::template::Groups;
 /// The name the composite resource has among the resources of a matcher.
 const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-resource";
 
-/// What matchers may look at.
+/// What matchers may check.
 #[derive(Debug)]
 pub(super) struct World<'a> {
     request: &'a RunFunctionRequest,

@@ -64,7 +64,7 @@ pub(super) enum Origin<'a> {
     Value,
     Composite(&'a str),
     Environment(&'a str),
-    /// From nowhere: nobody knows this type.
+    /// From nowhere: the type is unknown.
     Unknown,
 }
 

@@ -73,7 +73,7 @@ impl Update {
         }
     }
 
-    /// The first to name a tag decides what it says.
+    /// The first to name a tag decides its value.
     fn add(&mut self, tags: Option<&Tags>, retains: bool) {
         fill(if retains { &mut self.retain } else { &mut self.replace }, tags);
     }

@@ -1,6 +1,6 @@
 //! When the fields of a crontab hold next.
 //!
-//! Fields are looked at from the largest to the smallest. Whenever one wraps around, the search begins again, because a larger one has
+//! Fields are checked from the largest to the smallest. Whenever one wraps around, the search begins again, because a larger one has
 //! changed. Days are added as dates, hours and minutes as spans of time: that is what makes the days on which clocks change come out
 //! as they do.
 //!
@@ -34,7 +34,7 @@ impl Moment {
         Self { second, year, month, day, clock: told.rem_euclid(DAY) }
     }
 
-    /// What is told so. A clock that is skipped or shown twice is told by the offset that holds before its day is corrected, as in Go.
+    /// The time that a clock shows. A time that is skipped or shown twice has the offset from before its day is corrected, as in Go.
     fn of(year: i64, month: i64, day: i64, clock: i64, zone: &Zone) -> Self {
         let (year, month) = (year + (month - 1).div_euclid(12), (month - 1).rem_euclid(12) + 1);
         let told = (calendar::days(year, month, 1) + day - 1) * DAY + clock;

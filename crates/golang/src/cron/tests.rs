@@ -47,7 +47,7 @@ fn days_on_which_clocks_change_come_out_as_in_robfigs_library() {
     let berlin = |fields: &str, after: &str, count| next(&format!("TZ=Europe/Berlin {fields}"), after, count);
     assert_eq!(
         berlin("30 2 * * *", "2026-03-28T00:00:00Z", 3),
-        // What is skipped is not made up for.
+        // What is skipped is not repeated later.
         ["2026-03-28T01:30:00", "2026-03-30T00:30:00", "2026-03-31T00:30:00"]
     );
     assert_eq!(

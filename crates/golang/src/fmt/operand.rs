@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{Any, Numbers};
 
-/// Gets the key, where there is one, and the value. It returns whether to go on.
+/// Gets the key, where there is one, and the value. It returns whether to continue.
 pub type Visitor<'v> = dyn FnMut(Option<&[u8]>, &dyn Operand) -> bool + 'v;
 
 /// A value that verbs can print.
@@ -32,7 +32,7 @@ pub enum Shape<'a> {
     Unsigned(u64),
     Float(f64),
     /// A number that is a float only because it came over the wire: `%d` prints it if it is whole. Go has no way to
-    /// print a float with `%d` that anybody could want, and whoever writes `%d` for a whole number means this.
+    /// print a float with `%d` that anybody could want, and a user who writes `%d` for a whole number means this.
     WireFloat(f64),
     Complex([f64; 2]),
     Text(&'a [u8]),

@@ -8,7 +8,7 @@ use super::{Any, Numbers, plain};
 
 /// The name of the type that a decoded value has in Go, as `%T` writes it; none for null.
 pub fn type_name(value: &Value) -> Option<&'static str> {
-    // `%T` of nil is `<nil>`, which is no type: callers compare types, and two nulls must be equal
+    // `%T` of nil is `<nil>`, which is not a type: callers compare types, and two nulls must be equal
     // without a name.
     (!value.is_null()).then(|| Any::of(value, Numbers::AsWritten).type_name())
 }

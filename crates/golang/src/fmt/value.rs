@@ -106,7 +106,7 @@ impl<'a> Any<'a> {
 
 /// `String::from_utf8_lossy` would not do: it writes one replacement character for a whole broken
 /// sequence, Go writes one for each byte.
-/// Every byte that is no text becomes the replacement character, one by one.
+/// Every byte that is not text becomes the replacement character, one by one.
 pub fn to_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -95,7 +95,7 @@ pub fn go_syntax(value: &Value) -> String {
 }
 
 fn print_document(value: &Value, format: &str) -> String {
-    // No document is that long, because whoever reads them has a limit of their own.
+    // No document is that long, because a caller that reads them has a limit of their own.
     sprintf(format, &[Any::of(value, Numbers::AsWritten)]).unwrap_or_else(|_| "...".to_owned())
 }
 
@@ -128,7 +128,9 @@ struct Flags {
 impl<'l> Printer<'l> {
     fn new(limits: Limits<'l>) -> Self {
         let flags = Flags::default();
-        Self { out: Vec::new(), limits, depth: 0, refusal: None, flags, is_complaining: false }
+        // Most of what is printed fits, so that it need not grow while it is printed.
+        let out = Vec::with_capacity(64);
+        Self { out, limits, depth: 0, refusal: None, flags, is_complaining: false }
     }
 
     fn finish(self) -> Result<Vec<u8>, Refusal> {
@@ -141,7 +143,7 @@ impl<'l> Printer<'l> {
 
     fn push_bytes(&mut self, text: &[u8]) {
         if self.out.len() + text.len() > self.limits.bytes {
-            // The refusal stays, and printing goes on without output: a width of a million in a
+            // The refusal stays, and printing continues without output: a width of a million in a
             // long format must not cost memory, and no caller between has to pass an error on.
             self.refusal = Some(Refusal::TooLong);
         }

@@ -215,7 +215,7 @@ fn hexadecimal(text: &str) -> Result<(u32, usize), Error> {
             return Ok((code, length));
         }
         let digit = next.to_digit(16);
-        // Without braces Go looks at both characters before it judges either.
+        // Without braces Go reads both characters before it judges either.
         let digit = if digit.is_none() && !has_braces && digits == 0 {
             return Err(invalid_escape(
                 text,

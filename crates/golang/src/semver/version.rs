@@ -70,6 +70,7 @@ impl Version {
     /// The next patch; the release itself if this is a prerelease.
     #[must_use]
     pub fn next_patch(&self) -> Self {
+        // Wraps at the end of 64 bits, as Go does: a panic in debug builds would be a difference.
         let patch = self.patch.wrapping_add(u64::from(self.prerelease.is_empty()));
         self.next(Self { major: self.major, minor: self.minor, patch, ..Self::default() })
     }

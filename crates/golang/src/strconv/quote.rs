@@ -14,13 +14,28 @@ pub fn quote_bytes(text: &[u8]) -> String {
     quote_with(text, '"', false)
 }
 
+/// Writes text that need not be UTF-8 in double quotes behind what is there.
+pub fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
+    if !is_plain(text, '"') {
+        return out.extend_from_slice(quote_bytes(text).as_bytes());
+    }
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+/// Whether nothing in a text has to be escaped between these quotes.
+fn is_plain(text: &[u8], mark: char) -> bool {
+    text.iter().all(|byte| matches!(byte, b' '..=b'~') && *byte != b'\\' && char::from(*byte) != mark)
+}
+
 /// Text in these quotes. Only ASCII if asked to.
 pub(crate) fn quote_with(text: &[u8], mark: char, is_ascii: bool) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push(mark);
-    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\' && char::from(*byte) != mark;
     // Most texts have nothing to escape.
-    if let (true, Ok(text)) = (text.iter().all(is_plain), str::from_utf8(text)) {
+    if let (true, Ok(text)) = (is_plain(text, mark), str::from_utf8(text)) {
         quoted.push_str(text);
         quoted.push(mark);
         return quoted;
@@ -71,6 +86,15 @@ pub(crate) fn can_backquote(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_is_quoted_the_same_behind_other_text() {
+        for text in ["", "plain", "a\"b", "a\\b", "a\nb", "é"] {
+            let mut out = b"before ".to_vec();
+            push_quoted(&mut out, text.as_bytes());
+            assert_eq!(out, format!("before {}", quote(text)).into_bytes());
+        }
+    }
 
     #[test]
     fn quoted_text_escapes_what_cannot_be_printed() {

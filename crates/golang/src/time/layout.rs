@@ -1,7 +1,7 @@
 //! Layouts of dates and times, which show how `Mon Jan 2 15:04:05 MST 2006` would be written.
 //!
-//! [`format()`] writes a time, [`parse()`] reads one. Neither knows zones: who formats says which one it is, who parses is told
-//! what was written.
+//! [`format()`] writes a time, [`parse()`] reads one. Neither knows zones: the caller of `format` passes one, and `parse` returns what
+//! was written.
 //!
 //! Follows Go 1.26, `time/format.go`.
 

@@ -70,7 +70,7 @@ fn parse_layout(text: &str, layout: &'static str) -> Result<Time, String> {
     if !parser.rest.is_empty() {
         return Err(format!("parsing time {}: extra text: {}", quote(text), quote(parser.rest)));
     }
-    // Day and month may be out of step, which Go looks at only when everything is read.
+    // Day and month may be out of step, which Go reads only when everything is read.
     parser.range((1..=days_in_month(year, month)).contains(&day), "day")?;
     let seconds = days(year, month, day) * 24 * 3600 + second_of_day - i64::from(offset);
     Ok(Time { moment: Moment { seconds, nanoseconds }, offset })

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use ferroplane_cancellation::checkpoint;
-
+use memchr::{memchr, memchr_iter};
 use serde_json::{Map, Value};
 
 use super::{Library, Node, scalar, to_json};
@@ -23,6 +23,7 @@ pub(super) trait Built: Sized {
     type Entries: Default;
 
     fn scalar(node: Node) -> Option<Self>;
+    fn text(text: String) -> Self;
     fn list(items: Vec<Self>) -> Self;
     fn map(entries: Self::Entries) -> Self;
 
@@ -42,6 +43,10 @@ impl Built for Node {
 
     fn scalar(node: Node) -> Option<Self> {
         Some(node)
+    }
+
+    fn text(text: String) -> Self {
+        Self::String(text)
     }
 
     fn list(items: Vec<Self>) -> Self {
@@ -75,6 +80,10 @@ impl Built for Value {
         to_json(node).ok()
     }
 
+    fn text(text: String) -> Self {
+        Self::String(text)
+    }
+
     fn list(items: Vec<Self>) -> Self {
         Self::Array(items)
     }
@@ -96,10 +105,7 @@ pub(super) fn read<B: Built>(text: &str, library: Library) -> Option<B> {
     if !text.as_bytes().chunks(64).all(|block| block.iter().fold(true, |all, byte| all & is_plain(byte))) {
         return None;
     }
-    let mut lines: Vec<_> = text.split('\n').map(Line::new).collect();
-    if text.ends_with('\n') {
-        lines.pop();
-    }
+    let lines = lines(text);
     let at = usize::from(lines.first().is_some_and(|first| first.indent == 0 && first.content == "---"));
     let mut reader = Reader { lines, at, library, ends_with_break: text.ends_with('\n') };
     // What has nothing but comments is no document, which is null.
@@ -108,11 +114,24 @@ pub(super) fn read<B: Built>(text: &str, library: Library) -> Option<B> {
     reader.peek().is_none().then_some(root)
 }
 
-/// A line of the text. It is looked at more than once.
+fn lines(text: &str) -> Vec<Line<'_>> {
+    let count = memchr_iter(b'\n', text.as_bytes()).count() + 1;
+    let (mut lines, mut begin) = (Vec::with_capacity(count), 0);
+    for end in memchr_iter(b'\n', text.as_bytes()) {
+        lines.push(Line::new(&text[begin..end]));
+        begin = end + 1;
+    }
+    if begin < text.len() {
+        lines.push(Line::new(&text[begin..]));
+    }
+    lines
+}
+
+/// A line of the text. It is checked more than once.
 struct Line<'t> {
     whole: &'t str,
     indent: usize,
-    /// What it says, without the spaces around it.
+    /// Its text, without the spaces around it.
     content: &'t str,
 }
 
@@ -137,7 +156,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// The next line that says something: how far it is indented, and what it says.
+    /// The next line that is not empty: its indentation, and its text.
     fn peek(&mut self) -> Option<(usize, &'t str)> {
         loop {
             let Line { indent, content, .. } = *self.lines.get(self.at)?;
@@ -185,7 +204,7 @@ impl<'t> Reader<'t> {
             if at > indent {
                 return None;
             }
-            // A key at the same place goes on with the map that the list is in.
+            // A key at the same place continues with the map that the list is in.
             if at < indent || !is_item(content) {
                 break;
             }
@@ -204,6 +223,9 @@ impl<'t> Reader<'t> {
 
     /// A key that is a text. Others are compared in ways of their own.
     fn key(&self, text: &str) -> Option<String> {
+        if scalar::is_certainly_string(text) {
+            return Some(text.to_owned());
+        }
         text_of(scalar::value(text, "", false, self.library).ok()?)
     }
 
@@ -212,7 +234,7 @@ impl<'t> Reader<'t> {
         checkpoint();
         let rest = trim_start(rest);
         if rest.starts_with('|') {
-            return self.literal(rest, indent).and_then(|text| B::scalar(Node::String(text)));
+            return self.literal(rest, indent).map(B::text);
         }
         self.at += 1;
         if rest.is_empty() || rest.starts_with('#') {
@@ -227,24 +249,29 @@ impl<'t> Reader<'t> {
         let value = match rest.as_bytes()[0] {
             b'"' | b'\'' => {
                 let (text, _) = quoted(rest).filter(|(_, after)| is_nothing(after))?;
-                B::scalar(Node::String(text))
+                Some(B::text(text))
             }
             b'[' | b'{' => {
                 let mut flow = Flow { rest, library: self.library };
                 flow.node(depth).filter(|_| is_nothing(flow.rest))
             }
-            _ => B::scalar(self.plain(rest)?),
+            _ => self.plain(rest),
         }?;
-        // A line that is indented further would go on with the scalar, or be wrong.
+        // A line that is indented further would continue with the scalar, or be wrong.
         match self.peek() {
             Some((at, _)) if at > indent => None,
             _ => Some(value),
         }
     }
 
-    fn plain(&self, text: &str) -> Option<Node> {
+    fn plain<B: Built>(&self, text: &str) -> Option<B> {
         let first = text.as_bytes()[0];
-        let text = match text.as_bytes().windows(2).position(|pair| pair == b" #") {
+        // Comments and keys in the middle of a line have a space, and most scalars have none.
+        let has_space = memchr(b' ', text.as_bytes()).is_some();
+        let find = |text: &str, sign: &[u8; 2]| {
+            if has_space { text.as_bytes().windows(2).position(|pair| pair == sign) } else { None }
+        };
+        let text = match find(text, b" #") {
             Some(end) => text[..end].trim_end_matches(' '),
             None => text,
         };
@@ -252,8 +279,8 @@ impl<'t> Reader<'t> {
             || text.starts_with("---")
             || is_item(text)
             || text.ends_with(':')
-            || text.as_bytes().windows(2).any(|pair| pair == b": ");
-        if is_odd { None } else { scalar::value(text, "", false, self.library).ok() }
+            || find(text, b": ").is_some();
+        if is_odd { None } else { word(text, self.library) }
     }
 
     /// A text in several lines, as it is.
@@ -324,13 +351,13 @@ fn split_key(content: &str) -> Option<(&str, &str)> {
 /// A quoted text without escapes, and what follows it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     if let Some(rest) = text.strip_prefix('"') {
-        let (inner, after) = rest.split_once('"')?;
-        return (!inner.contains('\\')).then(|| (inner.to_owned(), after));
+        let (inner, after) = split_at_sign(rest, b'"')?;
+        return (!has_escape(inner)).then(|| (inner.to_owned(), after));
     }
     let mut rest = text.strip_prefix('\'')?;
     let mut inner = String::new();
     loop {
-        let (before, after) = rest.split_once('\'')?;
+        let (before, after) = split_at_sign(rest, b'\'')?;
         inner.push_str(before);
         match after.strip_prefix('\'') {
             Some(more) => {
@@ -340,6 +367,23 @@ fn quoted(text: &str) -> Option<(String, &str)> {
             None => return Some((inner, after)),
         }
     }
+}
+
+/// What stands before and behind an ASCII character.
+fn split_at_sign(text: &str, sign: u8) -> Option<(&str, &str)> {
+    memchr(sign, text.as_bytes()).map(|at| (&text[..at], &text[at + 1..]))
+}
+
+fn has_escape(text: &str) -> bool {
+    memchr(b'\\', text.as_bytes()).is_some()
+}
+
+/// What a text means that stands there by itself.
+fn word<B: Built>(text: &str, library: Library) -> Option<B> {
+    if scalar::is_certainly_string(text) {
+        return Some(B::text(text.to_owned()));
+    }
+    B::scalar(scalar::value(text, "", false, library).ok()?)
 }
 
 /// A scalar that is a text.
@@ -360,11 +404,8 @@ impl<'t> Flow<'t> {
         match self.rest.as_bytes().first()? {
             b'[' => self.list(depth),
             b'{' => self.map(depth),
-            b'"' => B::scalar(Node::String(self.text()?.to_owned())),
-            _ => {
-                let token = self.token()?;
-                B::scalar(scalar::value(token, "", false, self.library).ok()?)
-            }
+            b'"' => Some(B::text(self.text()?.to_owned())),
+            _ => word(self.token()?, self.library),
         }
     }
 
@@ -379,9 +420,9 @@ impl<'t> Flow<'t> {
     }
 
     fn text(&mut self) -> Option<&'t str> {
-        let (inner, after) = self.rest.strip_prefix('"')?.split_once('"')?;
+        let (inner, after) = split_at_sign(self.rest.strip_prefix('"')?, b'"')?;
         self.rest = after;
-        (!inner.contains('\\')).then_some(inner)
+        (!has_escape(inner)).then_some(inner)
     }
 
     /// A plain word or number.
@@ -450,250 +491,4 @@ impl<'t> Flow<'t> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::read::read_any;
-    use super::*;
-
-    const DOCUMENT: &str = "---
-apiVersion: v1
-kind: ConfigMap # a comment
-metadata:
-  name: \"a b\"
-  labels: {a: b, \"c\":1, d: [x, 2.5, \"y\"]}
-  annotations:
-    example.org/one: 'it''s'
-
-  # Another one.
-  list:
-  - name: x
-    value: 1
-  - plain
-  -
-    deep: [ ]
-  - |
-    text
-      more
-
-    end
-data:
-  text: |-
-    {{ not a comment }}
-    # neither
-
-  empty:
-  yes: no
-";
-
-    #[test]
-    fn usual_document_is_read_here_as_the_parser_reads_it() {
-        for library in [Library::V2, Library::V3] {
-            // `yes` is no text to one of them.
-            let text =
-                if library == Library::V2 { DOCUMENT.replace("yes:", "key:") } else { DOCUMENT.to_owned() };
-            let read = read::<Node>(&text, library);
-            assert!(read.is_some());
-            assert_eq!(read, read_any(&text, library).ok());
-        }
-    }
-
-    #[test]
-    fn what_is_unusual_is_left_to_the_parser() {
-        for text in [
-            "a\n",
-            "- a\n",
-            "a: b: c\n",
-            "a: b\n  c\n",
-            "a: &x b\n",
-            "a: *x\n",
-            "a: !!str 1\n",
-            "a: >\n  b\n",
-            "a: |2\n   b\n",
-            "a: |+\n  b\n\n",
-            "a: |\n\n  b\n",
-            "a: 1\na: 2\n",
-            "a: \"x\\n\"\n",
-            "a: \"x\n  y\"\n",
-            "a:\tb\n",
-            "a: b\r\n",
-            "a: \u{e9}\n",
-            "? a\n: b\n",
-            "<<: {a: b}\n",
-            "a: [b\n",
-            "a: {b}\n",
-            "a: {b: c,}\n",
-            "\"a\": b\n",
-            "a: b\n---\nc: d\n",
-            "a: b\n...\n",
-            "  a: b\nc: d\n",
-            "a:\n    b: c\n  d: e\n",
-            "- - a\n",
-            "a: - b\n",
-            "a: 'x' y\n",
-            "%YAML 1.2\n---\na: b\n",
-        ] {
-            assert_eq!(read::<Node>(text, Library::V2), None, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn text_without_a_document_is_null() {
-        for text in ["", "\n", "# x\n", "  # x\n\n", "---\n", "---\n# x\n"] {
-            assert_eq!(read(text, Library::V2), Some(Node::Null), "{text:?}");
-            assert_eq!(read_any(text, Library::V2), Ok(Node::Null), "{text:?}");
-        }
-    }
-
-    const KEYS: [&str; 9] = ["", "", "a: ", "b:", "1: ", "yes: ", "a.b/c-d: ", "\"q\": ", "$x:  "];
-    const VALUES: [&str; 27] = [
-        "|",
-        "|-",
-        "\"x y\"",
-        "'it''s'",
-        "'a' # c",
-        "[]",
-        "{}",
-        "[a, \"b\", 1.5, -2]",
-        "{\"a\":1,\"b\":[true,null]}",
-        "{a: b, c: d}",
-        "# comment",
-        "a #b",
-        "a#b",
-        "0x1f",
-        "2001-01-01",
-        "1_000",
-        "~",
-        "http://x:1/y",
-        "a:b",
-        "---",
-        "-1",
-        "a, b]",
-        "- x",
-        "a",
-        "b",
-        "{a: b, a: c}",
-        "",
-    ];
-
-    fn any_line() -> impl Strategy<Value = String> {
-        let indent = prop::sample::select(vec![0, 2, 2, 4, 3, 6]);
-        let dash = prop::sample::select(vec!["", "", "", "- ", "- ", "-   ", "-"]);
-        let key = prop_oneof![
-            1 => prop::sample::select(&KEYS[..]).prop_map(str::to_owned),
-            1 => "[a-c]: ?"
-        ];
-        let value = prop_oneof![
-            4 => prop::sample::select(&VALUES[..]).prop_map(str::to_owned),
-            2 => "[a-c]{0,2}",
-            1 => "[ a:#'\"|{},-]{0,6}"
-        ];
-        (indent, dash, key, value, 0usize..2).prop_map(|(indent, dash, key, value, spaces)| {
-            format!("{}{dash}{key}{value}{}", " ".repeat(indent), " ".repeat(spaces))
-        })
-    }
-
-    /// Draws numbers below a bound.
-    struct Dice(u64);
-
-    impl Dice {
-        fn roll(&mut self, bound: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            usize::try_from(self.0 >> 40).unwrap() % bound
-        }
-    }
-
-    /// Writes a map in block style, as people do, and sometimes a little wrong.
-    fn write_map(dice: &mut Dice, indent: usize, depth: usize, out: &mut String) {
-        let spaces = " ".repeat(indent);
-        for key in &["a", "b", "c.d/e", "f-g"][..=dice.roll(4)] {
-            if dice.roll(12) == 0 {
-                out.push_str(["\n", "# comment\n", "   \n", "      # far\n"][dice.roll(4)]);
-            }
-            out.push_str(&format!("{spaces}{key}:"));
-            match dice.roll(8) {
-                0..3 => out.push_str(&format!(" {}\n", VALUES[dice.roll(VALUES.len())])),
-                3 | 4 => write_literal(dice, indent, out),
-                5 if depth < 3 => {
-                    out.push('\n');
-                    let inner = indent + [2, 4, 0][dice.roll(3)];
-                    write_map(dice, inner, depth + 1, out);
-                }
-                6 => {
-                    out.push('\n');
-                    let inner = indent + [0, 2][dice.roll(2)];
-                    write_list(dice, inner, out);
-                }
-                _ => out.push('\n'),
-            }
-        }
-    }
-
-    fn write_literal(dice: &mut Dice, indent: usize, out: &mut String) {
-        out.push_str([" |\n", " |-\n"][dice.roll(2)]);
-        for _ in 0..=dice.roll(4) {
-            let deeper = indent + [2, 2, 2, 4, 1][dice.roll(5)];
-            let text = ["x", "y: z", "# no comment", "", "- z", "\"q"][dice.roll(6)];
-            out.push_str(&format!("{}{text}\n", " ".repeat(deeper)));
-        }
-        out.push_str(["", "", "\n", "\n\n"][dice.roll(4)]);
-    }
-
-    fn write_list(dice: &mut Dice, indent: usize, out: &mut String) {
-        let spaces = " ".repeat(indent);
-        for _ in 0..=dice.roll(3) {
-            match dice.roll(4) {
-                0 => out
-                    .push_str(&format!("{spaces}- a: 1\n{spaces}  b: {}\n", VALUES[dice.roll(VALUES.len())])),
-                1 => {
-                    out.push_str(&format!("{spaces}- a:"));
-                    write_literal(dice, indent + 2, out);
-                }
-                2 => {
-                    out.push_str(&format!("{spaces}-"));
-                    write_literal(dice, indent, out);
-                }
-                _ => out.push_str(&format!("{spaces}- {}\n", VALUES[dice.roll(VALUES.len())])),
-            }
-        }
-    }
-
-    fn check(text: &str, library: Library) -> Result<(), TestCaseError> {
-        if let Some(node) = read::<Node>(text, library) {
-            prop_assert_eq!(Ok(node.clone()), read_any(text, library), "{:?}", text);
-            // JSON is made without nodes, and the same as of them.
-            prop_assert_eq!(read(text, library), to_json(node).ok(), "{:?}", text);
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn usual_documents_are_read_here_as_the_parser_reads_them() {
-        let mut read_here = 0;
-        for seed in 0..20_000 {
-            let (mut dice, mut text) = (Dice(seed), String::new());
-            write_map(&mut dice, 0, 0, &mut text);
-            if dice.roll(4) == 0 {
-                text.pop();
-            }
-            for library in [Library::V2, Library::V3] {
-                check(&text, library).unwrap();
-                read_here += usize::from(read::<Node>(&text, library).is_some());
-            }
-        }
-        assert!(read_here > 5_000, "only {read_here} were read here");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
-
-        #[test]
-        fn what_is_read_here_is_what_the_parser_reads(
-            lines in prop::collection::vec(any_line(), 1..7), has_break in any::<bool>(), is_new in any::<bool>()
-        ) {
-            let text = format!("{}{}", lines.join("\n"), if has_break { "\n" } else { "" });
-            let library = if is_new { Library::V3 } else { Library::V2 };
-            check(&text, library)?;
-        }
-    }
-}
+mod tests;

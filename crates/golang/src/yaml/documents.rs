@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use memchr::{memchr, memchr_iter};
 use serde_json::Value;
 
 use super::read::read_any;
@@ -55,7 +56,7 @@ impl<'t> Documents<'t> {
 
     fn advance(&mut self, bytes: usize) {
         let (before, rest) = self.rest.split_at(bytes);
-        self.line += before.bytes().filter(|byte| *byte == b'\n').count();
+        self.line += memchr_iter(b'\n', before.as_bytes()).count();
         self.rest = rest;
     }
 
@@ -152,7 +153,7 @@ fn with_plain_ends(text: &str) -> Cow<'_, str> {
 }
 
 fn line_length(text: &str) -> usize {
-    text.find('\n').map_or(text.len(), |end| end + 1)
+    memchr(b'\n', text.as_bytes()).map_or(text.len(), |end| end + 1)
 }
 
 /// Integers of 64 bits with a sign, and floats beyond.

@@ -11,7 +11,7 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::{Library, block, scalar};
 
-/// Nodes may be nested so deeply. The originals allow 10,000; nobody writes that, and whoever reads the result recurses.
+/// How deeply nodes may be nested. The originals allow 10,000; no real file needs that, and a caller that reads the result recurses.
 const DEPTH: usize = 500;
 /// So many nodes may come from aliases before it is called an attack, as in the originals.
 const ALIASED: usize = 400_000;
@@ -29,7 +29,7 @@ pub enum Node {
     /// A moment, as it was written. Only version 3 reads one.
     Time(String),
     List(Vec<Node>),
-    /// In the order of the text. No key is there twice.
+    /// In the order of the text. Each key occurs once.
     Map(Vec<(Node, Node)>),
 }
 
@@ -151,7 +151,7 @@ struct Complete {
 }
 
 impl Reader {
-    /// Goes on with an event. Returns the document when it is complete.
+    /// Continues with an event. Returns the document when it is complete.
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<Option<Node>, ReadError> {
         checkpoint();
         let complete = match event {
@@ -290,7 +290,7 @@ fn repeated(entries: &[Entry]) -> Vec<String> {
     said.collect()
 }
 
-/// So many repeated keys are told.
+/// How many repeated keys are reported.
 const REPEATED: usize = 20;
 
 /// A map while it is put together.

@@ -17,7 +17,7 @@ pub(super) fn is_string(text: &str) -> bool {
     let Some(first) = text.bytes().next() else { return false };
     let is_something = match first {
         // Only these first characters can begin a number (the table `resolveTable` in resolve.go);
-        // the rest of the text is not even looked at otherwise.
+        // otherwise the rest of the text is not even read.
         b'+' | b'-' | b'0'..=b'9' => {
             is_word(text) || is_timestamp(text) || is_number(&text.replace('_', "")) || is_sexagesimal(text)
         }

@@ -62,9 +62,20 @@ fn name(node: &Node) -> &'static str {
     }
 }
 
+/// Whether a text that stands there by itself is certainly a string: asked first, because nearly all of them are.
+pub(super) fn is_certainly_string(text: &str) -> bool {
+    // What means something else and begins with a letter is a word of at most five letters, and begins with one of these.
+    let begins_word = |first: &u8| matches!(first.to_ascii_lowercase(), b'f' | b'n' | b'o' | b't' | b'y');
+    let first = text.as_bytes().first();
+    first.is_some_and(|first| first.is_ascii_alphabetic() && (text.len() > 5 || !begins_word(first)))
+}
+
 /// What a text means that stands there by itself.
 fn plain(text: &str, library: Library) -> Node {
     let string = || Node::String(text.to_owned());
+    if is_certainly_string(text) {
+        return string();
+    }
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Node::Null,
         "true" | "True" | "TRUE" => return Node::Bool(true),
@@ -95,5 +106,23 @@ fn plain(text: &str, library: Library) -> Node {
             float.map_or_else(string, Node::Float)
         }
         _ => string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_means_something_is_never_certainly_a_string() {
+        let mut words: Vec<_> = OLD_TRUE.into_iter().chain(OLD_FALSE).collect();
+        words.extend(["true", "True", "TRUE", "false", "False", "FALSE", "null", "Null", "NULL", "~", ""]);
+        words.extend([".nan", ".inf", "+.inf", "-1", "1", "0x1", "1e3", "2026-01-01", "<<"]);
+        for word in words {
+            assert!(!is_certainly_string(word), "{word}");
+        }
+        for word in ["kind", "spec", "a", "metadata", "falsely", "yesterday"] {
+            assert!(is_certainly_string(word), "{word}");
+        }
     }
 }

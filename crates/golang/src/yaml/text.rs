@@ -1,4 +1,4 @@
-//! How a text can be written down.
+//! How a text can be recorded.
 //!
 //! Follows go.yaml.in/yaml 2.4.3 and gopkg.in/yaml.v3 3.0.1, `emitterc.go`.
 

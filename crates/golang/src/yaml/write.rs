@@ -259,7 +259,7 @@ impl Writer {
         (self.is_blank, self.is_indented) = (false, false);
     }
 
-    /// Go on at this column, in a new line unless this one is still empty so far.
+    /// Continue at this column, in a new line unless this one is still empty so far.
     fn line(&mut self, indent: usize) {
         let is_past = self.column > indent || self.column == indent && !self.is_blank;
         if !self.is_indented || is_past {

@@ -78,7 +78,7 @@ fn version_3_is_read_alike() {
         let ours = read(text, Library::V3).map(|node| typed(&node));
         let is_same = match (&ours, line["error"].as_str()) {
             (Ok(ours), None) => *ours == in_order(&line["value"]),
-            // Whoever wrote the same key twice is told the same; what is no YAML is told in other words.
+            // A user who wrote the same key twice is told the same; what is no YAML is told in other words.
             (Err(ours), Some(theirs)) => !theirs.contains("already defined") || ours.to_string() == theirs,
             _ => false,
         };

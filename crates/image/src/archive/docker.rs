@@ -30,10 +30,12 @@ pub(super) fn import(
 ) -> Result<Descriptor, Error> {
     let saved = choose(read_manifest(files)?, selection.name)?;
     let content = files.read_to_vec(&saved.config, MAX_DOCUMENT_BYTES)?;
+    // The file is all that vouches for itself: `docker save` states no digest but in names.
     check_name(&saved.config, saved.config.strip_prefix("sha256:"), &Hasher::digest(&content))?;
     let config = ImageConfig::parse(&content)
         .map_err(|source| Error::Document { name: saved.config.clone(), source })?;
     let (layers, described) = (saved.layers.len(), config.rootfs.diff_ids.len());
+    // Zipped with the wrong number, layers would be checked against the digests of others.
     if layers != described {
         return Err(Error::Layers { layers, described });
     }
@@ -45,6 +47,7 @@ pub(super) fn import(
     for (name, diff_id) in saved.layers.iter().zip(&config.rootfs.diff_ids) {
         descriptors.push(import_layer(files, store, name, diff_id, pin)?);
     }
+    // Pinned before the next write: a collection of garbage in another process may run at any time.
     pin.add(&store.write(&content)?)?;
     let manifest = Manifest::new(Descriptor::of(media_type::OCI_CONFIG, &content), descriptors).to_bytes();
     pin.add(&store.write(&manifest)?)?;
@@ -67,6 +70,7 @@ fn choose(images: Vec<Saved>, name: Option<&str>) -> Result<Saved, Error> {
     let is_meant = |image: &Saved| name.is_none_or(|name| tags(image).iter().any(|tag| tag == name));
     let mut found = images.into_iter().filter(is_meant);
     match (found.next(), found.next(), name) {
+        // The only image is meant, whatever it is called, unless a name was given.
         (Some(only), None, _) => Ok(only),
         (None, _, Some(name)) => Err(Error::NotOffered { name: name.to_owned(), offered: all }),
         _ => Err(Error::Ambiguous { offered: all }),
@@ -87,6 +91,7 @@ fn import_layer(
         read.map_err(Error::io("read", std::path::Path::new(name)))?;
         start
     };
+    // By content: the format has no media types, and tools write layers with and without compression under one name.
     let media_type = match Compression::of_content(&start) {
         Compression::None => media_type::OCI_LAYER,
         Compression::Gzip => media_type::OCI_LAYER_GZIP,

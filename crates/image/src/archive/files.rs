@@ -109,7 +109,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// Look up one part after the other, and follow no link: who unpacked the directory may not have looked at what is in it.
+    /// Resolve one part after the other, and follow no link: the content of an unpacked directory is not trusted.
     fn read_from(&self, directory: &OwnedFd, name: &str) -> Result<Content, Error> {
         let failed = |error: rustix::io::Errno| Error::io("read", &self.path.join(name))(error.into());
         let mut parts: Vec<&str> = name.split('/').collect();
@@ -198,7 +198,7 @@ fn read_table(file: &File, path: &Path) -> Result<HashMap<String, Location>, Err
     Ok(table)
 }
 
-/// The name as others refer to it. Nobody refers to names that are no text, or lead upwards.
+/// The name that others refer to. Names that are no text, or lead upwards, cannot be referred to.
 fn normal(name: &[u8]) -> Option<String> {
     let name = std::str::from_utf8(name).ok()?;
     let parts: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();

@@ -118,7 +118,7 @@ impl Import<'_> {
     fn read_document(&self, descriptor: &Descriptor) -> Result<Document, Error> {
         let name = blob_name(&descriptor.digest);
         let content = self.files.read_to_vec(&name, MAX_DOCUMENT_BYTES)?;
-        // Nothing is done with what it says before it is known to be what was meant.
+        // Its content is not used before its digest is verified.
         let found = crate::Hasher::digest_by(descriptor.digest.algorithm(), &content);
         if found != descriptor.digest {
             return Err(store::Error::Mismatch { expected: descriptor.digest.clone(), actual: found }.into());

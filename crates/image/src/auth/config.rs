@@ -86,7 +86,7 @@ impl DockerConfig {
         own.map(|(_, helper)| helper.as_str()).or(self.creds_store.as_deref()).filter(|name| !name.is_empty())
     }
 
-    /// What is written down for a repository: the entry with the longest path counts, then the one without wildcards.
+    /// What is recorded for a repository: the entry with the longest path counts, then the one without wildcards.
     pub(super) fn credential(&self, registry: &str, repository: &str) -> Option<Credential> {
         let registry = canonical(registry);
         let matching = self.auths.iter().filter_map(|(key, entry)| {

@@ -108,7 +108,7 @@ impl Helper {
     }
 
     fn end(&mut self) {
-        // Once: later the number may belong to somebody else.
+        // Once: later the number may belong to another process.
         if let Some(group) = self.group.take() {
             let _ = kill_process_group(group, Signal::KILL);
         }

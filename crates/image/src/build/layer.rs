@@ -117,6 +117,8 @@ impl Layer {
     /// Write the layer, compressed, into the store.
     pub(super) fn write(self, store: &Store) -> Result<(Descriptor, DiffId), Error> {
         let blob = store.writer(self.max_bytes())?;
+        // The digest of the plain archive is the diff id. Both are computed in one pass, as the archive is in no
+        // file.
         let mut archive = Hashed { target: gzip(blob), hasher: Hasher::new(Algorithm::Sha256) };
         self.write_archive(BufWriter::with_capacity(1 << 16, &mut archive))?;
         let (blob, count) = archive.target.finish().map_err(Error::Layer)?.into_parts();
@@ -145,6 +147,7 @@ impl Layer {
         let read = |error| Error::Read { path: source.to_owned(), source: error };
         let metadata = fs::symlink_metadata(source).map_err(read)?;
         if metadata.is_dir() {
+            // Also if it is empty: programs expect directories such as `tmp`.
             self.insert(target, Node::Directory)?;
             for entry in fs::read_dir(source).map_err(read)? {
                 let entry = entry.map_err(read)?;
@@ -166,6 +169,7 @@ impl Layer {
     fn insert(&mut self, target: &[u8], node: Node) -> Result<(), Error> {
         let parts: Vec<&[u8]> =
             target.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+        // `.wh.` names are whiteouts, which delete files of layers below when they are unpacked.
         let is_bad = |part: &&[u8]| *part == b".." || part.starts_with(b".wh.") || part.contains(&0);
         if parts.is_empty() || parts.iter().any(is_bad) {
             return Err(Error::Name { path: target.escape_ascii().to_string() });
@@ -179,6 +183,7 @@ impl Layer {
     fn insert_at(&mut self, path: Vec<u8>, node: Node) -> Result<(), Error> {
         let is_directory = |node: &Node| matches!(node, Node::Directory);
         match self.nodes.get(&path) {
+            // Directories may be named twice, as a part of several paths.
             Some(there) if is_directory(there) && is_directory(&node) => {}
             Some(_) => return Err(Error::Clash { path: path.escape_ascii().to_string() }),
             None => {
@@ -190,6 +195,7 @@ impl Layer {
 }
 
 fn file(source: &Path, metadata: &fs::Metadata) -> Node {
+    // Nothing else of the mode: the umask of the user who builds would change the digest.
     let mode = if metadata.mode() & 0o111 == 0 { FILE_MODE } else { PROGRAM_MODE };
     Node::File { content: Content::File { path: source.to_owned(), size: metadata.len() }, mode }
 }

@@ -168,7 +168,7 @@ async fn receive(
         if received > expected {
             return wrong(&answer.host, received);
         }
-        // Whoever writes has failed, and says why.
+        // A user who writes has failed, and says why.
         if pieces.send(chunk).await.is_err() {
             return Ok(());
         }

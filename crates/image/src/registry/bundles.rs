@@ -18,7 +18,8 @@ use crate::manifest::{Descriptor, Document, Index, MAX_DOCUMENT_BYTES, Manifest}
 use crate::media_type::{self, OCI_INDEX};
 use crate::store::{Pin, Store};
 
-/// How large a bundle may be that is fetched. Those with signatures take some kilobytes; larger ones are attestations.
+/// How large a bundle may be that is fetched. Those with signatures take some kilobytes; larger ones are attestations with
+/// long bills of materials.
 const MAX_BUNDLE_BYTES: u64 = 1 << 20;
 /// How the media types of bundles begin, whatever their version is.
 const BUNDLE: &str = "application/vnd.dev.sigstore.bundle";
@@ -154,7 +155,7 @@ fn is_unknown(status: StatusCode) -> bool {
     .contains(&status)
 }
 
-/// The layer that is the bundle. One that is too large for a signature is none.
+/// The layer that is the bundle. One that is too large is none.
 fn bundle_of(manifest: &Manifest) -> Option<&Descriptor> {
     let bundle = manifest.layers.iter().find(|layer| layer.media_type.starts_with(BUNDLE));
     bundle.filter(|bundle| bundle.size <= MAX_BUNDLE_BYTES)

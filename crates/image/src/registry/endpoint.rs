@@ -78,7 +78,7 @@ impl Registry {
                 Err(refuse("to plain HTTP, which is not allowed"))
             };
         }
-        // A registry elsewhere has no business with what listens on this machine or beside it.
+        // A remote registry must not lead us to servers on this machine or in its network.
         if !is_local && is_internal(authority.host()) {
             return Err(refuse("to an address of this machine or its link"));
         }

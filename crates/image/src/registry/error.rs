@@ -77,7 +77,7 @@ pub enum Failure {
     Platform(#[from] platform::Error),
     #[error("cannot use the content store")]
     Store(#[from] store::Error),
-    #[error("cannot use what was pulled")]
+    #[error("cannot use the pulled content")]
     Load(#[from] LoadError),
     #[error("cannot finish work in the background")]
     Background(#[from] tokio::task::JoinError),

@@ -144,7 +144,8 @@ impl Registry {
         let mut uri = ask.uri.clone();
         for _ in 0..=MAX_REDIRECTS {
             let is_origin = repository.endpoint.is_origin_of(&uri);
-            let request = request(ask, &uri, authorization.filter(|_| is_origin), &repository.endpoint)?;
+            let mut request = request(ask, &uri, authorization.filter(|_| is_origin), &repository.endpoint)?;
+            request.headers_mut().insert(USER_AGENT, self.options().user_agent.clone());
             let answer = self.inner.http.send(request).await?;
             let may_follow = [Method::GET, Method::HEAD].contains(&ask.method);
             match answer.header(LOCATION) {
@@ -173,8 +174,6 @@ fn request(
     let body = Full::new(ask.body.clone());
     let mut request = Request::builder().method(ask.method.clone()).uri(uri).body(body).map_err(malformed)?;
     *request.headers_mut() = ask.headers.clone();
-    let agent = HeaderValue::from_static(concat!("ferroplane/", env!("CARGO_PKG_VERSION")));
-    request.headers_mut().insert(USER_AGENT, agent);
     if let Some(authorization) = authorization {
         request.headers_mut().insert(AUTHORIZATION, authorization.clone());
     }

@@ -15,7 +15,7 @@ use super::connector::{ConnectError, Connector, TlsError};
 use super::proxy::Proxies;
 use super::{Failure, Timeouts};
 
-/// How long a connection that nobody uses stays open.
+/// How long a connection that nothing uses stays open.
 const IDLE_CONNECTION: Duration = Duration::from_secs(20);
 
 pub(super) type Outgoing = Request<Full<Bytes>>;

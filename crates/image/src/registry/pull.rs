@@ -51,7 +51,7 @@ pub struct Pulled {
     pub pin: Pin,
 }
 
-/// Tells somebody how far blobs are.
+/// Reports the progress of blobs.
 #[derive(Clone, Default)]
 pub(super) struct Reporter(Option<Arc<dyn Fn(Progress) + Send + Sync>>);
 
@@ -299,7 +299,7 @@ pub(super) async fn pin(store: &Store, chosen: &Fetched, blobs: &[Descriptor]) -
     .await
 }
 
-/// The manifest comes last: whoever finds it finds the rest.
+/// The manifest comes last: a caller that finds it finds the rest.
 async fn finish(
     reference: Option<&Reference>,
     pull: &Pull,

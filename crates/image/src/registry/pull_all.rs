@@ -42,7 +42,7 @@ impl Registry {
         self.fetch_blobs(&repository, &blobs, pull).await?;
         let (store, reference) = (pull.store.clone(), reference.clone());
         let finished = spawn_blocking(move || -> Result<PulledIndex, Failure> {
-            // The index comes last: whoever finds it finds the rest.
+            // The index comes last: a caller that finds it finds the rest.
             for fetched in images.iter().chain([&first]) {
                 let mut writer = store.resume(&fetched.descriptor)?;
                 writer.restart()?;

@@ -81,7 +81,7 @@ impl Registry {
             }
         }
         let selector = reference.tag().map_or_else(|| reference.selector(), str::to_owned);
-        // Last: whoever finds it finds all that it names.
+        // Last: a caller that finds it finds all that it names.
         self.put_manifest(&repository, &selector, &top.descriptor, &top.content).await?;
         Ok(top.descriptor)
     }

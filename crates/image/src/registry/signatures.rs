@@ -31,6 +31,8 @@ pub enum ImageSignature {
     Statement(SignedStatement),
     /// A bundle of Sigstore, in JSON: a statement, its signature, and what it takes to verify that.
     Bundle(Vec<u8>),
+    /// A DSSE envelope, in JSON: an attestation in the form before bundles (see [`super::attestations`]).
+    Envelope(Vec<u8>),
 }
 
 /// A statement about an image, and a signature of it.
@@ -77,7 +79,7 @@ impl Registry {
                 return Ok([statements, bundles].into_iter().flatten().flatten().collect());
             }
         }
-        let mut signatures = match self.fetch_signatures(&beside, store).await {
+        let mut signatures = match self.fetch_beside(&beside, store, statements).await {
             // Kept while they are read.
             Ok(_pin) => read_stored(store, &beside).await?.unwrap_or_default(),
             Err(Failure::NotFound { .. }) => Vec::new(),
@@ -89,12 +91,17 @@ impl Registry {
         Ok(signatures)
     }
 
-    /// Bring the artifact with the signatures into the store.
-    async fn fetch_signatures(&self, beside: &Reference, store: &Store) -> Result<Pin, Failure> {
+    /// Bring an artifact beside an image into the store, with those of its layers that are selected.
+    pub(super) async fn fetch_beside(
+        &self,
+        beside: &Reference,
+        store: &Store,
+        select: SelectLayers,
+    ) -> Result<Pin, Failure> {
         let repository: Repository = self.pulling(beside).await?;
         let fetched = self.manifest(&repository, &beside.selector()).await?;
         let blobs = match &fetched.document {
-            Document::Manifest(manifest) => statements(manifest)?,
+            Document::Manifest(manifest) => select(manifest)?,
             Document::Index(_) => Vec::new(),
         };
         let pin = pin(store, &fetched, &blobs).await?;
@@ -111,8 +118,14 @@ impl Registry {
     }
 }
 
-/// A tag beside an image that is made of its digest: `.sig` has its signatures, and without a suffix it lists what refers to it.
-fn tag_of(reference: &Reference, digest: &Digest, suffix: &str) -> Option<Reference> {
+/// Which layers of an artifact are read.
+pub(super) type SelectLayers = fn(&Manifest) -> Result<Vec<Descriptor>, Failure>;
+/// Layers, and what is in them.
+pub(super) type ReadLayers = Vec<(Descriptor, Vec<u8>)>;
+
+/// A tag beside an image that is made of its digest: `.sig` has its signatures, `.att` its attestations, and without a suffix it lists
+/// what refers to it.
+pub(super) fn tag_of(reference: &Reference, digest: &Digest, suffix: &str) -> Option<Reference> {
     let tag = digest.to_string().replace(':', "-");
     format!("{}/{}:{tag}{suffix}", reference.registry(), reference.repository()).parse().ok()
 }
@@ -135,19 +148,32 @@ fn statements(manifest: &Manifest) -> Result<Vec<Descriptor>, Failure> {
 
 /// What was fetched before, if all of it is still there.
 async fn read_stored(store: &Store, beside: &Reference) -> Result<Option<Vec<ImageSignature>>, Failure> {
+    let layers = read_layers(store, beside, statements, MAX_PAYLOAD_BYTES).await?;
+    let statement = |(layer, payload): (Descriptor, Vec<u8>)| {
+        ImageSignature::Statement(signed_statement(payload, &layer))
+    };
+    Ok(layers.map(|layers| layers.into_iter().map(statement).collect()))
+}
+
+/// The selected layers of an artifact that was fetched before, if all of them are still there. None of them is larger than the limit.
+pub(super) async fn read_layers(
+    store: &Store,
+    beside: &Reference,
+    select: SelectLayers,
+    limit: u64,
+) -> Result<Option<ReadLayers>, Failure> {
     let (store, beside) = (store.clone(), beside.clone());
-    let read = spawn_blocking(move || -> Result<Option<Vec<ImageSignature>>, Failure> {
+    let read = spawn_blocking(move || -> Result<Option<ReadLayers>, Failure> {
         let Some(descriptor) = store.recall(&beside)? else { return Ok(None) };
         let content = read_present(&store, &descriptor.digest, MAX_DOCUMENT_BYTES)?;
         let Some(content) = content else { return Ok(None) };
         let (_, Document::Manifest(manifest)) = parse_stored(&content)? else { return Ok(Some(Vec::new())) };
-        let mut signatures = Vec::new();
-        for layer in statements(&manifest)? {
-            let payload = read_present(&store, &layer.digest, MAX_PAYLOAD_BYTES)?;
-            let Some(payload) = payload else { return Ok(None) };
-            signatures.push(ImageSignature::Statement(signed_statement(payload, &layer)));
+        let mut layers = Vec::new();
+        for layer in select(&manifest)? {
+            let Some(content) = read_present(&store, &layer.digest, limit)? else { return Ok(None) };
+            layers.push((layer, content));
         }
-        Ok(Some(signatures))
+        Ok(Some(layers))
     });
     read.await?
 }

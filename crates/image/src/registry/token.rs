@@ -63,7 +63,7 @@ impl TokenCache {
 }
 
 impl Registry {
-    /// Answer a challenge. Returns nothing if there is no credential and none that can be had without one.
+    /// Answer a challenge. Returns nothing if there is no credential and none that can be obtained without one.
     pub(super) async fn authorize(
         &self,
         repository: &Repository,

@@ -1,4 +1,4 @@
-//! Sending a blob in pieces. An upload that breaks off goes on from where the registry says that it is.
+//! Sending a blob in pieces. An upload that breaks off continues from where the registry says that it is.
 //!
 //! # Invariants
 //! * Only what the registry has confirmed counts as sent.

@@ -115,7 +115,7 @@ fn total(entries: &[Entry]) -> u64 {
     entries.iter().fold(0, |total, entry| total.saturating_add(entry.bytes))
 }
 
-/// Remove an entry unless somebody needs it.
+/// Remove an entry unless something needs it.
 fn remove(entry: &Entry, kept: &HashSet<Digest>) -> Result<bool, Error> {
     let is_needed = match &entry.digest {
         Some(digest) => kept.contains(digest),

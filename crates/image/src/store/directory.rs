@@ -19,7 +19,7 @@ pub(super) const REFERENCES: &str = "references";
 const BLOBS: &str = "blobs";
 const VERSION: &str = "1";
 
-/// The lock is held for as long as it takes to look at the directory and to rename a file.
+/// The lock is held for as long as it takes to check the directory and to rename a file.
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -33,10 +33,12 @@ pub(super) struct Lock {
 pub(super) fn prepare(directory: &Path) -> Result<(), Error> {
     create(directory)?;
     let owner = fs::metadata(directory).map_err(Error::io("look at", directory))?.uid();
+    // Programs are run from here: the owner of the directory could exchange them after they were verified.
     if owner != rustix::process::geteuid().as_raw() {
         return Err(Error::Owner { directory: directory.to_owned() });
     }
     let private = Permissions::from_mode(0o700);
+    // Also if it exists, with another umask.
     fs::set_permissions(directory, private).map_err(Error::io("make private", directory))?;
     create(&directory.join(PARTIAL))?;
     check_version(directory)?;
@@ -59,6 +61,7 @@ fn check_version(directory: &Path) -> Result<(), Error> {
     match fs::read_to_string(&path) {
         Ok(found) if found.trim() == VERSION => Ok(()),
         Ok(found) => {
+            // It goes into an error message, and the file may hold anything.
             let found = found.trim().chars().take(20).collect();
             Err(Error::Version { directory: directory.to_owned(), found })
         }
@@ -69,8 +72,9 @@ fn check_version(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Write a small file that is there completely or not at all, by way of a file in `temporary`.
+/// Write a small file that is there completely or not at all, through a file in `temporary`.
 pub(super) fn write_new(temporary: &Path, path: &Path, content: &[u8]) -> Result<(), Error> {
+    // In the same file system: a rename across two is a copy, and not atomic.
     let hidden = temporary.join(format!("new-{}-{}", content.len(), Uuid::new_v4()));
     let written = create_private(&hidden)
         .and_then(|mut file| file.write_all(content).and_then(|()| file.sync_all()))
@@ -83,6 +87,7 @@ pub(super) fn write_new(temporary: &Path, path: &Path, content: &[u8]) -> Result
 }
 
 pub(super) fn create_private(path: &Path) -> io::Result<File> {
+    // `create_new` follows no link that another user may have put there.
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
@@ -117,6 +122,7 @@ impl Store {
     pub(super) fn lock(&self) -> Result<Lock, Error> {
         let path = self.part("lock");
         let mut options = OpenOptions::new();
+        // The file stays when it is unlocked: two processes must not lock two files of one name.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).map_err(Error::io("open", &path))?;
         let deadline = Instant::now() + PATIENCE;

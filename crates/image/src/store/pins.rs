@@ -1,4 +1,4 @@
-//! What must not be dropped: for as long as a process runs ([`Pin`]), or until somebody says so (roots).
+//! Content that must not be removed: while a process runs ([`Pin`]), or until it is released (roots).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ impl Store {
         }
     }
 
-    /// What nobody may drop now.
+    /// All content that must not be removed now.
     pub(super) fn kept(&self, _lock: &Lock) -> Result<HashSet<Digest>, Error> {
         let mut kept = HashSet::new();
         for path in files(&self.part(ROOTS))? {
@@ -63,7 +63,7 @@ impl Store {
         Ok(kept)
     }
 
-    /// Names are somebody else's, and may be anything.
+    /// Names are foreign input, and may be anything.
     fn root_path(&self, name: &str) -> PathBuf {
         self.part(ROOTS).join(Hasher::digest(name.as_bytes()).hex())
     }

@@ -12,7 +12,7 @@ use super::directory::{PARTIAL, create_private, is_at, synchronise};
 use super::{Error, Store};
 use crate::{Descriptor, Hasher};
 
-/// Takes content. What is not committed is dropped, or kept so that the transfer can go on later.
+/// Takes content. What is not committed is dropped, or kept so that the transfer can continue later.
 #[derive(Debug)]
 pub struct BlobWriter {
     store: Store,
@@ -32,7 +32,7 @@ impl Store {
         self.private_writer(limit.min(self.limits.max_blob_bytes), None)
     }
 
-    /// Write content whose digest and size are known. Goes on where an earlier writer of the same content stopped: see
+    /// Write content whose digest and size are known. Continues where an earlier writer of the same content stopped: see
     /// [`BlobWriter::written`].
     pub fn resume(&self, descriptor: &Descriptor) -> Result<BlobWriter, Error> {
         let (size, limit) = (descriptor.size, self.limits.max_blob_bytes);
@@ -57,7 +57,7 @@ impl Store {
         self.make_room(&lock, limit)?;
         let path = self.part(PARTIAL).join(format!("new-{limit}-{}", Uuid::new_v4()));
         let file = create_private(&path).map_err(Error::io("create", &path))?;
-        // Locked before anybody else can look: whoever makes room removes files that nobody holds.
+        // Locked before another process can see it: eviction removes files that nothing locks.
         file.try_lock().map_err(|error| Error::io("lock", &path)(error.into()))?;
         Ok(self.new_writer(file, path, limit, expected))
     }
@@ -176,7 +176,7 @@ impl Write for BlobWriter {
 
 impl Drop for BlobWriter {
     fn drop(&mut self) {
-        // After a commit there is nothing at this path, or already somebody else's file.
+        // After a commit there is nothing at this path, or already the file of another process.
         if !self.is_resumable && is_at(&self.file, &self.path) {
             let _ = fs::remove_file(&self.path);
         }

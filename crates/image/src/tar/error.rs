@@ -27,7 +27,7 @@ pub enum Error {
     Sparse,
     #[error("an entry has the unknown type `{}`", .0.escape_ascii())]
     UnknownType(u8),
-    #[error("an entry that is no file has content")]
+    #[error("an entry that is not a file has content")]
     UnexpectedContent,
     #[error("an extended header is followed by no entry")]
     Dangling,

@@ -82,7 +82,7 @@ impl<R: BufRead> Reader<R> {
         Ok(())
     }
 
-    /// The next block that is no zero, or nothing at the end.
+    /// The next block that is not a zero, or nothing at the end.
     fn next_header(&mut self) -> Result<Option<[u8; BLOCK]>, Error> {
         if self.skip(self.remaining)? > 0 {
             return Err(Error::Truncated);

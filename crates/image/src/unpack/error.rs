@@ -7,7 +7,7 @@ use crate::{Digest, tar};
 /// Why a layer cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot unpack a layer of type `{0}`: it is no layer of a file system")]
+    #[error("cannot unpack a layer of type `{0}`: it is not a layer of a file system")]
     MediaType(String),
     #[error("cannot unpack an image of {found} layers: {limit} are allowed")]
     Layers { found: usize, limit: usize },
@@ -67,7 +67,7 @@ pub enum Refusal {
     LeavesRoot,
     #[error("its path leads through more than {0} links")]
     TooManyLinks(usize),
-    #[error("its path leads through `{0}`, which is no directory")]
+    #[error("its path leads through `{0}`, which is not a directory")]
     NotADirectory(String),
     #[error("it links to `{0}`, which does not exist")]
     LinkTargetMissing(String),

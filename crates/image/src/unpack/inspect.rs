@@ -1,4 +1,4 @@
-//! Looks at the entries of one layer without unpacking it.
+//! Reads the entries of one layer without unpacking it.
 //!
 //! # Invariants
 //! * What [`inspect`] accepts has the digest that the configuration of the image states, and was read within the limits.
@@ -11,7 +11,7 @@ use crate::store::{self, Store};
 use crate::tar::{Entry, Reader};
 use crate::{Descriptor, Digest};
 
-/// Why a layer cannot be looked at.
+/// Why a layer cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum InspectError {
     #[error("cannot read the layer from the store")]

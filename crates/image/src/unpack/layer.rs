@@ -18,7 +18,7 @@ use super::tree::{self, Missing, Ownership, Tree, is_directory, times};
 use super::{DirectoryTimes, Error, LimitExceeded, Limits, Refusal, Summary};
 use crate::tar::{self, Entry, EntryKind, Reader, Timestamp};
 
-/// What of the mode counts. Nobody gains rights by running a file, and nothing is sticky that belongs to one user.
+/// The bits of the mode that are kept. Setuid and setgid would give rights, and sticky means nothing with one user.
 const MODE: u32 = 0o777;
 
 /// Applies one layer.
@@ -30,7 +30,7 @@ pub(super) struct Layer<'a> {
     pub(super) made: Made,
 }
 
-/// What this layer made. Nobody asks before the second layer.
+/// The entries of this layer. They are needed only from the second layer on.
 #[derive(Debug)]
 pub(super) enum Made {
     Everything,
@@ -186,7 +186,7 @@ impl Layer<'_> {
         Ok(())
     }
 
-    /// Make a link as it is written. Where it leads to is resolved by the container, in its own root, and by nobody else.
+    /// Create a link as it is written. Only the container resolves its target, in its own root.
     fn symlink(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Refusal> {
         let target = entry.link.as_slice();
         if target.is_empty() || target.len() > self.limits.path_bytes || target.contains(&0) {
@@ -254,7 +254,7 @@ impl Layer<'_> {
         if self.enter_if_there(parents)? && self.tree.stat(name)?.is_some() {
             let path = self.tree.path_of(name);
             self.remove_lower(self.tree.directory(), name, &path)
-                .map_err(Refusal::io("remove what a whiteout hides"))?;
+                .map_err(Refusal::io("remove a path that a whiteout hides"))?;
         }
         Ok(())
     }
@@ -270,7 +270,7 @@ impl Layer<'_> {
             }
             Ok(())
         };
-        hide().map_err(Refusal::io("remove what a whiteout hides"))
+        hide().map_err(Refusal::io("remove a path that a whiteout hides"))
     }
 
     fn enter_if_there(&mut self, parents: &[&[u8]]) -> Result<bool, Refusal> {

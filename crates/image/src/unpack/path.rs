@@ -39,7 +39,7 @@ pub(super) enum Leaf<'a> {
     Whiteout(&'a [u8]),
     /// Hides everything that the layers below have in the directory.
     Opaque,
-    /// Notes of an old storage driver, which nobody reads.
+    /// Metadata of an old storage driver, which is not used.
     Ignored,
 }
 

@@ -42,7 +42,7 @@ pub struct Root {
 }
 
 impl Root {
-    /// The root directory of the image. Nobody may write to it.
+    /// The root directory of the image. It must not be written to.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -96,7 +96,7 @@ impl Roots {
         Self { owner, ..self }
     }
 
-    /// The unpacked image. Unpacks it if nobody has yet; whoever wants the same image meanwhile waits.
+    /// The unpacked image. It is unpacked if necessary; concurrent requests for the same image wait.
     pub fn get(&self, store: &Store, image: &Image) -> Result<Root, RootsError> {
         let name = image.digest.hex();
         loop {
@@ -113,7 +113,7 @@ impl Roots {
         }
     }
 
-    /// Remove images that nobody uses, the one that was used longest ago first, until the rest has no more bytes than this.
+    /// Remove images that nothing uses, the one that was used longest ago first, until the rest has no more bytes than this.
     /// Returns how many were removed.
     pub fn collect(&self, max_bytes: u64) -> Result<usize, RootsError> {
         let mut found: Vec<(SystemTime, String, u64)> = Vec::new();
@@ -134,7 +134,7 @@ impl Roots {
         Ok(removed)
     }
 
-    /// Remove an image unless somebody uses it.
+    /// Remove an image unless something uses it.
     fn remove(&self, name: &str) -> Result<bool, RootsError> {
         let Some(_lock) = self.try_lock(name)? else { return Ok(false) };
         let (path, partial) = (self.directory.join(name), self.path(name, PARTIAL));
@@ -175,7 +175,7 @@ impl Roots {
     fn unpack_to(&self, partial: &Path, store: &Store, image: &Image) -> Result<(), RootsError> {
         let root = partial.join(ROOT);
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&root);
-        // As a directory that an image does not list: its own user has to get in. Nobody else gets as far as here.
+        // As a directory that an image does not list: its own user has to get in. No other user can enter the parent directory.
         let opened = created.and_then(|()| fs::set_permissions(&root, Permissions::from_mode(0o755)));
         opened.map_err(RootsError::io("create", &root))?;
         let summary = unpack_for(store, image, &root, self.limits.clone(), self.owner)?;
@@ -211,7 +211,7 @@ impl Roots {
         self.directory.join(format!("{name}{suffix}"))
     }
 
-    /// Take the lock of an image, however long somebody else has it.
+    /// Take the lock of an image, however long another process holds it.
     fn lock(&self, name: &str, lock: impl Fn(&File) -> io::Result<()>) -> Result<File, RootsError> {
         let path = self.path(name, LOCK);
         loop {

@@ -109,7 +109,7 @@ fn produce(
         let read = source.by_ref().take(CHUNK as u64).read_to_end(&mut chunk);
         let is_end = read.is_err() || chunk.is_empty();
         hasher.update(&chunk);
-        // Without a reader nobody asks for the digest either.
+        // Without a reader the digest is not needed either.
         let is_sent = full.send(read.map(|_| chunk)).is_ok();
         if is_end || !is_sent {
             return Content { length: source.produced, digest: hasher.finish() };

@@ -121,7 +121,7 @@ impl Tree {
         match rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(Refusal::io("look at what is there already")(error)),
+            Err(error) => Err(Refusal::io("inspect an existing path")(error)),
         }
     }
 
@@ -142,7 +142,7 @@ impl Tree {
 
     /// Remove a file, or a directory with all that is in it.
     pub(super) fn remove(&mut self, name: &[u8]) -> Result<(), Refusal> {
-        remove(self.directory(), name).map_err(Refusal::io("remove what is there already"))
+        remove(self.directory(), name).map_err(Refusal::io("remove an existing path"))
     }
 
     fn follow(&mut self, target: &[u8], pending: &mut VecDeque<Vec<u8>>) {

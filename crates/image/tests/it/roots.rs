@@ -164,7 +164,7 @@ fn image_that_is_refused_leaves_nothing() {
     assert!(chain(&error).contains("cannot trust the layer"), "{}", chain(&error));
     image.manifest.layers[0].media_type = "application/x-other".to_owned();
     let error = fixture.roots().get(&fixture.store, &image).unwrap_err();
-    assert!(chain(&error).contains("it is no layer of a file system"), "{}", chain(&error));
+    assert!(chain(&error).contains("it is not a layer of a file system"), "{}", chain(&error));
     assert_eq!(names(&fixture.path("roots")), [format!("{}.lock", image.digest.hex())]);
 }
 

@@ -58,7 +58,7 @@ impl Surroundings {
     }
 }
 
-/// Whoever runs the tests as root could delete anything, so the modes are looked at.
+/// The process that runs the tests as root could delete anything, so the modes are checked.
 fn check_modes(path: &Path) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let mode = metadata.permissions().mode();

@@ -2,7 +2,6 @@
 //!
 //! The engine runs the actions as a control plane would. Functions are not called: what they are called with is noted, and what
 //! they would put out comes from the user, or is a text in angle brackets.
-#![allow(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,6 +93,7 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
             uid: "render",
             namespace: meta::namespace(inputs.action_set),
             index,
+            // A fixed seed: the same files have to render the same text.
             seed: [0; 32],
         };
         let status = prepared.status.actions[index].clone();
@@ -120,6 +120,7 @@ fn drive(run: &mut Run<'_>, inputs: &RenderInputs<'_>) -> Result<(), String> {
             Turn::Perform(requests) => {
                 answers = requests.iter().map(|request| read(request, inputs)).collect();
             }
+            // Functions are not called, so that nothing ever happens that could be waited for.
             Turn::Wait { .. } | Turn::Ended => return Ok(()),
         }
     }
@@ -145,6 +146,7 @@ fn read(request: &Request, inputs: &RenderInputs<'_>) -> Answer {
             });
             Answer::List(listed.cloned().collect())
         }
+        // No function is asked that would write. What else an action does by itself is reading.
         _ => Answer::Absent,
     }
 }
@@ -155,7 +157,7 @@ fn is_at(object: &Object, address: &Address, own: &str) -> bool {
         NamedBy::Resource(resource) => plural(meta::kind(object)) == *resource,
     };
     let namespace = meta::namespace(object);
-    // Files often leave the namespace to whoever applies them; of cluster-scoped objects it does not matter.
+    // Files often leave the namespace to a user who applies them; of cluster-scoped objects it does not matter.
     let is_there = namespace.is_empty()
         || namespace == if address.namespace.is_empty() { own } else { &address.namespace };
     is_kind
@@ -168,6 +170,7 @@ fn is_at(object: &Object, address: &Address, own: &str) -> bool {
 fn plural(kind: &str) -> String {
     let name = kind.to_lowercase();
     match name.strip_suffix('y') {
+        // A guess: files do not say how a kind is called in the plural.
         Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
         _ if name.ends_with(['s', 'x']) || name.ends_with("ch") => format!("{name}es"),
         _ => format!("{name}s"),
@@ -235,6 +238,7 @@ impl NotedFunction {
         let known = self.real.contract().outputs.iter();
         let mut output: Object =
             known.map(|key| ((*key).to_owned(), format!("<{key} of {}>", phase.name).into())).collect();
+        // What the user supplies replaces the placeholders, key by key.
         output.extend(self.outputs.get(phase.name).cloned().unwrap_or_default());
         output
     }
@@ -247,7 +251,10 @@ mod tests {
     use super::*;
 
     fn object(value: Value) -> Object {
-        value.as_object().unwrap().clone()
+        match value {
+            Value::Object(object) => object,
+            other => panic!("{other} is no object"),
+        }
     }
 
     fn blueprint() -> Object {

@@ -34,13 +34,13 @@ pub struct Use {
 #[derive(Debug, Default)]
 pub struct Uses {
     pub found: Vec<Use>,
-    /// How many steps were looked at.
+    /// How many steps were checked.
     pub steps: usize,
     /// How many of them call functions that are not built in.
     pub foreign: usize,
 }
 
-/// Why the steps in manifests cannot be looked at.
+/// Why the steps in manifests cannot be checked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

@@ -219,7 +219,7 @@ fn look(path: &Path) -> Look {
 /// What the names of files with manifests end in.
 const MANIFESTS: &[&str] = &["yaml", "yml", "json"];
 
-/// How often files are looked at. Asking the operating system to tell would miss network file systems.
+/// How often files are checked. Asking the operating system to tell would miss network file systems.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How deep directories may nest.

@@ -78,7 +78,7 @@ impl<'f> Scalar<'f> {
     /// The lines of a block, with their numbers and without their indentation.
     fn block(&self) -> impl Iterator<Item = (u64, &'f str)> {
         let indent = self.indent;
-        // Blank lines at the end belong to it or not; nobody can tell the difference.
+        // Blank lines at the end may belong to it or not; the value is the same.
         let is_inside = move |line: &&str| line.trim().is_empty() || indentation(line) >= indent;
         let lines = self.rest.lines().take_while(is_inside);
         (self.line..).zip(lines).map(move |(number, line)| (number, line.get(indent..).unwrap_or_default()))

@@ -46,7 +46,7 @@ impl Renderer {
         for rest in rendering {
             pass_on(rest.await.context("rendering was interrupted")?)?;
         }
-        // All tasks have ended, so that nobody else holds them. If one was cut short, programs end with this process.
+        // All tasks have ended, so that nothing else holds them. If one was cut short, programs end with this process.
         if let Ok(functions) = Arc::try_unwrap(functions) {
             functions.stop().await;
         }

@@ -1,4 +1,4 @@
-//! The cluster as files describe it: what functions may ask to see.
+//! The cluster as files describe it: the objects that functions may require.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

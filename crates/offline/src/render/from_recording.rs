@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{SecretReference, connection_secret};
-use ferroplane_engine::{Answer, Callee, Layout, Said, Turn, Want, replay};
+use ferroplane_engine::{Answer, Callee, EngineInput, Layout, Turn, Want, replay};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Head, Recording, Take};
 use ferroplane_runner::{Directory, grpc};
@@ -159,7 +159,7 @@ impl TestFiles {
     /// What was read.
     fn add_answers(&mut self, take: &Take) {
         let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
-            let (Turn::Fetch(fetch), Said::Provided(answers)) = (turn, &note.said) else { return };
+            let (Turn::Fetch(fetch), EngineInput::Provided(answers)) = (turn, &note.input) else { return };
             for (want, answer) in fetch.wants().iter().zip(answers) {
                 match (want, answer) {
                     (_, Answer::Resources(objects)) => {
@@ -272,12 +272,12 @@ fn said_by(take: &Take, step: &str) -> Vec<Value> {
             if call.has_started_over() {
                 said.clear();
             }
-            said.push(match &note.said {
-                Said::Answered(response) | Said::Recalled(response) => {
+            said.push(match &note.input {
+                EngineInput::Answered(response) | EngineInput::Recalled(response) => {
                     json!({"answered": to_json(response).unwrap_or_default()})
                 }
-                Said::Failed { reason, .. } => json!({"failed": reason}),
-                Said::Provided(_) => Value::Null,
+                EngineInput::Failed { reason, .. } => json!({"failed": reason}),
+                EngineInput::Provided(_) => Value::Null,
             });
         }
     });

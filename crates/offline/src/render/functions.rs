@@ -1,4 +1,4 @@
-//! What Function manifests say about how their functions are called.
+//! Reads from Function manifests how their functions are called.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -84,8 +84,8 @@ impl Functions {
         library: &Library,
     ) -> anyhow::Result<Declared> {
         let declared = declared(function, manifest, library)?;
-        // Here, where every way to a program passes: whoever renders the files of somebody else, as CI does for a pull request, must
-        // not run what these files say.
+        // Checked here, where every way to a program passes: a user who renders foreign files, as CI does for a
+        // pull request, must not run the commands in them.
         if matches!(declared, Declared::Runtime(Runtime::Started(_))) && !self.may_run_commands {
             let message = format!("function `{}`: {COMMAND_IS_NOT_RUN}", function.metadata.name);
             return Err(manifest.error(&["metadata", "annotations", COMMAND], message).into());

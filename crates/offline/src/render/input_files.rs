@@ -108,23 +108,12 @@ impl InputFiles {
             Subjects::Operation(operation) => (Some(operation), None),
             Subjects::Composites(objects) => (None, objects),
         };
-        let (manifest, mut composition) = if let Some(operation) = &operation {
-            (operation.clone(), as_composition(operation)?)
-        } else {
+        let (manifest, mut composition) = match &operation {
+            Some(operation) => (operation.clone(), as_composition(operation)?),
             // The Composition first: everything else is checked against it, and its mistakes are the most likely ones.
-            let composition = self.composition.as_ref().context("a Composition is needed")?;
-            let manifest = files.load_one(composition, "Composition")?;
-            let composition = load_composition(&manifest)?;
-            check_mode(&manifest, &composition, &mut notes)?;
-            notes.extend(ineffective(&manifest));
-            (manifest, composition)
+            None => self.load_composition(files, &mut notes)?,
         };
-        let functions =
-            if operation.is_some() { self.functions_of_operation()? } else { self.functions.as_ref() };
-        let functions = match functions {
-            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands)?,
-            None => Functions::default(),
-        };
+        let functions = self.load_functions(files, operation.is_some())?;
         let is_built_in = |name: &str| functions.is_built_in(name, library);
         let (templates, mut directories) =
             TemplateSteps::load(&manifest, &mut composition, files, is_built_in)?;
@@ -161,6 +150,28 @@ impl InputFiles {
             notes,
             templates: Arc::new(templates),
         })
+    }
+
+    /// The Composition and the file that has it. Notes are what a user should know about it.
+    fn load_composition(
+        &self,
+        files: &mut Files,
+        notes: &mut Vec<String>,
+    ) -> anyhow::Result<(Manifest, Composition)> {
+        let path = self.composition.as_ref().context("a Composition is needed")?;
+        let manifest = files.load_one(path, "Composition")?;
+        let composition = load_composition(&manifest)?;
+        check_mode(&manifest, &composition, notes)?;
+        notes.extend(ineffective(&manifest));
+        Ok((manifest, composition))
+    }
+
+    fn load_functions(&self, files: &mut Files, is_operation: bool) -> anyhow::Result<Functions> {
+        let path = if is_operation { self.functions_of_operation()? } else { self.functions.as_ref() };
+        match path {
+            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands),
+            None => Ok(Functions::default()),
+        }
     }
 
     /// What the first file has.
@@ -290,7 +301,7 @@ fn check_xr(
     Ok(xr.with_object(object))
 }
 
-/// Observed resources that nobody could tell apart, or tell what they are, are refused.
+/// Observed resources without a unique name or without a kind are refused.
 fn check_observed(observed: &[Manifest]) -> anyhow::Result<()> {
     let mut seen = BTreeSet::new();
     for manifest in observed {

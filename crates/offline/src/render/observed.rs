@@ -47,7 +47,7 @@ pub(crate) fn observe(
     observed.collect()
 }
 
-/// What belongs to something else is not observed, and whoever gives it is mistaken.
+/// Objects with another controller are not observed, so that passing one is a mistake.
 fn refuse_foreign(xr: &Object, observed: &[Object]) -> anyhow::Result<()> {
     for object in observed {
         let name = meta::name(object);

@@ -1,4 +1,4 @@
-//! Prints what was rendered: the composite resource, what it is composed of, what is deleted, what was said.
+//! Prints the result: the composite resource, composed resources, deletions, results and conditions.
 
 use anyhow::Context as _;
 use ferroplane_api::{Object, meta};
@@ -124,7 +124,7 @@ fn deletion(name: &str, object: &Object) -> Value {
     })
 }
 
-/// The times of conditions are when they were rendered, which nobody wants to see in a diff.
+/// The times of conditions are those of rendering, which would only be noise in a diff.
 fn pin_times(object: &mut Object) {
     let conditions = object.get_mut("status").and_then(|status| status.get_mut("conditions"));
     for condition in conditions.and_then(Value::as_array_mut).into_iter().flatten() {

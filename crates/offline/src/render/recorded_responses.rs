@@ -1,4 +1,4 @@
-//! A function that is not there, but whose answers are in a file.
+//! A function that returns recorded responses from a file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};

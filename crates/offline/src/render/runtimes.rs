@@ -41,7 +41,7 @@ impl Runtimes {
         for (_, function, manifest) in functions.iter().filter(|(name, ..)| names.contains(name)) {
             runtimes.add_listed(function, functions.declared(function, manifest, library)?, library)?;
         }
-        // Those that nobody calls are there too: a name that is misspelt is nearly that of one of them.
+        // Those that nothing calls are there too: a name that is misspelt is nearly that of one of them.
         let built_in = library.catalogue().families();
         for family in built_in.filter(|family| !functions.contains(&family.function)) {
             runtimes.catalogue.alias(&family.function, family, None);

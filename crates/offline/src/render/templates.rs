@@ -17,7 +17,7 @@ use crate::manifest::{Files, Manifest};
 pub(crate) const GO_TEMPLATING: &str = "function-go-templating";
 /// The group of its input.
 pub(crate) const INPUT_GROUP: &str = "gotemplating.fn.crossplane.io";
-/// What stands for a directory among the resources that a step requires. It is in no namespace, so that no grant is needed: whoever
+/// What stands for a directory among the resources that a step requires. It is in no namespace, so that no grant is needed: the user who
 /// renders may read the files.
 const DIRECTORY_VERSION: &str = "render.ferroplane.io/v1beta1";
 const DIRECTORY_KIND: &str = "TemplateDirectory";
@@ -215,7 +215,7 @@ pub(crate) fn find_directory(manifest: &Manifest, path: &str, files: &mut Files)
     found
 }
 
-/// Links could lead anywhere, and whoever renders the files of somebody else does not want to print their own.
+/// Links could lead anywhere, and a user who renders foreign files must not print their own.
 fn is_directory_within(directory: &Path, around: &Path) -> bool {
     let (Ok(directory), Ok(around)) = (std::fs::canonicalize(directory), std::fs::canonicalize(around))
     else {

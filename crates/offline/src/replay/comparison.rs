@@ -1,4 +1,4 @@
-//! Says whether a run came to the same, and if not, where it did not.
+//! Compares the result of a replay with the recording.
 
 use ferroplane_recorder::{Replayed, Take};
 use serde_json::Value;
@@ -8,7 +8,7 @@ const LISTED: usize = 20;
 /// How much of a value is shown.
 const SHOWN: usize = 120;
 
-/// What came of having a run again.
+/// The result of replaying a run.
 pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bool) -> String {
     if replayed.is_same {
         let requests = match replayed.compared {
@@ -29,8 +29,14 @@ pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bo
         return text + &format!("  {astray}\n");
     }
     let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    text + &differences(&read(&take.outcome), &read(&replayed.outcome))
+}
+
+/// Each field that differs, in a few lines.
+pub(super) fn differences(recorded: &Value, now: &Value) -> String {
     let mut found = Vec::new();
-    compare("", &read(&take.outcome), &read(&replayed.outcome), &mut found);
+    compare("", recorded, now, &mut found);
+    let mut text = String::new();
     for (path, recorded, now) in found.iter().take(LISTED) {
         text += &format!("  {path}\n    recorded: {recorded}\n    now:      {now}\n");
     }

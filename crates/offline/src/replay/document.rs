@@ -1,7 +1,7 @@
 //! Everything that was recorded of a reconcile, as a document.
 
-use ferroplane_engine::{Answer, Said, Turn, Want, replay};
-use ferroplane_recorder::{Recording, Take};
+use ferroplane_engine::{Answer, EngineInput, Turn, Want, replay};
+use ferroplane_recorder::{RecordedCall, Recording, Take};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, to_json};
 use serde_json::{Value, json};
@@ -12,8 +12,12 @@ use crate::manifest::yaml;
 /// Everything that was recorded of a reconcile, as YAML.
 pub fn print(recording: &Recording) -> Result<String, yaml::PrintError> {
     let head = &recording.head;
-    let subject = if head.is_operation() { "operation" } else { "compositeResource" };
-    let document = json!({
+    let subject = match (head.is_operation(), head.is_action_set()) {
+        (true, _) => "operation",
+        (_, true) => "actionSet",
+        _ => "compositeResource",
+    };
+    let mut document = json!({
         "recording": {
             "id": head.id, "began": began_at(head).to_string(), "microseconds": head.micros,
             "release": head.release, "isRedacted": head.is_redacted,
@@ -27,7 +31,28 @@ pub fn print(recording: &Recording) -> Result<String, yaml::PrintError> {
         "runs": recording.takes.iter().map(run).collect::<Value>(),
         "settled": recording.settlement, "statusWritten": recording.is_written,
     });
+    if head.is_action_set() {
+        describe_action_set(recording, &mut document);
+    }
     yaml::print(&document)
+}
+
+/// An ActionSet follows a Blueprint, and has phases in place of a pipeline.
+fn describe_action_set(recording: &Recording, document: &mut Value) {
+    let head = &recording.head;
+    document["follows"] = json!({"blueprint": head.composition, "action": head.revision});
+    document["calls"] = recording.phase_calls.iter().map(phase_call).collect();
+    document["before"] = recording.action_set.clone();
+    if let Some(document) = document.as_object_mut() {
+        document.remove("runs");
+    }
+}
+
+fn phase_call(call: &RecordedCall) -> Value {
+    json!({
+        "action": call.action, "phase": call.phase, "function": call.function, "version": call.version,
+        "isRedacted": call.is_redacted, "isTooLarge": call.is_cut(), "input": call.input, "decided": call.decided,
+    })
 }
 
 fn run(take: &Take) -> Value {
@@ -35,10 +60,10 @@ fn run(take: &Take) -> Value {
     let end = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
         turns.push(match turn {
             Turn::Call(call) => json!({
-                "step": call.step(), "calls": call.callee(), "request": request(call.request()), "said": said(&note.said),
+                "step": call.step(), "calls": call.callee(), "request": request(call.request()), "said": said(&note.input),
             }),
-            Turn::Fetch(fetch) => json!({"read": read(fetch.wants(), &note.said)}),
-            Turn::Done(_) => json!({"said": said(&note.said)}),
+            Turn::Fetch(fetch) => json!({"read": read(fetch.wants(), &note.input)}),
+            Turn::Done(_) => json!({"said": said(&note.input)}),
         });
     });
     let inputs = &take.inputs;
@@ -61,18 +86,18 @@ fn request(request: &RunFunctionRequest) -> Value {
     to_json(&without).unwrap_or_default()
 }
 
-fn said(said: &Said) -> Value {
+fn said(said: &EngineInput) -> Value {
     let answered = |response: &RunFunctionResponse| to_json(response).unwrap_or_default();
     match said {
-        Said::Answered(response) => json!({"answered": answered(response)}),
-        Said::Recalled(response) => json!({"recalled": answered(response)}),
-        Said::Failed { cause, reason } => json!({"failed": reason, "code": cause.code()}),
-        Said::Provided(_) => Value::Null,
+        EngineInput::Answered(response) => json!({"answered": answered(response)}),
+        EngineInput::Recalled(response) => json!({"recalled": answered(response)}),
+        EngineInput::Failed { cause, reason } => json!({"failed": reason, "code": cause.code()}),
+        EngineInput::Provided(_) => Value::Null,
     }
 }
 
-fn read(wants: &[Want], said: &Said) -> Value {
-    let Said::Provided(answers) = said else { return Value::Null };
+fn read(wants: &[Want], said: &EngineInput) -> Value {
+    let EngineInput::Provided(answers) = said else { return Value::Null };
     wants
         .iter()
         .zip(answers)

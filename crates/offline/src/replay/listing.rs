@@ -6,28 +6,41 @@ use serde_json::{Value, json};
 
 use super::began_at;
 use crate::table::{TableLayout, print};
+use crate::times;
 
-/// How much of a message stands in a table.
+/// The number of characters of a message that a table shows.
 const MESSAGE: usize = 100;
 
-/// One line for each, in so many columns of a terminal if there is an end to them.
-pub fn table(heads: &[Head], room: Option<usize>) -> String {
+/// The number of columns of a terminal from which on a table shows times beside ages. With fewer, they would be cut.
+const WIDE: usize = 120;
+
+/// One line for each, within the columns of a terminal if there is one.
+pub fn table(heads: &[Head], now: Timestamp, room: Option<usize>) -> String {
     if heads.is_empty() {
         return String::new();
     }
-    let rows = heads.iter().map(|head| {
-        [
-            head.id.to_string(),
-            to_millisecond(began_at(head)),
-            composite(head),
-            head.revision.clone(),
-            came_to(head),
-            message(head),
-        ]
-    });
-    let titles = ["ID", "STARTED", "RESOURCE", "REVISION", "RESULT", "MESSAGE"].map(str::to_owned);
-    let rows: Vec<_> = std::iter::once(titles).chain(rows).collect();
+    let titles = ["ID", "STARTED", "AGE", "RESOURCE", "REVISION", "RESULT", "MESSAGE"].map(str::to_owned);
+    let rows = std::iter::once(titles).chain(heads.iter().map(|head| row(head, now)));
+    let is_wide = room.is_none_or(|room| room >= WIDE);
+    let shown = |row: [String; 7]| {
+        let cells = row.into_iter().enumerate().filter(|(column, _)| is_wide || *column != 1);
+        cells.map(|(_, cell)| cell).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = rows.map(shown).collect();
     print(&rows, TableLayout { gap: 2, room }, str::to_owned)
+}
+
+fn row(head: &Head, now: Timestamp) -> [String; 7] {
+    let began_at = began_at(head);
+    [
+        head.id.to_string(),
+        times::local_with_milliseconds(began_at),
+        times::age(began_at, now),
+        composite(head),
+        head.revision.clone(),
+        came_to(head),
+        message(head),
+    ]
 }
 
 /// The same for programs.
@@ -43,10 +56,11 @@ pub fn document(heads: &[Head]) -> Value {
     json!({"recordings": recordings.collect::<Vec<_>>()})
 }
 
-/// What a recording is of, in a line.
-pub fn title(head: &Head) -> String {
+/// The number, resource and time of a recording, in a line.
+pub fn title(head: &Head, now: Timestamp) -> String {
     let redacted = if head.is_redacted { ", without its secrets" } else { "" };
-    format!("recording {}: {} of {}{redacted}", head.id, composite(head), to_second(began_at(head)))
+    let time = times::with_age(began_at(head), now);
+    format!("recording {}: {} of {time}{redacted}", head.id, composite(head))
 }
 
 /// The composite resource that a recording is of.
@@ -57,10 +71,12 @@ pub fn composite(head: &Head) -> String {
     }
 }
 
-/// What came of a reconcile, in a word or two.
+/// The result of a reconcile, in a word or two.
 pub fn came_to(head: &Head) -> String {
     match head.ending() {
         Ending::Succeeded if head.is_ready && head.is_operation() => "succeeded",
+        Ending::Succeeded if head.is_ready && head.is_action_set() => "complete",
+        Ending::Succeeded if head.is_action_set() => "running",
         Ending::Succeeded if head.is_ready => "ready",
         Ending::Succeeded => "not ready yet",
         Ending::Failed => "failed",
@@ -79,13 +95,9 @@ fn message(head: &Head) -> String {
     line
 }
 
-/// Always as long, so that columns line up and texts sort as times do.
+/// In UTC, always with the same number of digits, so that programs can sort the texts.
 fn to_millisecond(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
-}
-
-fn to_second(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 #[cfg(test)]
@@ -103,13 +115,17 @@ mod tests {
             ending: Ending::Failed.into(),
             ..Head::default()
         };
+        let (now, began) = (Timestamp::from_second(300).unwrap(), Timestamp::from_second(0).unwrap());
+        let (started, long) = (times::local_with_milliseconds(began), "x".repeat(100));
+        let space = " ".repeat(started.len() - "STARTED".len());
         let expected = format!(
-            "ID  STARTED                   RESOURCE  REVISION  RESULT  MESSAGE\n7   1970-01-01T00:00:00.000Z  App/shop  apps-1    failed  {}…\n",
-            "x".repeat(100)
+            "ID  STARTED{space}  AGE  RESOURCE  REVISION  RESULT  MESSAGE\n7   {started}  5m   App/shop  apps-1    failed  {long}…\n",
         );
-        assert_eq!(table(std::slice::from_ref(&head), None), expected);
-        assert_eq!(table(&[], None), "");
-        assert!(table(&[head], Some(80)).lines().all(|line| line.chars().count() <= 80));
+        assert_eq!(table(std::slice::from_ref(&head), now, None), expected);
+        assert_eq!(table(&[], now, None), "");
+        let narrow = table(&[head], now, Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80));
+        assert!(narrow.starts_with("ID  AGE  RESOURCE  "), "{narrow}");
         let document = document(&[Head { began_at: 1_700_000_000_690, ..Head::default() }]);
         assert_eq!(document["recordings"][0]["startedAt"], "2023-11-14T22:13:20.690Z");
     }

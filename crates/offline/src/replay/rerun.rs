@@ -1,6 +1,6 @@
-//! Has a run again in which built-in functions are really asked.
+//! Replays a run, and calls its built-in functions again.
 
-use ferroplane_engine::{Answer, Cause, Outcome, Said, Turn, Want, chain, replay as repeat, start};
+use ferroplane_engine::{Answer, Cause, EngineInput, Outcome, Turn, Want, chain, replay as repeat, start};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Replayed, Take, outcome_snapshot};
 use ferroplane_runner::Directory;
@@ -11,16 +11,16 @@ use ferroplane_wire::v1::RunFunctionResponse;
 struct Memory {
     read: Vec<(Want, Answer)>,
     /// What functions that are not asked again said, in order.
-    said: Vec<(String, Said)>,
+    said: Vec<(String, EngineInput)>,
 }
 
 /// Have a run again, and ask the functions that are built in.
 pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
     let functions = Directory::reproducible(library);
     let mut memory = Memory::default();
-    // Only to learn what each answer was about; whether it comes to the same is seen below.
-    let _ = repeat(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| match (turn, &note.said) {
-        (Turn::Fetch(fetch), Said::Provided(answers)) => {
+    // Only to learn what each answer was about; whether it has the same result is seen below.
+    let _ = repeat(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| match (turn, &note.input) {
+        (Turn::Fetch(fetch), EngineInput::Provided(answers)) => {
             memory.read.extend(fetch.wants().iter().cloned().zip(answers.iter().cloned()));
         }
         (Turn::Call(call), said) => memory.said.push((call.step().to_owned(), said.clone())),
@@ -49,11 +49,11 @@ async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome 
                 }
             }
             Turn::Call(call) => match memory.said(call.step()) {
-                Said::Answered(response) => call.answer(response),
-                Said::Recalled(response) => call.accept(response),
-                Said::Failed { cause, reason } => call.fail(cause, reason),
+                EngineInput::Answered(response) => call.answer(response),
+                EngineInput::Recalled(response) => call.accept(response),
+                EngineInput::Failed { cause, reason } => call.fail(cause, reason),
                 // Never recorded of a call. An empty answer shows as a difference, which is better than a panic.
-                Said::Provided(_) => call.answer(RunFunctionResponse::default()),
+                EngineInput::Provided(_) => call.answer(RunFunctionResponse::default()),
             },
             Turn::Done(outcome) => return *outcome,
         }
@@ -68,11 +68,11 @@ impl Memory {
         found.map_or_else(missing, |(_, answer)| answer.clone())
     }
 
-    fn said(&mut self, step: &str) -> Said {
+    fn said(&mut self, step: &str) -> EngineInput {
         // A step can be called several times in a run, so that each answer is used up.
         let Some(place) = self.said.iter().position(|(of, _)| of == step) else {
             let reason = "it is not built in, and the recording has no further response of it".to_owned();
-            return Said::Failed { cause: Cause::FunctionCallFailed, reason };
+            return EngineInput::Failed { cause: Cause::FunctionCallFailed, reason };
         };
         self.said.remove(place).1
     }

@@ -1,4 +1,4 @@
-//! The bases that patches fill in: what is certainly wrong with them, however they are filled in.
+//! Checks the bases of patch-and-transform, as far as patches cannot change them.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_schema::builtin::{self, Cause};

@@ -20,10 +20,10 @@ pub(super) fn check(manifest: &Manifest) -> Option<Vec<Problem>> {
         .find(|resource| resource.group == group && resource.version == version && resource.kind == kind);
     let is_namespaced = resource.is_none_or(|resource| resource.scope == Scope::Namespaced);
     let object = Value::Object(as_sent(object, is_namespaced));
-    // Options and lists, which are no resources, are sent to nobody.
+    // Options and lists are no resources, and are not sent to an API server as objects.
     let errors = if resource.is_some() { refusals(known, &object) } else { Vec::new() };
     let findings = known.check(&object);
-    // Both look at the same fields. What both find is told once, in the words of a server.
+    // Both check the same fields. A mistake that both find is reported once, in the words of a server.
     let is_news = |finding: &&builtin::Finding| !errors.iter().any(|error| error.field == finding.field);
     let mut problems: Vec<_> =
         findings.iter().filter(is_news).map(|finding| problem(manifest, finding)).collect();

@@ -1,4 +1,4 @@
-//! Custom resources: what an API server would say to a new one.
+//! Validates custom resources.
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_schema::field::{Error, Path};
@@ -10,7 +10,7 @@ use crate::manifest::Manifest;
 
 /// What is wrong with an object.
 ///
-/// Rules are tried even if there are other mistakes: whoever corrects them all at once is done sooner. Rules that
+/// Rules are tried even if there are other mistakes: a user who corrects them all at once is done sooner. Rules that
 /// compare with what was before have nothing to compare with.
 pub(super) fn check(resource: &CustomResource, manifest: &Manifest) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -60,7 +60,8 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
         Err(problem) => return vec![problem],
     };
     let is_derived = defines(manifest.object()) == Some(Defines::Composite);
-    // What Kubernetes calls the storage version is the referenceable one: it is told in the words that the user wrote, and once.
+    // What Kubernetes calls the storage version is the referenceable one: it is reported once, with the field that
+    // the user wrote.
     let unreferenceable = referenceable_version(manifest.object()).err().filter(|_| is_derived);
     let mut problems: Vec<Problem> = Vec::new();
     problems.extend(
@@ -88,7 +89,7 @@ pub(super) fn check(manifest: &Manifest) -> Vec<Problem> {
             let mut problem = Problem::of(ProblemKind::Definition, manifest, &error);
             let place = place(&error.field);
             problem.line = manifest.line_at(&place);
-            // Whoever writes a definition of composite resources has never heard of what it becomes.
+            // A user who writes a definition of composite resources has never heard of what it becomes.
             if is_derived {
                 problem.message = problem.message.replacen(&error.field, &place, 1);
                 problem.field = place;
@@ -116,7 +117,7 @@ fn derive(manifest: &Manifest) -> Result<Vec<Object>, Problem> {
         }
     };
     for definition in &mut definitions {
-        // The owner of what is derived has no identity yet, and its own metadata is looked at elsewhere.
+        // The owner of what is derived has no identity yet, and its own metadata is checked elsewhere.
         if let Some(Value::Object(metadata)) = definition.get_mut("metadata") {
             metadata.retain(|field, _| {
                 !["ownerReferences", "namespace", "generateName"].contains(&field.as_str())
@@ -137,7 +138,7 @@ fn referenceable(xrd: &Object) -> Option<String> {
     Some(version.get("name")?.as_str()?.to_owned())
 }
 
-/// Where a field of Kubernetes' internal form is written down. What all versions have in common is at the top there.
+/// Where a field of Kubernetes' internal form is recorded. What all versions have in common is at the top there.
 fn place(field: &str) -> String {
     for (internal, written) in [
         ("spec.validation.", "spec.versions[0].schema."),

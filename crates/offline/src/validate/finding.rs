@@ -1,4 +1,4 @@
-//! What was found out about an object.
+//! A finding about an object.
 
 use ferroplane_api::{keys, meta};
 use ferroplane_schema::field::{BadValue, Error};
@@ -33,7 +33,7 @@ pub(crate) enum ProblemKind {
     CompositeType,
     /// A function cannot make anything of its input.
     FunctionInput,
-    /// Nobody knows the function.
+    /// The function is unknown.
     UnknownFunction,
     /// A field is read and has no effect.
     NoEffect,
@@ -122,7 +122,7 @@ impl Finding {
         }
     }
 
-    /// What somebody sees of it who only wants to see what is wrong.
+    /// The form for users who only want to see mistakes.
     pub(crate) fn is_fine(&self) -> bool {
         self.status == Verdict::Valid && self.warnings.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The inputs of functions: do they make sense to those who get them?
+//! Validates the inputs of functions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -37,7 +37,7 @@ pub(super) struct Functions {
 /// Who is called.
 enum Callee {
     BuiltIn(String),
-    /// Somebody whose input we do not know.
+    /// A function whose input we do not know.
     Foreign,
     Unknown,
 }
@@ -84,7 +84,7 @@ impl Functions {
             );
             unknown.push(Problem::new(ProblemKind::UnknownFunction, manifest, call.function_at, message));
         }
-        // Whoever lists Functions lists all of them, and whoever nearly names one has misspelt it. Otherwise the function
+        // A user who lists Functions lists all of them, so that a similar name is a typing error. Otherwise the function
         // may be installed where the composition is going to be used.
         let is_mistake = !self.packages.is_empty() || !self.similar(call.function).is_empty();
         let (mut errors, more): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|_| is_mistake);
@@ -93,32 +93,44 @@ impl Functions {
             (Some(schema), _) => against(schema, call, manifest),
             (None, Callee::BuiltIn(function)) => {
                 let mut errors = self.check_built_in(&function, call, manifest, &mut warnings);
-                if let (PATCH_AND_TRANSFORM, Some(input)) = (function.as_str(), call.input) {
-                    errors.extend(bases::check(input, call.input_at, kinds, manifest));
-                    let (wrong, doubtful) =
-                        bases::check_kinds(input, call.input_at, kinds, call.composite, manifest);
-                    let (set, read) = patches::check_composed(input, call.input_at, kinds, manifest);
-                    errors.extend(wrong.into_iter().chain(set));
-                    warnings.extend(doubtful.into_iter().chain(read));
-                    let composite = call.composite.into_iter();
-                    warnings
-                        .extend(composite.flat_map(|it| patches::check(input, call.input_at, it, manifest)));
-                }
-                if let (GO_TEMPLATING, Some(version)) = (function.as_str(), self.version(&function)) {
-                    let examples = self.examples.of(manifest.object());
-                    let found = templates::check(&version.to_string(), call, examples, manifest);
-                    errors.extend(found.errors);
-                    warnings.extend(found.warnings);
-                }
-                if function == STARLARK {
-                    errors.extend(scripts::check(call, manifest));
-                }
+                errors.extend(self.check_content(&function, call, kinds, manifest, &mut warnings));
                 errors
             }
             (None, _) => Vec::new(),
         };
         errors.extend(input_errors);
         (errors, warnings)
+    }
+
+    /// Check what a schema cannot: patches, templates and scripts in the input of a function that is built in.
+    fn check_content(
+        &self,
+        function: &str,
+        call: &Call<'_>,
+        kinds: &Kinds,
+        manifest: &Manifest,
+        warnings: &mut Vec<Problem>,
+    ) -> Vec<Problem> {
+        let mut errors = Vec::new();
+        if let (PATCH_AND_TRANSFORM, Some(input)) = (function, call.input) {
+            errors.extend(bases::check(input, call.input_at, kinds, manifest));
+            let (wrong, doubtful) = bases::check_kinds(input, call.input_at, kinds, call.composite, manifest);
+            let (set, read) = patches::check_composed(input, call.input_at, kinds, manifest);
+            errors.extend(wrong.into_iter().chain(set));
+            warnings.extend(doubtful.into_iter().chain(read));
+            let composite = call.composite.into_iter();
+            warnings.extend(composite.flat_map(|it| patches::check(input, call.input_at, it, manifest)));
+        }
+        if let (GO_TEMPLATING, Some(version)) = (function, self.version(function)) {
+            let examples = self.examples.of(manifest.object());
+            let found = templates::check(&version.to_string(), call, examples, manifest);
+            errors.extend(found.errors);
+            warnings.extend(found.warnings);
+        }
+        if function == STARLARK {
+            errors.extend(scripts::check(call, manifest));
+        }
+        errors
     }
 
     /// Whether anything is known about an input.
@@ -142,7 +154,7 @@ impl Functions {
         }
     }
 
-    /// What somebody might have meant.
+    /// The name that the user probably meant.
     fn similar(&self, function: &str) -> String {
         let library = self.library().map(Library::catalogue);
         match library.map(|catalogue| resolve(catalogue, &Question::about(function))) {
@@ -194,7 +206,7 @@ impl Functions {
         schema
     }
 
-    /// The version of a built-in function that is called if nobody says which.
+    /// The default version of a built-in function.
     fn version(&self, function: &str) -> Option<Version> {
         let resolution = resolve(self.library()?.catalogue(), &Question::about(function)).ok();
         resolution.and_then(|resolution| resolution.record.version.clone())

@@ -21,6 +21,7 @@ pub(crate) struct Judge {
     kinds: Kinds,
     functions: Functions,
     packages: Vec<String>,
+    package_manifests: Vec<Object>,
     splits_inputs: bool,
 }
 
@@ -30,6 +31,7 @@ impl Default for Judge {
             kinds: Kinds::new(),
             functions: Functions::default(),
             packages: Vec::new(),
+            package_manifests: Vec::new(),
             splits_inputs: false,
         }
     }
@@ -90,7 +92,7 @@ impl Judge {
         let candidates: Vec<_> =
             documents.as_slice().iter().filter(|document| may_matter(document.text())).collect();
         let read = parallel::map(&candidates, |document| {
-            // What cannot be read is told when everything is looked at.
+            // Documents that cannot be read are reported when everything is checked.
             let manifests = document.read().unwrap_or_default().into_iter();
             manifests
                 .map(|manifest| (definitions::kinds(&manifest).unwrap_or_default(), manifest))
@@ -107,9 +109,14 @@ impl Judge {
 
     fn note(&mut self, manifest: &Manifest) {
         let object = manifest.object();
-        if meta::group(meta::api_version(object)) != keys::PKG {
-            return;
+        match meta::group(meta::api_version(object)) {
+            keys::PKG => self.note_package(object),
+            keys::META_PKG => self.package_manifests.push(object.clone()),
+            _ => {}
         }
+    }
+
+    fn note_package(&mut self, object: &Object) {
         let kind = meta::kind(object);
         if kind == "Function" {
             self.functions.add(object);
@@ -146,6 +153,11 @@ impl Judge {
     /// The images of the packages that are given.
     pub(crate) fn packages(&self) -> &[String] {
         &self.packages
+    }
+
+    /// The manifests of packages that are given as their source.
+    pub(crate) fn package_manifests(&self) -> &[Object] {
+        &self.package_manifests
     }
 
     /// Judge every object, and say what cannot be read.
@@ -265,7 +277,7 @@ fn identity(manifest: &Manifest) -> Vec<Problem> {
     ["apiVersion", "kind"].iter().filter_map(problem).collect()
 }
 
-/// So many documents are looked at to find examples. There may be very many composite resources.
+/// So many documents are checked to find examples. There may be very many composite resources.
 const MANY_EXAMPLES: usize = 1000;
 
 /// Whether a document may be a Composition with templates.

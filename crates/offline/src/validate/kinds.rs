@@ -1,4 +1,4 @@
-//! What is known about kinds: those that are given, and our own.
+//! The known kinds: those in the given files, and our own.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ pub(super) struct Kinds {
     /// By group, then by kind.
     given: HashMap<String, HashMap<String, Known>>,
     ours: Vec<(&'static Crd, OnceLock<Option<Known>>)>,
-    /// The groups of all kinds, if an API server says what there is.
+    /// The groups of all kinds, if an API server lists them.
     served_groups: Option<BTreeSet<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Pipelines in compositions and operations: who is called with what, and for whom.
+//! Validates pipelines of Compositions and operations.
 
 use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
 use ferroplane_engine::operation::{CronSpec, FieldPath};

@@ -1,4 +1,4 @@
-//! Scripts in Compositions: what is wrong with the modules that they load from directories.
+//! Checks the modules that scripts in Compositions load from directories.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::templates::read_directory;
 use crate::manifest::Manifest;
 use crate::render::scripts::module_paths;
 
-/// Looks at the modules that stand in files beside a manifest. What is in the input itself was told when the input was looked at.
+/// Reads the modules that stand in files beside a manifest. Mistakes in the input itself were reported when the input was checked.
 pub(super) fn check(call: &Call<'_>, manifest: &Manifest) -> Vec<Problem> {
     let Some(input) = call.input else { return Vec::new() };
     let directories: BTreeMap<_, _> = module_paths(input)

@@ -1,4 +1,4 @@
-//! Compositions beside what an API server serves: what `validate` finds, for whoever applies them.
+//! Compositions beside what an API server serves: what `validate` finds, for a user who applies them.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Inputs of functions as objects of their own, which is what they are to Crossplane's command line.
+//! Treats inputs of functions as objects of their own, as Crossplane's command line does.
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;

@@ -61,13 +61,13 @@ pub(super) struct Found {
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Looks at the templates of a call, and tries them with the composite resources that are given.
+/// Reads the templates of a call, and tries them with the composite resources that are given.
 pub(super) fn check(version: &str, call: &Call<'_>, examples: &[Manifest], manifest: &Manifest) -> Found {
     let mut found = Found::default();
     let Some(templates) = Templates::of(call, manifest) else { return found };
     let checked = check_templates(version, &templates.request(templates.bare_composite()));
     if let Some(error) = checked.error {
-        // What is in the input itself was told when the input was looked at.
+        // Mistakes in the input itself were reported when the input was checked.
         let is_elsewhere = matches!(&error.at, Some(TemplateLine { part: TemplatePart::File(_), .. }));
         found.errors.extend(is_elsewhere.then(|| templates.problem(error)));
         return found;

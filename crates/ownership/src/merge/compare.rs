@@ -75,7 +75,7 @@ pub(super) struct ValueComparer<'a> {
     problems: Vec<Problem>,
 }
 
-/// Whether what was compared is told apart no further.
+/// Whether the comparison goes no deeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
     Leaf,

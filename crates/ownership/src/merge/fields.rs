@@ -70,7 +70,7 @@ impl Reader {
         for (key, value) in fields {
             if key == "." {
                 is_member = true;
-                // Nobody owns the whole object, so there is nothing to say at the top.
+                // The whole object has no owner, so that there is nothing to add at the top.
                 self.is_canonical &= depth > 0 && value.as_object().is_some_and(Map::is_empty);
                 continue;
             }

@@ -11,7 +11,7 @@ use super::path::Element;
 use super::set::{Set, SetNode};
 use super::shape::{Cursor, Form, Items, ListShape, MapShape};
 
-/// The set of all fields and items of an object: what somebody owns who applied it.
+/// The set of all fields and items of an object: what a manager owns that applied it.
 pub fn field_set<'a>(object: &'a JsonObject, cursor: Cursor<'a>) -> Set<'a> {
     match cursor.form(cursor.forms()) {
         Form::Map(map) if !map.is_atomic => map_set(object, map, cursor),
@@ -162,7 +162,7 @@ impl Set<'_> {
         }
     }
 
-    /// Whether nothing named can seem to be gone once all is gone that nobody names: items have something named
+    /// Whether nothing named can seem to be gone once all is gone that is not named: items have something named
     /// in them, and what is named as empty is empty.
     pub(crate) fn is_firm(&self, live: &JsonObject, cursor: Cursor<'_>) -> bool {
         match cursor.form(cursor.forms()) {

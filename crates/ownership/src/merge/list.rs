@@ -20,7 +20,7 @@ pub(super) fn item_element<'a>(
     match &list.items {
         Items::Atomic => Err("invalid indexing of non-associative list".to_owned()),
         Items::Set => set_element(item),
-        // A keyed list without keys is no error upstream: its items are told apart as those of a set.
+        // A keyed list without keys is no error upstream: its items are identified as those of a set.
         Items::Keyed(keys) if keys.is_empty() => set_element(item),
         Items::Keyed(keys) => keyed_element(keys, list, cursor, item),
     }

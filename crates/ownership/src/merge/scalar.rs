@@ -23,7 +23,7 @@ pub enum Scalar<'a> {
     Float(f64),
     Text(Cow<'a, str>),
     Bool(bool),
-    /// A list or an object, which only appears where somebody wrote field sets by hand.
+    /// A list or an object, which only appears where a client wrote field sets by hand.
     Tree(Box<Value>),
     Null,
 }

@@ -66,7 +66,7 @@ impl<'a> Set<'a> {
         self.nodes.iter().map(|node| usize::from(node.is_member) + node.below.len()).sum()
     }
 
-    /// Adds a path, without those that lead to it. The empty path stands for the whole object, which nobody owns.
+    /// Adds a path, without those that lead to it. The empty path stands for the whole object, which has no owner.
     pub fn insert(&mut self, path: &[Element<'a>]) {
         let Some((first, rest)) = path.split_first() else { return };
         let index = self.position_or_insert(first);

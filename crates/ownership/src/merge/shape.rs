@@ -1,7 +1,7 @@
 //! How values merge: what is granular, what is one piece, which keys name the items of a list.
 //!
-//! Shapes refer to each other by number, so that types may contain themselves. Two of them always exist: the one
-//! of values that nobody declared, [`DEDUCED`], whose maps are granular and whose lists are one piece, and the
+//! Shapes refer to each other by number, so that types may contain themselves. Two of them always exist: the one of undeclared values,
+//! [`DEDUCED`], whose maps are granular and whose lists are one piece, and the
 //! one of values inside such lists, [`UNTYPED`].
 //!
 //! Follows structured-merge-diff 6.3.3, `schema/elements.go`.
@@ -18,7 +18,7 @@ pub use openapi::Error;
 /// The number of a shape among its [`Shapes`].
 pub type Id = u32;
 
-/// Values that nobody declared: granular maps, and lists in one piece.
+/// Undeclared values: granular maps, and lists in one piece.
 pub const DEDUCED: Id = 0;
 /// Values in one piece.
 pub const UNTYPED: Id = 1;
@@ -47,14 +47,14 @@ pub enum ScalarShape {
     Untyped,
 }
 
-/// A list, and how its items are told apart.
+/// A list, and how its items are identified.
 #[derive(Debug, Clone)]
 pub struct ListShape {
     pub items: Items,
     pub element: Id,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug, Clone)]
 pub enum Items {
     /// Not at all: the list is one piece.
@@ -92,7 +92,7 @@ impl Items {
 /// An object with fields of known names, others, or both.
 #[derive(Debug, Clone, Default)]
 pub struct MapShape {
-    /// Sorted by length and name, so that most names are told apart by their length.
+    /// Sorted by length and name, so that most names differ by their length already.
     fields: Vec<(Arc<str>, Id)>,
     /// The shape of all other fields. Without, there may be none.
     pub element: Option<Id>,
@@ -157,7 +157,7 @@ impl Shapes {
     }
 
     fn get(&self, id: Id) -> &MergeShape {
-        // An unknown number is a mistake of whoever built the shapes; deducing is the safe answer.
+        // An unknown number is a mistake of the code that built the shapes; deducing is the safe answer.
         self.shapes.get(id as usize).unwrap_or(&self.shapes[DEDUCED as usize])
     }
 }

@@ -102,7 +102,7 @@ impl ValueValidator {
                 self.complain("field not declared in schema");
             }
             self.prefix(known, || Element::field(name.as_str()).to_string());
-            // Upstream stops at the first undeclared field of a map, and goes on after any other mistake.
+            // Upstream stops at the first undeclared field of a map, and continues after any other mistake.
             if field.is_none() {
                 return;
             }
@@ -129,7 +129,7 @@ impl ValueValidator {
         };
         for (index, item) in items.iter().enumerate() {
             if let Err(reason) = check_item(list, cursor, item) {
-                // A list with an item that has no name is not looked at further.
+                // A list with an item that has no name is not checked further.
                 return self.complain(format!("element {index}: {reason}"));
             }
             let element = || item_element(list, cursor, item).unwrap_or(Element::Unnamed);

@@ -106,7 +106,7 @@ fn spec() -> impl Strategy<Value = Value> {
         })
 }
 
-/// Has a label, so that whoever applies it owns something.
+/// Has a label, so that a user who applies it owns something.
 fn object(spec: &Value) -> JsonObject {
     let metadata = json!({"name": "w", "labels": {"example.org/label": "x"}});
     let object = json!({"apiVersion": VERSION, "kind": "Widget", "metadata": metadata, "spec": spec});

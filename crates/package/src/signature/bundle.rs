@@ -1,15 +1,16 @@
 //! Bundles of Sigstore: what cosign 3 stores in place of statements with annotations.
 //!
 //! Of an image, cosign signs a statement of in-toto in a DSSE envelope. The predicate says that it is a signature: bundles with other
-//! predicates are attestations, which say something about an image and not that it may be used.
+//! predicates are attestations, which say something about an image and not that it may be used. Before bundles, the envelope of an
+//! attestation was stored alone.
 
 use sigstore_verify::types::{Bundle, DsseEnvelope, Sha256Hash, SignatureContent, Statement};
 
-use super::SignatureProblem;
+use super::demanded::Demanded;
+use super::{ImageSignature, SignatureProblem};
 
-/// The kind of payload, and the predicate, of a signature of an image.
+/// The kind of payload that is a statement.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-const PREDICATE: &str = "https://sigstore.dev/cosign/sign/v1";
 
 pub(super) fn read(content: &[u8]) -> Result<Bundle, SignatureProblem> {
     serde_json::from_slice(content).map_err(|error| SignatureProblem::unreadable(&error))
@@ -22,16 +23,29 @@ pub(super) fn envelope(bundle: &Bundle) -> Result<&DsseEnvelope, SignatureProble
     Ok(envelope)
 }
 
-/// Refuse a statement that is none of a signature of the image with this digest. Returns the digest of the image.
-pub(super) fn check_statement(envelope: &DsseEnvelope, digest: &str) -> Result<Sha256Hash, SignatureProblem> {
+/// The envelope of an attestation, in both of its forms.
+pub(super) fn envelope_of(attestation: &ImageSignature) -> Result<DsseEnvelope, SignatureProblem> {
+    match attestation {
+        ImageSignature::Bundle(content) => envelope(&read(content)?).cloned(),
+        ImageSignature::Envelope(content) => {
+            serde_json::from_slice(content).map_err(|error| SignatureProblem::unreadable(&error))
+        }
+        ImageSignature::Statement(_) => Err(SignatureProblem::NoStatement),
+    }
+}
+
+/// Refuse a statement that is not about the image with this digest, or not what is demanded. Returns the digest of the image.
+pub(super) fn check_statement(
+    envelope: &DsseEnvelope,
+    digest: &str,
+    demanded: Demanded<'_>,
+) -> Result<Sha256Hash, SignatureProblem> {
     if envelope.payload_type != PAYLOAD_TYPE {
         return Err(SignatureProblem::NoStatement);
     }
     let statement: Statement = serde_json::from_slice(envelope.payload.as_bytes())
         .map_err(|error| SignatureProblem::unreadable(&error))?;
-    if statement.predicate_type != PREDICATE {
-        return Err(SignatureProblem::Attestation);
-    }
+    demanded.check_predicate(&statement.predicate_type)?;
     let image = digest.strip_prefix("sha256:").and_then(|hex| Sha256Hash::from_hex(hex).ok());
     image.filter(|image| statement.matches_sha256(image)).ok_or(SignatureProblem::OtherImage)
 }

@@ -21,12 +21,13 @@ use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot}
 use sigstore_verify::types::{Bundle, Sha256Hash};
 use sigstore_verify::{SubjectAltName, VerificationPolicy, VerificationResult, Verifier};
 
+use super::demanded::Demanded;
 use super::{AuthorityProblem, ImageSignature, SignedStatement, bundle, is_about};
 
-/// How much is repeated of what somebody else has written.
+/// How much is repeated of what another user has written.
 const MAX_SHOWN: usize = 300;
 
-/// Who may sign, and whom to believe who somebody is.
+/// The identities that may sign, and the root that vouches for them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Keyless {
     /// One of them is enough.
@@ -61,8 +62,14 @@ pub enum SignatureProblem {
     NoLogEntry,
     #[error("one has no statement about an image")]
     NoStatement,
-    #[error("one is an attestation, which this release does not verify")]
+    #[error("one is an attestation, which is no signature")]
     Attestation,
+    #[error("one is an attestation outside of a bundle, which counts with keys alone")]
+    KeylessEnvelope,
+    #[error("one was not made with its key")]
+    OtherKey,
+    #[error("one has the predicate type `{0}`")]
+    OtherPredicate(String),
     #[error("one is of another image")]
     OtherImage,
     #[error("one is of `{subject}` at issuer `{issuer}`, who is none of its identities")]
@@ -74,19 +81,24 @@ pub enum SignatureProblem {
 }
 
 impl Keyless {
-    pub(super) fn verify(&self, digest: &str, signatures: &[ImageSignature]) -> Result<(), AuthorityProblem> {
+    pub(super) fn verify(
+        &self,
+        digest: &str,
+        demanded: Demanded<'_>,
+        found: &[&ImageSignature],
+    ) -> Result<(), AuthorityProblem> {
         let demands = Demands::read(self)?;
-        if signatures.is_empty() {
-            return Err(AuthorityProblem::NotSigned);
+        if found.is_empty() {
+            return Err(demanded.missing());
         }
         let mut problems = BTreeSet::new();
-        for signature in signatures {
-            match demands.verify(digest, signature) {
+        for signature in found {
+            match demands.verify(digest, demanded, signature) {
                 Ok(()) => return Ok(()),
                 Err(problem) => problems.insert(problem),
             };
         }
-        Err(AuthorityProblem::Signatures(problems))
+        Err(demanded.none_counts(problems))
     }
 }
 
@@ -95,9 +107,13 @@ impl SignatureProblem {
         Self::Unreadable(shorten(&error.to_string()))
     }
 
+    pub(super) fn other_predicate(predicate: &str) -> Self {
+        Self::OtherPredicate(shorten(predicate))
+    }
+
     fn invalid(error: &sigstore_verify::Error) -> Self {
         let text = error.to_string();
-        // With the time at which somebody looked, the message would change each time.
+        // With the time of the check, the message would change each time.
         Self::Invalid(shorten(text.split(" (current time").next().unwrap_or_default()))
     }
 }
@@ -137,10 +153,16 @@ impl<'a> Demands<'a> {
         Ok(Self { identities, policy, verifier: read_root(keyless.trusted_root.as_deref())? })
     }
 
-    fn verify(&self, digest: &str, signature: &ImageSignature) -> Result<(), SignatureProblem> {
+    fn verify(
+        &self,
+        digest: &str,
+        demanded: Demanded<'_>,
+        signature: &ImageSignature,
+    ) -> Result<(), SignatureProblem> {
         let signed = match signature {
             ImageSignature::Statement(statement) => self.verify_statement(digest, statement)?,
-            ImageSignature::Bundle(content) => self.verify_bundle(digest, content)?,
+            ImageSignature::Bundle(content) => self.verify_bundle(digest, demanded, content)?,
+            ImageSignature::Envelope(_) => return Err(SignatureProblem::KeylessEnvelope),
         };
         self.check_identity(&signed)
     }
@@ -161,9 +183,14 @@ impl<'a> Demands<'a> {
         verified.map_err(|error| SignatureProblem::invalid(&error))
     }
 
-    fn verify_bundle(&self, digest: &str, content: &[u8]) -> Result<VerificationResult, SignatureProblem> {
+    fn verify_bundle(
+        &self,
+        digest: &str,
+        demanded: Demanded<'_>,
+        content: &[u8],
+    ) -> Result<VerificationResult, SignatureProblem> {
         let bundle = bundle::read(content)?;
-        let image = bundle::check_statement(bundle::envelope(&bundle)?, digest)?;
+        let image = bundle::check_statement(bundle::envelope(&bundle)?, digest, demanded)?;
         let verified = self.verifier.verify(image, &bundle, &self.policy);
         verified.map_err(|error| SignatureProblem::invalid(&error))
     }

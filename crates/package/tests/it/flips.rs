@@ -31,7 +31,7 @@ fn flip(content: &[u8], honest: &OpenedPackage) -> usize {
         copy[at] ^= 1 << (number % 8);
         fs::write(path.path(), &copy).unwrap();
         match read(path.path()) {
-            // Padding, or names that nobody looks at: the package is the same to the last byte.
+            // Padding, or names that nobody reads: the package is the same to the last byte.
             Ok(opened) => assert_eq!(opened, *honest, "byte {at}"),
             Err(reason) => {
                 assert!(!reason.is_empty());

@@ -44,7 +44,14 @@ fn trust(root: &Value) -> Keyless {
 }
 
 fn verify(keyless: Keyless, signatures: &[ImageSignature]) -> Result<(), String> {
-    let authorities = vec![Authority { name: "robot".to_owned(), trust: Trust::Keyless(keyless) }];
+    verify_demanding(&[], keyless, signatures)
+}
+
+/// The same for attestations with predicates of these types.
+fn verify_demanding(types: &[&str], keyless: Keyless, signatures: &[ImageSignature]) -> Result<(), String> {
+    let (name, trust) = ("robot".to_owned(), Trust::Keyless(keyless));
+    let attestations = types.iter().map(|&kind| kind.to_owned()).collect();
+    let authorities = vec![Authority { name, trust, attestations }];
     SignaturePolicy { authorities }.verify(IMAGE, signatures).map_err(|problem| problem.to_string())
 }
 
@@ -258,6 +265,31 @@ fn attestation_is_no_signature() {
     let (sigstore, signer) = (Sigstore::new(), KeylessSigner::default());
     let attestation = bundle(&sigstore.bundle(&signer, IMAGE, "https://slsa.dev/provenance/v1"));
     refused(verify(trust(&sigstore.trusted_root()), &[attestation]), "one is an attestation");
+}
+
+#[test]
+fn attestation_in_a_bundle_of_a_known_identity_counts_where_it_is_demanded() {
+    const PROVENANCE: &str = "https://slsa.dev/provenance/v1";
+    let (sigstore, signer) = (Sigstore::new(), KeylessSigner::default());
+    let root = sigstore.trusted_root();
+    let outcome = |found: ImageSignature| verify_demanding(&[PROVENANCE], trust(&root), &[found]);
+    assert_eq!(outcome(bundle(&sigstore.bundle(&signer, IMAGE, PROVENANCE))), Ok(()));
+    let of_another = bundle(&sigstore.bundle(&signer, OTHER_IMAGE, PROVENANCE));
+    refused(outcome(of_another), "no attestation of the image counts: one is of another image");
+    let other_type = bundle(&sigstore.bundle(&signer, IMAGE, SIGN));
+    refused(outcome(other_type), &format!("one has the predicate type `{SIGN}`"));
+    refused(outcome(statement(sigstore.sign(&signer, IMAGE))), "the image has no attestation");
+    let subject = format!("{SUBJECT}/fork");
+    let other_signer = KeylessSigner { subject, ..KeylessSigner::default() };
+    let by_other = bundle(&sigstore.bundle(&other_signer, IMAGE, PROVENANCE));
+    refused(outcome(by_other), "who is none of its identities");
+    let mut tampered = sigstore.bundle(&signer, IMAGE, PROVENANCE);
+    let mut other = sigstore.bundle(&signer, IMAGE, PROVENANCE);
+    tampered["dsseEnvelope"]["signatures"] = other["dsseEnvelope"]["signatures"].take();
+    refused(outcome(bundle(&tampered)), "one is not valid");
+    let whole = sigstore.bundle(&signer, IMAGE, PROVENANCE);
+    let alone = ImageSignature::Envelope(whole["dsseEnvelope"].to_string().into_bytes());
+    refused(outcome(alone), "one is an attestation outside of a bundle, which counts with keys alone");
 }
 
 #[test]

@@ -110,10 +110,34 @@ fn second_process_keeps_recordings_in_memory_until_the_first_ends() {
 fn recordings_of_a_later_release_are_refused_and_not_touched() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("segment-000000000001");
-    std::fs::write(&path, b"ferroplane-rec\x02\nwhatever that is").unwrap();
+    std::fs::write(&path, b"ferroplane-rec\x03\nwhatever that is").unwrap();
     // Not even if there is no room for them.
     let error = Recorder::open(directory.path(), 8, &[]).unwrap_err();
     assert!(error.is_of_later_version(), "{error:?}");
     assert!(Archive::open(directory.path()).is_err());
-    assert_eq!(std::fs::read(&path).unwrap(), b"ferroplane-rec\x02\nwhatever that is");
+    assert_eq!(std::fs::read(&path).unwrap(), b"ferroplane-rec\x03\nwhatever that is");
+}
+
+#[test]
+fn recordings_of_version_1_are_read_beside_newer_ones() {
+    let directory = tempfile::tempdir().unwrap();
+    let keep = || {
+        let recorder = Recorder::open(directory.path(), 1 << 20, &[]).unwrap();
+        recorder.keep(recording(&recorder, "no"));
+        recorder.stop();
+    };
+    keep();
+    let path = directory.path().join("segment-000000000001");
+    let mut bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes[..16], *b"ferroplane-rec\x02\n");
+    bytes[14] = 1;
+    std::fs::write(&path, &bytes).unwrap();
+    keep();
+    let ids = |archive: &Archive| archive.heads().unwrap().iter().map(|head| head.id).collect::<Vec<_>>();
+    let archive = Archive::open(directory.path()).unwrap();
+    assert_eq!(ids(&archive), [1, 2]);
+    let exported = directory.path().join("exported");
+    std::fs::write(&exported, archive.export_all().unwrap()).unwrap();
+    assert_eq!(ids(&Archive::open(&exported).unwrap()), [1, 2]);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "what an earlier release wrote was changed");
 }

@@ -66,9 +66,11 @@ pub(super) fn composite_resource(
         Some(Value::Object(status)) => status,
         Some(_) => return Err("its status is not an object".to_owned()),
     };
+    // The control plane writes these itself: a program that returns what it was shown must not want to own them.
     for field in OWN_STATUS {
         status.remove(field);
     }
+    // Nothing rather than an empty resource: functions that come later see whether anybody wants a status.
     if status.is_empty() && earlier.is_none() && ready == 0 {
         return Ok(None);
     }
@@ -93,6 +95,7 @@ pub(super) fn wanted_item(name: &str, wanted: &Item, ready: i32, observed: Optio
             if let Some(value) = metadata(observed).and_then(|metadata| metadata.get(field)) {
                 let own = item.entry("metadata").or_insert_with(|| json!({}));
                 if let Some(own) = own.as_object_mut() {
+                    // A program needs names to find its resources. What an earlier step chose stays.
                     own.entry(field).or_insert_with(|| value.clone());
                 }
             }
@@ -106,7 +109,7 @@ pub(super) fn wanted_item(name: &str, wanted: &Item, ready: i32, observed: Optio
     item
 }
 
-/// A composed resource that exists and that nobody wants so far.
+/// A composed resource that exists and that no step desires so far.
 pub(super) fn unwanted_item(name: &str, observed: &Item) -> Item {
     let mut item = observed.clone();
     drop_server_owned(&mut item);
@@ -122,6 +125,7 @@ pub(super) fn composed_resource(
     earlier: Option<&Resource>,
 ) -> Result<Resource, String> {
     if let (Some(sent), Some(earlier)) = (sent, earlier)
+        // Unchanged means unchanged, whatever this mapping would make of it: the first invariant of the exchange.
         && *sent == item
     {
         return Ok(earlier.clone());
@@ -145,6 +149,7 @@ fn drop_shown_names(item: &mut Item, sent: Option<&Item>, before: Option<&Item>)
     let (Some(sent), Some(before)) = (sent, before) else { return };
     for field in ["name", "namespace"] {
         let of = |object: &Item| metadata(object).and_then(|metadata| metadata.get(field)).cloned();
+        // A name that was only shown, and that comes back, is no choice: owned, it could not be generated any more.
         let is_shown = of(before).is_none() && of(sent) == of(item);
         if let Some(metadata) = item.get_mut("metadata").and_then(Value::as_object_mut)
             && is_shown
@@ -166,6 +171,7 @@ fn drop_annotations(item: &mut Item, before: Option<&Item>) {
         ![TYPE, NAME, READY].contains(&key.as_str())
             && !KRM_ANNOTATIONS.iter().any(|prefix| key.starts_with(prefix))
     });
+    // An empty map that was not there before would be a difference to every earlier apply.
     if annotations.is_empty() && !had_some {
         metadata.remove("annotations");
     }
@@ -193,6 +199,7 @@ pub(super) fn connection_item(name: Option<&str>, details: &BTreeMap<String, Byt
 /// What a Secret holds.
 pub(super) fn connection_details(item: &Item) -> Result<BTreeMap<String, Bytes>, String> {
     let mut details = BTreeMap::new();
+    // In this order: in Kubernetes, `stringData` wins over `data`.
     for (field, is_encoded) in [("data", true), ("stringData", false)] {
         let entries = match item.get(field) {
             None | Some(Value::Null) => continue,
@@ -235,6 +242,7 @@ fn name_item(item: &mut Item, name: &str) {
 fn annotate(item: &mut Item, key: &str, value: &str) {
     let Some(metadata) = item.entry("metadata").or_insert_with(|| json!({})).as_object_mut() else { return };
     let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+    // YAML that ends after `annotations:` has a null there.
     if annotations.is_null() {
         *annotations = json!({});
     }

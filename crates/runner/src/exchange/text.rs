@@ -1,4 +1,4 @@
-//! Reads what a program printed: JSON or YAML.
+//! Reads the output of a program: JSON or YAML.
 
 use serde_json::Value;
 use serde_saphyr::options;

@@ -30,7 +30,7 @@ use crate::error::CallError;
 use crate::exchange::MAX_ANSWER;
 use address::is_local;
 
-/// How much of an answer that is no success is told.
+/// How much of a response that is no success is quoted.
 const TOLD: usize = 512;
 
 /// A request to a webhook.

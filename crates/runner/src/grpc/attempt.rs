@@ -26,7 +26,7 @@ use super::Metadata;
 pub(super) struct Progress {
     is_sent: AtomicBool,
     has_verdict: AtomicBool,
-    /// Of all attempts of a call: whether one of them found somebody to send the request to.
+    /// Of all attempts of a call: whether one of them found a server to send the request to.
     is_any_sent: Arc<AtomicBool>,
 }
 
@@ -36,7 +36,7 @@ impl Progress {
         Self { is_any_sent: self.is_any_sent.clone(), ..Self::default() }
     }
 
-    /// Tells of all attempts of the call whether one of them found somebody to send the request to.
+    /// Sets for all attempts of the call whether one of them found a server to send the request to.
     pub(super) fn any_sent(&self) -> Arc<AtomicBool> {
         self.is_any_sent.clone()
     }
@@ -55,7 +55,7 @@ impl Progress {
         if headers.get("grpc-status").is_some_and(|status| status != "0") {
             self.has_verdict.store(true, Ordering::Relaxed);
         }
-        // Nobody reads the details, and tonic panics if they are not base64.
+        // The details are not used, and tonic panics if they are not base64.
         headers.remove("grpc-status-details-bin");
     }
 }
@@ -69,7 +69,7 @@ pub(super) struct NotAResponse(DecodeError);
 pub(super) struct Attempt {
     pub(super) method: &'static str,
     pub(super) message: Bytes,
-    /// What the function is told.
+    /// The request to the function.
     pub(super) timeout: Duration,
     pub(super) max_response: usize,
     pub(super) metadata: Option<Metadata>,
@@ -156,7 +156,7 @@ impl Encoder for Outgoing {
 
     /// Is called when there is a connection that takes the request.
     fn encode(&mut self, message: Bytes, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        // Before the bytes are handed over: from here on nobody can tell what arrived.
+        // Before the bytes are handed over: from here on it is unknown what arrived.
         self.0.is_sent.store(true, Ordering::Relaxed);
         self.0.is_any_sent.store(true, Ordering::Relaxed);
         buffer.reserve(message.len());

@@ -111,7 +111,7 @@ impl Addresses {
     }
 
     /// An error or an empty answer is a name server's bad day more often than the end of a function: the
-    /// addresses that are known may still be good. Fails when nobody listens any more.
+    /// addresses that are known may still be good. Fails when nothing listens any more.
     async fn learn(&mut self, addresses: std::io::Result<Vec<SocketAddr>>) -> Result<(), Closed> {
         let host = self.target.host();
         let problem = match addresses {

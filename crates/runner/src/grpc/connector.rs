@@ -1,4 +1,4 @@
-//! Connections that somebody else makes: to a function that has no address, such as one in a network namespace of its own.
+//! Connections that are made elsewhere: to a function that has no address, such as one in a network namespace of its own.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! What the status of a call that failed means to the one who has to do something about it.
+//! Explains the status of a failed call, with the remedy.
 //!
 //! Everything said here is repeated in conditions, so it must not change from one try to the next.
 
@@ -31,7 +31,7 @@ impl Fault<'_> {
             };
         }
         let message = match status.message() {
-            "" => "it did not say why".to_owned(),
+            "" => "it gave no reason".to_owned(),
             message => message.to_owned(),
         };
         match status.code() {
@@ -84,7 +84,7 @@ fn refused(target: String) -> CallError {
 }
 
 fn speechless(target: String) -> CallError {
-    let reason = "it hung up or does not speak HTTP/2 (does it expect TLS?)".to_owned();
+    let reason = "it closed the connection or does not speak HTTP/2 (does it expect TLS?)".to_owned();
     CallError::Lost { target, reason }
 }
 

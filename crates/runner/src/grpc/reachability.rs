@@ -1,4 +1,4 @@
-//! Whether a function can be reached: every call knows at once that it cannot, and somebody notices when it can again.
+//! Whether a function can be reached. Calls fail at once while it cannot, and a probe notices when it can again.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,7 @@ impl fmt::Debug for Reachability {
 }
 
 impl Reachability {
-    /// Whether the last call could not reach it, and nobody has seen it since.
+    /// Whether the last call could not reach it, and it was not seen since.
     pub(super) fn is_missing(&self) -> bool {
         self.0.is_missing.load(Ordering::Acquire)
     }
@@ -50,7 +50,7 @@ impl Reachability {
         self.0.found();
     }
 
-    /// It could not be reached: look for it from now on, until it is found. Nobody has to call it for that.
+    /// It could not be reached: try to connect from now on, until that works. No call is needed for it.
     pub(super) fn missed(&self, target: &Target, way: &Way) {
         if !self.0.is_missing.swap(true, Ordering::AcqRel) {
             tokio::spawn(look_for(Arc::downgrade(&self.0), target.clone(), way.clone()));
@@ -71,7 +71,7 @@ impl State {
     }
 }
 
-/// Look for a function until it is found, by whomever, or nobody wants to call it any more.
+/// Try to connect to a function until that works, here or in a call, or until its client is dropped.
 async fn look_for(state: Weak<State>, target: Target, way: Way) {
     loop {
         sleep(PROBE_INTERVAL).await;
@@ -87,7 +87,7 @@ async fn look_for(state: Weak<State>, target: Target, way: Way) {
     }
 }
 
-/// Whether somebody listens there.
+/// Whether something listens there.
 async fn is_there(target: &Target, way: &Way) -> bool {
     let resolve = match way {
         Way::Address(resolve) => resolve,

@@ -23,7 +23,7 @@ const MAX_METADATA: u32 = 256 << 10;
 pub(super) enum Way {
     /// To an address, or to those of a name.
     Address(Resolve),
-    /// By somebody else.
+    /// By a foreign connector.
     Connector(Connector),
 }
 

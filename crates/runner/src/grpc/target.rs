@@ -16,7 +16,7 @@ pub struct Target {
     is_dns: bool,
 }
 
-/// Text that is no target.
+/// Text that is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not the address of a function: expected `host:port` or `dns:///host:port`")]
 pub struct BadTarget(String);

@@ -17,7 +17,7 @@ use crate::external::{CallContext, External};
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 impl Images {
-    /// The function in an image that is no server. Nothing if it is one.
+    /// The function in an image that is not a server. Nothing if it is one.
     ///
     /// An image whose program is WebAssembly is granted what the text says, if its code declares to need that: `clock`, `random`,
     /// `connect=ADDRESS:PORT`, `env=NAME=VALUE`, with commas between them.

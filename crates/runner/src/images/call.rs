@@ -55,7 +55,7 @@ impl Images {
         self.call_telling(source, call, None).await
     }
 
-    /// The same, and give what it prints to somebody else, too.
+    /// The same, and pass its output to another writer, too.
     async fn call_telling(
         &self,
         source: &ImageSource,
@@ -65,6 +65,7 @@ impl Images {
         let name = source.name();
         let image = self.prepare(source).await.map_err(|error| error.for_call(&name))?;
         let words = LastWords::default();
+        // WebAssembly needs no container, and runs in this process under limits of its own.
         if image.code().is_some() {
             return self.run_code(&image, call, &words).await;
         }
@@ -96,6 +97,8 @@ impl Images {
             input: &call.standard_input,
             limits: limits(call),
             grants: Grants { network },
+            // Composite resources take turns when there are too many calls: one that is reconciled without end keeps
+            // no other one waiting.
             key: &call.composite,
             log: words.sink(tell),
         };
@@ -122,11 +125,13 @@ impl Images {
 fn limits(call: &ImageCall) -> Limits {
     let usual = Limits::default();
     let processors = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    // Without a limit, all processors for the whole timeout, which is no limit.
     let share = call.image.cpu.unwrap_or(processors * 1000);
     let milliseconds = u64::try_from(call.timeout.as_millis()).unwrap_or(u64::MAX);
     Limits {
         time: call.timeout,
         cpu_time: Duration::from_millis(milliseconds.saturating_mul(share) / 1000)
+            // A very small share times a short timeout would not even let a program start.
             .max(Duration::from_millis(100)),
         cpu_rate: call.image.cpu.and_then(|cpu| u32::try_from(cpu).ok()),
         memory: call.image.memory.unwrap_or(usual.memory),
@@ -138,6 +143,7 @@ fn limits(call: &ImageCall) -> Limits {
 fn ended(output: ferroplane_sandbox::Output, words: &LastWords) -> ImageOutput {
     let failure = match output.exit_code {
         0 => None,
+        // The convention of shells and of container runtimes; 137 means little to most people, signal 9 more.
         code if code > SIGNALS => Some(format!("exit code {code}, as of signal {}", code - SIGNALS)),
         code => Some(format!("exit code {code}")),
     };

@@ -1,7 +1,7 @@
 //! Images whose program is WebAssembly: it runs in this process, and needs no container.
 //!
 //! # Invariants
-//! * Code is granted what whoever installs it says and what the code itself declares to need, and nothing else. A step is granted nothing.
+//! * Code is granted what a user who installs it says and what the code itself declares to need, and nothing else. A step is granted nothing.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -121,14 +121,14 @@ mod present {
             let unreadable = |source| ImageError::Read { path: root.join(&path), source };
             let mut code = Vec::new();
             let file = open(&root, &path).ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
-            // One byte more than is allowed, so that whoever checks sees that it is too much.
+            // One byte more than is allowed, so that a caller that checks sees that it is too much.
             file.take(MOST_CODE + 1).read_to_end(&mut code).map_err(unreadable)?;
             Ok(WasmFunction::new(&shared_wasm_runtime()?, &name, &code, grants, Limits::default())?)
         };
         blocking(compile).await?
     }
 
-    /// What a Function grants its code. Directories of this machine cannot be granted this way: whoever may install functions need not be
+    /// What a Function grants its code. Directories of this machine cannot be granted this way: a user who may install functions need not be
     /// its administrator.
     fn grants_of(text: &str) -> Result<Grants, InvalidGrant> {
         let mut grants = Grants::default();

@@ -10,7 +10,7 @@ use tokio::task::JoinError;
 
 use crate::error::CallError;
 
-/// Why an image cannot be run. What it says is followed by its sources.
+/// Why an image cannot be run. Its message is followed by its sources.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     #[error("cannot parse the reference")]
@@ -35,6 +35,10 @@ pub enum ImageError {
     Runtime(#[from] ferroplane_sandbox::Error),
     #[error("{source}{said}")]
     Serve { said: String, source: ferroplane_sandbox::Error },
+    #[error("there is no free port for the program")]
+    NoPort(#[source] std::io::Error),
+    #[error("cannot call the program")]
+    Client(#[source] CallError),
     #[error("cannot use `config.json` of the directory")]
     Config(#[from] SpecError),
     #[error(
@@ -83,7 +87,7 @@ pub struct InvalidGrant {
 }
 
 impl ImageError {
-    /// The same, for whoever called the image.
+    /// The same, for a caller that called the image.
     pub fn for_call(&self, image: &str) -> CallError {
         CallError::Image { image: image.to_owned(), reason: ferroplane_engine::chain(self) }
     }

@@ -56,7 +56,7 @@ impl ContainerError {
         matches!(self.runtime(), Some(ferroplane_sandbox::Error::Exceeded(Limit::Time)))
     }
 
-    /// Whether a container ended because what runs containers did, so that nobody knows what it did.
+    /// Whether a container ended because its runtime did, so that its effects are unknown.
     pub fn is_interruption(&self) -> bool {
         matches!(self.runtime(), Some(ferroplane_sandbox::Error::HostEnded))
     }
@@ -83,10 +83,10 @@ pub struct ContainerRunner {
 }
 
 impl ContainerRunner {
-    /// Nobody else may run calls with these images: their places would be missing here.
+    /// No other calls may run with these images: their slots would be missing here.
     pub fn new(images: Images) -> Self {
         let left_over = images.inner.settings.directory.join(SHARED);
-        // Nobody waits for it, and nobody minds if it fails.
+        // Nothing waits for it, and its failure does not matter.
         std::thread::spawn(move || remove_left_over(&left_over));
         // As many as the runtime runs at once.
         let most = images.options().concurrency;
@@ -107,7 +107,7 @@ impl ContainerRunner {
         let wanted = group.containers.len().max(1);
         let places = u32::try_from(wanted).ok().filter(|_| wanted <= self.most);
         let Some(places) = places else { return Err(ContainerError::TooMany { wanted, most: self.most }) };
-        // Nobody closes it.
+        // The semaphore is never closed.
         let _places = self.places.acquire_many(places).await;
         let prepare = |runs: &[ContainerRun]| {
             let runs = runs.iter().map(|run| (run.clone(), has_network(&run.image)));
@@ -313,7 +313,7 @@ impl SharedFiles {
         let _ = fs::remove_dir_all(&path);
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
         let files = Self(path);
-        // If we are root, containers run as somebody else.
+        // If we are root, containers run as another user.
         if let Some(owner) = file_owner() {
             chown(&files.0, Some(owner), Some(owner))?;
         }

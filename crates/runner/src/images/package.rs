@@ -9,8 +9,8 @@ use serde_json::Value;
 
 /// Where a package has its manifests.
 const FILE: &str = "package.yaml";
-/// The annotation of a package whose program is run for every call.
-const PROTOCOL: &str = "ferroplane.io/protocol";
+/// On the manifest of a Function package: its program is run for every call, and reads and writes this.
+pub const PROTOCOL_ANNOTATION: &str = "ferroplane.io/protocol";
 /// The documents of a package besides its own are its CRDs, of which there may be hundreds.
 const MAX_BYTES: u64 = 64 << 20;
 /// The group of the document that is about the package itself.
@@ -22,11 +22,11 @@ pub(super) struct PackageMeta {
     pub(super) kind: String,
     /// The image with its program, if that is another one.
     pub(super) image: Option<String>,
-    /// What its program reads and writes, if it is no server but is run for every call.
+    /// What its program reads and writes, if it is not a server but is run for every call.
     pub(super) protocol: Option<String>,
 }
 
-/// What the package in this directory says about itself. Nothing if it is no package.
+/// What the package in this directory says about itself. Nothing if it is not a package.
 pub(super) fn read(root: &Path) -> Option<PackageMeta> {
     // The file itself and no link: a link could lead out of the image.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -48,7 +48,8 @@ fn meta(document: &str) -> Option<PackageMeta> {
     let image = value.pointer("/spec/image").or_else(|| value.pointer("/spec/controller/image"));
     let image = image.and_then(Value::as_str).filter(|image| !image.is_empty()).map(str::to_owned);
     let annotations = value.pointer("/metadata/annotations");
-    let protocol = annotations.and_then(|annotations| annotations.get(PROTOCOL)?.as_str()).map(str::to_owned);
+    let protocol = annotations.and_then(|annotations| annotations.get(PROTOCOL_ANNOTATION)?.as_str());
+    let protocol = protocol.map(str::to_owned);
     is_meta.then_some(PackageMeta { kind, image, protocol })
 }
 

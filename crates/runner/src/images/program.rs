@@ -1,4 +1,4 @@
-//! A program in a container that nobody calls: that of a Provider package, say. It is started and kept running here.
+//! A program in a container that nothing calls: that of a Provider package, say. It is started and kept running here.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::words::LastWords;
 use super::{ImageSource, Images, ReadyImage};
 use crate::process::LineSink;
 
-/// What a program may use that works for itself: it holds everything that it looks after in memory.
+/// What a program may use that works for itself: it holds everything that it manages in memory.
 const MEMORY: u64 = 2 << 30;
 const PROCESSES: u32 = 512;
 const FILES: u32 = 4096;

@@ -1,8 +1,8 @@
 //! Images that are unpacked, and can be run at once.
 //!
 //! # Invariants
-//! * Whoever wants the same image from the same place waits for the one who fetches it, instead of fetching it again.
-//! * An image is not removed while somebody uses it.
+//! * A second request for the same image from the same registry waits for the first one, instead of fetching it again.
+//! * An image is not removed while something uses it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct ReadyImage {
 }
 
 impl ReadyImage {
-    /// The root directory of the image. Nobody may write to it.
+    /// The root directory of the image. It must not be written to.
     pub fn path(&self) -> &Path {
         self.root.path()
     }
@@ -45,7 +45,7 @@ impl ReadyImage {
         &self.digest
     }
 
-    /// What is run unless somebody says otherwise.
+    /// The default command.
     pub(super) fn container(&self) -> Container {
         Container::new(self.path(), self.config.clone())
     }
@@ -111,7 +111,7 @@ impl Images {
         }
         let mut fetched = slot.image.lock().await;
         let is_looked_at = is_looked_at(source)?;
-        // Somebody else may have looked while this one waited for its turn.
+        // Another task may have fetched it while this one waited.
         if let Some(fetched) = fetched.as_ref().filter(|fetched| !is_looked_at || fetched.at >= began_at) {
             return Ok(fetched.image.clone());
         }
@@ -135,7 +135,7 @@ impl Images {
     }
 }
 
-/// Whether the source has to be looked at every time.
+/// Whether the source has to be checked every time.
 fn is_looked_at(source: &ImageSource) -> Result<bool, ImageError> {
     Ok(match source {
         ImageSource::Registry { reference, policy, .. } => {

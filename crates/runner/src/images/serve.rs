@@ -1,6 +1,6 @@
 //! A gRPC function server in a container: that of a Function package, say. It is started, supervised and called here.
 //!
-//! It listens on its usual port in a network of its own, without TLS: nobody but us can connect to it. See [`super`] for how to use it.
+//! It listens on its usual port in a network of its own, without TLS: only we can connect to it. See [`super`] for how to use it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,11 @@ use super::{ImageSource, Images, ReadyImage, blocking, package};
 use crate::error::CallError;
 use crate::grpc::{Client, Connector, Options, Target};
 use crate::observer::Peer;
+use crate::process::Port;
 
-/// Where servers of functions listen unless they are told otherwise.
+/// The default port of function servers.
 const PORT: u16 = 9443;
-/// Servers that are made with the SDKs want certificates unless they are told otherwise.
+/// Servers that are made with the SDKs require certificates by default.
 const ARGUMENTS: [&str; 1] = ["--insecure"];
 /// How much memory a server may use.
 const MEMORY: u64 = 1 << 30;
@@ -76,6 +77,8 @@ pub struct ServedImage {
     words: LastWords,
     /// Stays unpacked.
     image: Arc<ReadyImage>,
+    /// Stays its own, if it is one of this machine.
+    _port: Option<Port>,
 }
 
 impl Images {
@@ -98,7 +101,7 @@ impl Images {
             Err(source) => return Err(ImageError::Serve { said: words.said(), source }),
         };
         let client = Arc::new(client(&serve.name, port, serve.options, &server));
-        Ok(ServedImage { server, client, words, image })
+        Ok(ServedImage::new(server, client, words, image, None))
     }
 
     /// The image with the program of a package, or of what is no package.
@@ -126,7 +129,7 @@ impl Images {
         Ok(blocking(move || package::read(&path)).await?.is_some_and(|meta| meta.kind == "Function"))
     }
 
-    fn server_sink(&self, name: &str) -> impl Fn(&str) + Send + Sync + 'static {
+    pub(super) fn server_sink(&self, name: &str) -> impl Fn(&str) + Send + Sync + 'static {
         let (lines, function) = (self.inner.settings.lines.clone(), name.to_owned());
         let also = self.function_sink(name);
         move |line: &str| {
@@ -151,13 +154,23 @@ fn client(name: &str, port: u16, options: Options, server: &Server) -> Client {
     let named = format!("{name}:{port}").parse::<Target>();
     let target =
         named.or_else(|_| format!("function:{port}").parse()).expect("a word and a port are a target");
-    // Nobody else is in its network.
+    // No other process is in its network.
     let options = Options { tls: None, ..options };
     Client::with_connector(target, options, connect)
         .expect("nothing is wrong with certificates where there are none")
 }
 
 impl ServedImage {
+    pub(super) fn new(
+        server: Server,
+        client: Arc<Client>,
+        words: LastWords,
+        image: Arc<ReadyImage>,
+        port: Option<Port>,
+    ) -> Self {
+        Self { server, client, words, image, _port: port }
+    }
+
     /// Call the function.
     pub async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
         let connector = self.server.connector();

@@ -130,7 +130,7 @@ impl Images {
     }
 }
 
-/// When an image is pulled. Only a tag that is meant to move is looked at every time.
+/// When an image is pulled. Only a tag that is meant to move is checked every time.
 pub(super) fn when(reference: &Reference, policy: Option<PullWhen>) -> PullPolicy {
     let may_move = reference.digest().is_none() && reference.tag().is_none_or(|tag| tag == "latest");
     match policy {

@@ -1,4 +1,4 @@
-//! What programs in containers print: every line for the log, and the last ones for errors.
+//! The output of programs in containers: every line for the log, and the last ones for errors.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -19,7 +19,7 @@ async fn is_waiting(future: std::pin::Pin<&mut impl Future>) -> bool {
     std::future::poll_fn(|ctx| Poll::Ready(future.as_mut().poll(ctx).is_pending())).await
 }
 
-/// Ends only when nobody waits for it.
+/// Ends only when nothing waits for it.
 fn endless(_: &RunFunctionRequest, effort: Effort<'_>) -> Result<RunFunctionResponse, TakesLong> {
     let Effort::Full(elapsed) = effort else { return Err(TakesLong) };
     while elapsed() < Duration::MAX {

@@ -15,7 +15,7 @@ pub struct Command {
     run_by: Vec<String>,
 }
 
-/// Text that is no command.
+/// Text that is not a command.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     #[error("the command is empty")]

@@ -1,8 +1,7 @@
 //! A program with all the processes it starts: they end together.
 //!
 //! # Invariants
-//! * A group is signalled only while its leader has not been reaped: from then on its id may be that of processes of
-//!   somebody else.
+//! * A group is signalled only while its leader has not been reaped: from then on its id may be that of other processes.
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,7 +36,7 @@ impl Group {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await.as_deref() {
             Ok(Some(status)) => status.to_string(),
-            // Whoever watches it is gone only when its runtime is, and ends it then.
+            // A caller that watches it is gone only when its runtime is, and ends it then.
             Ok(None) | Err(_) => "its process is no longer watched".to_owned(),
         }
     }

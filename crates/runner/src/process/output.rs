@@ -1,4 +1,4 @@
-//! What a program says: its last words for errors, and every line for whoever wants to hear them.
+//! The output of a program: its last lines for errors, and every line for those who subscribe.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

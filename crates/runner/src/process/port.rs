@@ -18,11 +18,11 @@ static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A port of this machine that no other program of ours is given.
 #[derive(Debug)]
-pub(super) struct Port(u16);
+pub(crate) struct Port(u16);
 
 impl Port {
-    /// A port that nobody listens on.
-    pub(super) fn free() -> io::Result<Self> {
+    /// A port that nothing listens on.
+    pub(crate) fn free() -> io::Result<Self> {
         let mut problem = io::Error::from(io::ErrorKind::AddrInUse);
         for _ in 0..TRIES {
             let number = random();
@@ -41,7 +41,7 @@ impl Port {
         Err(problem)
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.0).into()
     }
 }

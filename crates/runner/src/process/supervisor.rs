@@ -1,4 +1,4 @@
-//! Keeps a program running: starts it, and starts it again when it ends or when it is told to.
+//! Keeps a program running: starts it, and restarts it when it ends or on request.
 //!
 //! # Invariants
 //! * One instance of a program at a time: the next one is started when the last one has ended.
@@ -33,7 +33,7 @@ pub struct Supervisor {
 /// How a program is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramState {
-    /// It is started, and nobody knows yet whether it will serve.
+    /// It is started, and it is not known yet whether it will serve.
     Starting,
     /// It serves there.
     Running(SocketAddr),
@@ -46,7 +46,7 @@ pub enum ProgramState {
 pub struct Reports {
     /// Is given every line that the program prints.
     pub line: LineSink,
-    /// Is told how the program is doing.
+    /// Receives the state of the program.
     pub state: watch::Sender<ProgramState>,
 }
 
@@ -128,7 +128,7 @@ impl Supervised {
                 Ok(program) => program,
                 Err(error) => return Some(Reason::Down(chain(&error))),
             },
-            // Whoever has just saved a file does not want to wait for what it was before.
+            // A user who has just saved a file does not want to wait for what it was before.
             order = self.orders.recv() => return order.filter(Order::is_restart).map(|_| Reason::Restart),
         };
         self.reports.state.send_replace(ProgramState::Running(program.address()));

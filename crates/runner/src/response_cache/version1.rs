@@ -1,4 +1,4 @@
-//! Reads what was kept in version 1 of the format: the files `previous` and `current`, which have no header.
+//! Reads version 1 of the cache format: the files `previous` and `current`, which have no header.
 //!
 //! A record is: length of what follows the checksum (4 bytes), checksum (8), key (32), deadline (8), response. Numbers are little-endian;
 //! the checksum is the beginning of the SHA-256 of what follows it.

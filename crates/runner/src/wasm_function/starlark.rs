@@ -107,7 +107,7 @@ pub fn has_starlark() -> bool {
     GUEST.is_some()
 }
 
-/// The interpreter, once somebody needs it.
+/// The interpreter, once something needs it.
 struct Interpreter {
     guest: &'static [u8],
     cache: Option<PathBuf>,
@@ -122,7 +122,7 @@ impl Interpreter {
         self.starlark.get_or_init(start).as_ref().map_err(Clone::clone)
     }
 
-    /// The interpreter, if it is ready. Otherwise it will be: to compile it takes seconds, in which nobody is to be held up.
+    /// The interpreter, if it is ready. Otherwise it is compiled in the background: that takes seconds, and must not delay callers.
     fn ready(self: &Arc<Self>) -> Option<Result<&Starlark, String>> {
         if let Some(starlark) = self.starlark.get() {
             return Some(starlark.as_ref().map_err(Clone::clone));
@@ -170,7 +170,7 @@ impl Interpreter {
     }
 }
 
-/// What is answered to somebody who does not wait for it.
+/// The response to a caller that does not wait for it.
 const UNREAD: &str = "cannot run the script: the call was cancelled";
 
 /// An answer that stops the pipeline.

@@ -120,7 +120,9 @@ async fn image_that_fails_is_quoted() {
     );
     let garbage =
         directory(|_| Ok(ImageOutput { standard_output: b"<html>".to_vec(), ..ImageOutput::default() }));
-    assert!(said(garbage, "KRM").await.starts_with("cannot use what image `a` answered: the answer is not"));
+    assert!(
+        said(garbage, "KRM").await.starts_with("cannot use the response of image `a`: the answer is not")
+    );
 }
 
 /// A server that answers every request with this, after TLS.
@@ -196,7 +198,7 @@ async fn webhooks_that_misbehave_end_in_time_and_with_a_reason() {
     let cases: [(Vec<u8>, &str); 5] = [
         (http("302 Found", b""), "redirects are not followed"),
         (http("500 Internal Server Error", b"boom\nmore"), "500 Internal Server Error: boom"),
-        (http("200 OK", b"<html>"), "cannot use what webhook"),
+        (http("200 OK", b"<html>"), "cannot use the response of webhook"),
         (b"garbage".to_vec(), "lost the connection"),
         (http("200 OK", &vec![b' '; MAX_ANSWER + 1]), "is larger than the 16777216 bytes"),
     ];

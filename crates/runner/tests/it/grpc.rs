@@ -61,7 +61,7 @@ async fn function_answers_in_plain_text() {
     assert_eq!(said(&client.call(&asks("hello")).await.unwrap()), "hello");
 }
 
-/// An address that nobody listens on, and nobody will by chance.
+/// An address that nothing listens on, and nobody will by chance.
 fn reserve() -> (TcpSocket, String) {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_reuseaddr(true).unwrap();
@@ -105,7 +105,7 @@ async fn function_that_is_not_there_is_known_in_seconds_however_long_it_may_work
         "{first}"
     );
     assert!(began_at.elapsed() < Duration::from_secs(20), "{:?}", began_at.elapsed());
-    // Whoever calls it next is told the same, and does not wait: nobody has seen it since.
+    // The caller next is told the same, and does not wait: nobody has seen it since.
     let began_at = std::time::Instant::now();
     for _ in 0..10 {
         assert_eq!(text(&failure(&client).await, &address), first);
@@ -263,7 +263,10 @@ async fn peer_that_speaks_no_http2_is_told_so() {
         let error = failure(&client(&server.address(), Options::default())).await;
         let text = text(&error, &server.address());
         assert!(matches!(error, CallError::Lost { .. }), "{error:?}");
-        assert!(text.ends_with("it hung up or does not speak HTTP/2 (does it expect TLS?)"), "{text}");
+        assert!(
+            text.ends_with("it closed the connection or does not speak HTTP/2 (does it expect TLS?)"),
+            "{text}"
+        );
     }
 }
 
@@ -315,7 +318,7 @@ async fn status_details_that_are_nonsense_do_no_harm() {
         let error = failure(&client(&server.address(), Options::default())).await;
         let text = text(&error, &server.address());
         assert!(matches!(error, CallError::Failed { .. }), "{error:?}");
-        assert_eq!(text, "the function at ADDRESS failed with InvalidArgument: it did not say why");
+        assert_eq!(text, "the function at ADDRESS failed with InvalidArgument: it gave no reason");
     }
 }
 

@@ -293,7 +293,7 @@ fn endless_scripts_do_not_delay_others() {
             assert!(response.results.is_empty(), "{response:?}");
         }
         assert!(hostile.try_join_next().is_none(), "one that never ends has ended before another that does");
-        // Whoever gives up has the calls stopped.
+        // A caller that gives up has the calls stopped.
         hostile.shutdown().await;
     });
 }

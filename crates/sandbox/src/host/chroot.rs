@@ -1,7 +1,7 @@
 //! Runs one program with another root directory, and without a container: `ferroplane internal host chroot`.
 //!
 //! It isolates little: the program sees the network and, where this machine allows no pid namespace, the processes of this machine. It
-//! cannot write to its image, is no administrator, and ends with whoever started it. The first stage ends what the program has left
+//! cannot write to its image, is no administrator, and ends with the process that started it. The first stage ends what the program has left
 //! behind; the second one, its child, has the program's root directory, and waits for the program.
 
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ const USER: u32 = 65_532;
 
 /// The first stage.
 pub(super) fn run() -> Result<ExitCode, Refusal> {
-    // Nobody can reach the terminal of whoever started us.
+    // The program must not reach the terminal of the process that started us.
     let _ = rustix::process::setsid();
     set_child_subreaper(Pid::from_raw(1)).step("adopt what the program leaves behind")?;
     let has_mounts = make_namespaces()?;
@@ -72,7 +72,7 @@ fn make_namespaces() -> Result<bool, Refusal> {
 }
 
 /// Without a pid namespace, children of the program may have outlived it. New ones may appear while others are being ended.
-fn end_descendants() {
+pub(super) fn end_descendants() {
     let Some(own) = Pid::from_raw(std::process::id().cast_signed()) else { return };
     loop {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
@@ -97,9 +97,9 @@ pub(super) fn run_program() -> Result<ExitCode, Refusal> {
     restrict(&program).step("limit the program")?;
     let ended = match spawn(&program, input, output, log) {
         Err(error) => not_started(&error),
-        Ok(child) => match wait_for(child).step("wait for the program")? {
+        Ok(mut child) => match wait_for(&mut child, |_| false).step("wait for the program")? {
             Some(status) => ended(status),
-            // Nobody wants the answer any more. All that is left ends with us.
+            // The caller has gone. All that is left ends with us.
             None => return Ok(ExitCode::SUCCESS),
         },
     };
@@ -123,7 +123,7 @@ fn enter(program: &ChrootProgram, has_mounts: bool) -> Result<(), Refusal> {
     let root = if is_read_only {
         rootfs
     } else {
-        // Others run the same image: nobody may change it.
+        // Other containers run the same image: it must not be changed.
         copy(rootfs, Path::new(&program.copy)).step("copy the image")?;
         Path::new(&program.copy)
     };
@@ -131,7 +131,7 @@ fn enter(program: &ChrootProgram, has_mounts: bool) -> Result<(), Refusal> {
     rustix::process::chdir("/").step("change the root directory")
 }
 
-/// Let nobody write to the image, but for an empty `/tmp` if it has one. Ends with our mount namespace.
+/// Make the image read-only, except for an empty `/tmp` if it has one. Ends with our mount namespace.
 fn make_read_only(rootfs: &Path) -> rustix::io::Result<()> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     mount_bind(rootfs, rootfs)?;
@@ -172,9 +172,14 @@ fn spawn(program: &ChrootProgram, input: OwnedFd, output: OwnedFd, log: OwnedFd)
     command.spawn()
 }
 
-/// How the program ended. Nothing if whoever started us is gone before.
-fn wait_for(mut child: Child) -> io::Result<Option<ExitStatus>> {
-    let ended = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+/// How the program ended. When something comes from the process that started us, `goes_on` says whether to wait any longer. Nothing if
+/// it does not.
+pub(super) fn wait_for(
+    child: &mut Child,
+    mut goes_on: impl FnMut(Pid) -> bool,
+) -> io::Result<Option<ExitStatus>> {
+    let pid = Pid::from_child(child);
+    let ended = pidfd_open(pid, PidfdFlags::empty())?;
     let socket = io::stdin();
     loop {
         let mut wanted =
@@ -186,18 +191,18 @@ fn wait_for(mut child: Child) -> io::Result<Option<ExitStatus>> {
         if !wanted[1].revents().is_empty() {
             return child.wait().map(Some);
         }
-        if !wanted[0].revents().is_empty() {
+        if !wanted[0].revents().is_empty() && !goes_on(pid) {
             return Ok(None);
         }
     }
 }
 
-fn ended(status: ExitStatus) -> Ended {
+pub(super) fn ended(status: ExitStatus) -> Ended {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     Ended { id: 0, code, exceeded: None, complaint: None, cpu_ms: 0, memory: 0 }
 }
 
-fn not_started(error: &io::Error) -> Ended {
+pub(super) fn not_started(error: &io::Error) -> Ended {
     let complaint = Some(error.to_string());
     Ended { id: 0, code: None, exceeded: None, complaint, cpu_ms: 0, memory: 0 }
 }

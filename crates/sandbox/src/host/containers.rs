@@ -89,7 +89,7 @@ impl Containers {
     fn runtime(&self, id: u64) -> Command {
         let mut command = Command::new(&self.engine.program);
         let scratch = Path::new(SCRATCH);
-        // Nothing of our environment may reach a container, not even by way of the runtime.
+        // Nothing of our environment may reach a container, not even through the runtime.
         command.env_clear().env("PATH", "/usr/bin:/usr/sbin:/bin:/sbin").current_dir("/");
         command.arg("--root").arg(scratch.join("state")).arg("--log").arg(log_of(id));
         match self.engine.kind {
@@ -100,7 +100,7 @@ impl Containers {
         command
     }
 
-    /// When somebody has to look at them again.
+    /// When they have to be checked again.
     pub(super) fn next_look(&self, interval: Duration) -> Option<Duration> {
         let now = Instant::now();
         let deadline = self.running.values().filter_map(|running| running.deadline).min();

@@ -13,7 +13,7 @@ use super::{Refusal, Step as _, mounts, network};
 use crate::engine::Engine;
 use crate::protocol::{self, Ended, Report, Request};
 
-/// How often to look at what containers use.
+/// How often to check what containers use.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn run() -> Result<ExitCode, Refusal> {
@@ -28,10 +28,10 @@ pub(super) fn run() -> Result<ExitCode, Refusal> {
         let wait = containers.next_look(INTERVAL.saturating_sub(looked.elapsed()));
         if wait_for_something(&containers, wait).step("wait for messages")? {
             let Ok(Some((request, files))) = protocol::receive::<Request>(&io::stdin()) else {
-                // Nobody needs us any more, and all our descendants end with us.
+                // Nothing needs us any more, and all our descendants end with us.
                 return Ok(ExitCode::SUCCESS);
             };
-            // Nobody has to look at a container that has only just begun.
+            // A container that has just started need not be checked.
             if containers.is_empty() {
                 looked = Instant::now();
             }
@@ -66,7 +66,7 @@ fn wait_for_something(containers: &Containers, wait: Option<Duration>) -> io::Re
 
 fn handle(containers: &mut Containers, request: Request, files: Vec<std::os::fd::OwnedFd>) {
     match request {
-        Request::Begin { .. } | Request::Chroot => {}
+        Request::Begin { .. } | Request::Chroot | Request::Process => {}
         Request::Run(run) => {
             if let Err(error) = containers.start(&run, files) {
                 containers.kill(run.id);
@@ -93,7 +93,7 @@ fn not_started(id: u64, error: &io::Error) -> Ended {
     Ended { id, code: None, exceeded: None, complaint, cpu_ms: 0, memory: 0 }
 }
 
-/// If nobody listens any more, the socket says so soon enough.
+/// If nothing listens any more, the socket says so soon enough.
 fn tell(report: &Report) {
     let _ = protocol::send(&io::stdin(), report, &[]);
 }

@@ -35,7 +35,7 @@ fn make_directories() -> std::io::Result<()> {
 }
 
 /// Runtimes look for the kind of cgroups here, and crun refuses machines that have both kinds. They see the new kind alone, and cannot
-/// write to it: whoever has limits put the runtime into a cgroup before. A machine without the new kind has an empty directory here.
+/// write to it: limits are set by putting the runtime into a cgroup before. A machine without the new kind has an empty directory here.
 fn mount_cgroups(plain: MountFlags) {
     let target = "/sys/fs/cgroup";
     if mount("cgroup2", target, "cgroup2", plain, None).is_ok() {

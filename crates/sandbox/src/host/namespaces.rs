@@ -10,7 +10,7 @@ use super::{Refusal, SECOND_STAGE, Step as _};
 use crate::protocol::{self, Report, Request};
 
 pub(super) fn run() -> Result<ExitCode, Refusal> {
-    // Nobody in a container can reach the terminal of whoever started us.
+    // Containers must not reach the terminal of the process that started us.
     let _ = rustix::process::setsid();
     unshare(kinds()).step("make user, mount and pid namespaces")?;
     protocol::send(&io::stdin(), &Report::Unshared, &[]).step("talk to the process that runs containers")?;

@@ -16,7 +16,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::protocol::{self, Report};
 
-/// Nobody is far away in there.
+/// The timeout of a connection: the network namespace is on this machine.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn connect(process: Pid, is_isolated: bool, request: u64, port: u16) {
@@ -55,7 +55,8 @@ pub(super) fn refuse(request: u64, message: &str) {
 /// Moves this thread to the network of a container.
 fn enter(process: Pid, is_isolated: bool) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{}/ns/net", process.as_raw_nonzero()))?;
-    // Until the runtime has come so far, its child is in our own network, where somebody else may listen on that port.
+    // Until the runtime has set up its namespaces, its child is in our own network, where another process may
+    // listen on that port.
     if is_isolated && namespace.metadata()?.ino() == fs::metadata("/proc/self/ns/net")?.ino() {
         return Err(io::Error::other("the container has no network yet"));
     }

@@ -1,6 +1,6 @@
 //! Root file systems: the files of an image, with the directories that a container needs laid over them.
 //!
-//! An overlay of two read-only layers: nobody can write to it, so all containers of an image share one. Directories of ours hide what the
+//! An overlay of two read-only layers: it cannot be written to, so that all containers of an image share one. Directories of ours hide what the
 //! image has in their place, links included. Where the kernel allows no overlay in a user namespace (before 5.11) the image is copied.
 
 use std::collections::HashMap;

@@ -32,7 +32,7 @@ pub struct Call<'a> {
     pub log: LineSink,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     pub stdout: Vec<u8>,

@@ -68,7 +68,7 @@ impl Chroots {
         let input = input::sealed(call.input).map_err(Error::Pass)?;
         let files = [input, output_end, log_end, input::sealed(&program).map_err(Error::Pass)?];
         let (socket, mut child) = self.start(&files).map_err(Error::Host)?;
-        // Nobody but the program may hold its ends, or its output would never end.
+        // Only the program may hold its ends, or its output would never end.
         drop(files);
         let budget = Budget { bytes: call.limits.log, renewed_after: None };
         let log = tokio::spawn(lines::hand_on(log, budget, call.log));
@@ -149,14 +149,14 @@ impl Drop for CopyOfImage {
     fn drop(&mut self) {
         if self.0.exists() {
             let path = self.0.clone();
-            // The disk is slow, and whoever drops this may serve others.
+            // The disk is slow, and a caller that drops this may serve others.
             std::thread::spawn(move || fs::remove_dir_all(path));
         }
     }
 }
 
 /// Copies are named after the process that made them.
-fn remove_leftovers(copies: &Path) -> io::Result<()> {
+pub(super) fn remove_leftovers(copies: &Path) -> io::Result<()> {
     for entry in fs::read_dir(copies)? {
         let entry = entry?;
         let name = entry.file_name();

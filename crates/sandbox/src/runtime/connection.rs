@@ -1,4 +1,4 @@
-//! The connection to the host: sends requests, and hands its reports to whoever waits for them.
+//! The connection to the host: sends requests, and hands its reports to a caller that waits for them.
 
 use std::collections::HashMap;
 use std::io;
@@ -61,7 +61,7 @@ impl Host {
         lock(&self.waiting).is_gone
     }
 
-    /// Sends a request. If the host is gone, whoever waits for an answer hears of it.
+    /// Sends a request. If the host has ended, a caller that waits for an answer gets an error.
     pub(super) fn send(&self, request: Request, files: Vec<OwnedFd>) {
         let _ = self.outgoing.send((request, files));
     }
@@ -86,7 +86,7 @@ impl Host {
         receiver
     }
 
-    /// Ends the host, whoever else has a handle of it.
+    /// Ends the host, whatever other handles of it exist.
     pub(super) fn give_up(&self) {
         self.closing.notify_one();
     }

@@ -28,7 +28,7 @@ pub(super) async fn launch(inner: &Inner) -> Result<Host, Error> {
     let pid = child.id().ok_or_else(|| Error::Host(io::ErrorKind::NotFound.into()))?;
 
     expect(&socket, &mut child, |report| matches!(report, Report::Unshared)).await?;
-    // Noted before it may start anything: in any other order a crash here leaves containers that nobody knows.
+    // Recorded before it may start anything: in any other order a crash here leaves containers without a record.
     let entry = inner.ledger.note(pid, inner.options.cgroup.as_deref());
     let entry = entry.map_err(|source| Error::State { path: inner.options.state.clone(), source })?;
     match begin(inner, pid, &socket, &mut child).await {
@@ -113,7 +113,7 @@ fn map_users(pid: u32, mapping: Mapping) -> Result<(), Error> {
         Mapping::Own => write(file, &own(id)),
         Mapping::Unprivileged => write(file, &more(id)),
     };
-    // Whoever is no administrator may map groups only after giving up the right to drop them.
+    // A user who is not an administrator may map groups only after giving up the right to drop them.
     let groups = if mapping == Mapping::Own { write("setgroups", "deny") } else { Ok(()) };
     let mapped = groups.and_then(|()| map("uid_map", uid)).and_then(|()| map("gid_map", gid));
     mapped.map_err(|cause| Error::Forbidden {

@@ -1,12 +1,15 @@
-//! A program that is kept running: started again with growing pauses when it ends. A server is reached by connections into its namespace.
+//! A program that is kept running: started again with growing pauses when it ends. A server in a container is reached by connections into
+//! its namespace, and one that is a process at its address.
 
 mod forward;
 
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -14,23 +17,24 @@ use tokio::time::{sleep, timeout};
 use super::Runtime;
 use super::call::{LAST_LINES, exit_code};
 use super::connection::Host;
+use super::process::{Processes, RunningProcess, ServeProcess, signal_process};
 use super::start::{Start, Started};
 use crate::container::Container;
 use crate::error::Error;
 use crate::limits::{Grants, Limits};
 use crate::lines::{self, Budget, LineSink};
-use crate::protocol::Request;
+use crate::protocol::{Ended, Request};
 
 pub use forward::Forward;
 
 /// How often to ask whether the program listens.
-const KNOCK: Duration = Duration::from_millis(10);
+pub(super) const KNOCK: Duration = Duration::from_millis(10);
 /// How long the first pause is, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 /// A program that served for this long is trusted again.
 const TRUSTED_AFTER: Duration = Duration::from_mins(1);
 /// How often a server may write its share of lines.
-const LOG_PERIOD: Duration = Duration::from_mins(1);
+pub(super) const LOG_PERIOD: Duration = Duration::from_mins(1);
 /// How long a program that listens nowhere has to run before it counts as one that runs.
 const SETTLED: Duration = Duration::from_secs(1);
 /// How long a program has to end by itself.
@@ -83,23 +87,108 @@ pub enum ServerState {
 #[derive(Debug, Clone)]
 struct Current {
     state: ServerState,
-    at: Option<(Host, u64, Runtime)>,
+    at: Option<Place>,
+}
+
+/// Where a program runs. Keeping this does not keep it running.
+#[derive(Debug, Clone)]
+enum Place {
+    Container { host: Host, id: u64, runtime: Runtime },
+    Process { address: SocketAddr, socket: Weak<UnixStream> },
+}
+
+/// Starts a program, again and again.
+#[derive(Debug)]
+pub(super) enum Launcher {
+    Container(Runtime, Box<Serve>),
+    Process(Processes, Box<ServeProcess>),
+}
+
+/// A program that runs. Dropping it ends the program.
+#[derive(Debug)]
+enum Running {
+    Container(Box<Started>, Runtime),
+    Process(Box<RunningProcess>),
+}
+
+impl Launcher {
+    /// Starts the program, and returns when it listens. From then on it is started again whenever it ends.
+    pub(super) async fn serve(self) -> Result<Server, Error> {
+        let started = self.start().await?;
+        let current = Current { state: ServerState::Serving, at: Some(started.place()) };
+        let (states, state) = watch::channel(current);
+        let (stop, stopped) = watch::channel(false);
+        let port = match &self {
+            Self::Container(_, serve) => serve.port,
+            Self::Process(_, serve) => Some(serve.address.port()),
+        };
+        let supervisor = Supervisor { launcher: self, states, stopped };
+        Ok(Server { port, state, stop, task: Some(tokio::spawn(supervisor.run(started))) })
+    }
+
+    async fn start(&self) -> Result<Running, Error> {
+        Ok(match self {
+            Self::Container(runtime, serve) => {
+                Running::Container(Box::new(runtime.start_serving(serve).await?), runtime.clone())
+            }
+            Self::Process(processes, serve) => {
+                Running::Process(Box::new(processes.start_serving(serve).await?))
+            }
+        })
+    }
+}
+
+impl Running {
+    fn place(&self) -> Place {
+        match self {
+            Self::Container(started, runtime) => {
+                Place::Container { host: started.host.clone(), id: started.id, runtime: runtime.clone() }
+            }
+            Self::Process(process) => Place::Process { address: process.address, socket: process.socket() },
+        }
+    }
+
+    /// Waits until the program and everything that it started are gone.
+    async fn end(&mut self) -> Result<Ended, Error> {
+        match self {
+            Self::Container(started, _) => started.end().await,
+            Self::Process(process) => process.end().await,
+        }
+    }
+
+    /// Asks the program to end.
+    fn terminate(&self) {
+        match self {
+            Self::Container(started, _) => {
+                started.host.send(Request::Terminate { id: started.id }, Vec::new());
+            }
+            Self::Process(process) => signal_process(&process.socket(), &Request::Terminate { id: 0 }),
+        }
+    }
+
+    fn kill(&self) {
+        match self {
+            Self::Container(started, _) => started.kill(),
+            Self::Process(process) => signal_process(&process.socket(), &Request::Kill { id: 0 }),
+        }
+    }
+}
+
+/// How a program ended before it served. What it said last says why, and is waited for.
+pub(super) async fn early_end(
+    ended: Result<Ended, Error>,
+    logs: [JoinHandle<io::Result<()>>; 2],
+) -> Result<String, Error> {
+    for log in logs {
+        let _ = timeout(LAST_LINES, log).await;
+    }
+    exit_code(ended?).map(|code| format!("exit code {code}"))
 }
 
 impl Runtime {
     /// Starts a server, and returns when it listens. From then on it is started again whenever it ends.
     pub async fn serve(&self, serve: Serve) -> Result<Server, Error> {
-        let serve = Arc::new(serve);
-        let started = self.start_serving(&serve).await?;
-        let current = Current {
-            state: ServerState::Serving,
-            at: Some((started.host.clone(), started.id, self.clone())),
-        };
-        let (states, state) = watch::channel(current);
-        let (stop, stopped) = watch::channel(false);
-        let port = serve.port;
-        let supervisor = Supervisor { runtime: self.clone(), serve, states, stopped };
-        Ok(Server { port, state, stop, task: Some(tokio::spawn(supervisor.run(started))) })
+        Launcher::Container(self.clone(), Box::new(serve)).serve().await
     }
 
     /// Starts the program, and waits until it listens.
@@ -119,11 +208,7 @@ impl Runtime {
         let (host, id) = (started.host.clone(), started.id);
         tokio::select! {
             ended = started.end() => {
-                // What it said last says why.
-                for log in logs {
-                    let _ = timeout(LAST_LINES, log).await;
-                }
-                let how = exit_code(ended?).map(|code| format!("exit code {code}"))?;
+                let how = early_end(ended, logs).await?;
                 Err(match serve.port {
                     Some(port) => Error::EndedEarly { port, how },
                     None => Error::EndedAtOnce { seconds: SETTLED.as_secs(), how },
@@ -166,15 +251,18 @@ impl Server {
         self.connector().connect().await
     }
 
-    /// What makes connections, for whoever does not own the server.
+    /// Makes connections, for callers that do not own the server.
     pub fn connector(&self) -> Connector {
         Connector { port: self.port, state: self.state.clone() }
     }
 
     /// Ends the program as it runs now. It is started again, as after any end.
     pub fn restart(&self) {
-        if let Some((host, id, _)) = self.state.borrow().at.clone() {
-            host.send(Request::Kill { id }, Vec::new());
+        let at = self.state.borrow().at.clone();
+        match at {
+            Some(Place::Container { host, id, .. }) => host.send(Request::Kill { id }, Vec::new()),
+            Some(Place::Process { socket, .. }) => signal_process(&socket, &Request::Kill { id: 0 }),
+            None => {}
         }
     }
 
@@ -209,8 +297,14 @@ impl Connector {
     pub async fn connect(&self) -> Result<TcpStream, Error> {
         let at = self.state.borrow().at.clone();
         let port = self.port.unwrap_or_default();
-        let Some((host, id, runtime)) = at.filter(|_| self.port.is_some()) else {
-            return Err(Error::Connect { port, message: "the program does not serve".to_owned() });
+        let cannot_connect = |message: String| Error::Connect { port, message };
+        let (host, id, runtime) = match at.filter(|_| self.port.is_some()) {
+            Some(Place::Container { host, id, runtime }) => (host, id, runtime),
+            Some(Place::Process { address, .. }) => {
+                let stream = TcpStream::connect(address).await;
+                return stream.map_err(|error| cannot_connect(error.to_string()));
+            }
+            None => return Err(cannot_connect("the program does not serve".to_owned())),
         };
         let socket = runtime.connect(&host, id, port).await?;
         let stream = std::net::TcpStream::from(socket);
@@ -225,14 +319,13 @@ impl Drop for Server {
 }
 
 struct Supervisor {
-    runtime: Runtime,
-    serve: Arc<Serve>,
+    launcher: Launcher,
     states: watch::Sender<Current>,
     stopped: watch::Receiver<bool>,
 }
 
 impl Supervisor {
-    async fn run(self, first: Started) {
+    async fn run(self, first: Running) {
         let (mut started, mut pause) = (first, PAUSES.0);
         loop {
             let since = Instant::now();
@@ -249,8 +342,8 @@ impl Supervisor {
     }
 
     /// Waits until the program ends, and says why it did; or until it has to, and ends it.
-    async fn attend(&self, mut started: Started) -> Option<String> {
-        self.tell(ServerState::Serving, Some((started.host.clone(), started.id, self.runtime.clone())));
+    async fn attend(&self, mut started: Running) -> Option<String> {
+        self.tell(ServerState::Serving, Some(started.place()));
         let ended = tokio::select! {
             ended = started.end() => Some(ended),
             () = self.stopped() => None,
@@ -261,7 +354,7 @@ impl Supervisor {
                 Err(error) => error.to_string(),
             });
         }
-        started.host.send(Request::Terminate { id: started.id }, Vec::new());
+        started.terminate();
         if timeout(LAST_WORDS, started.end()).await.is_err() {
             started.kill();
             let _ = timeout(LAST_WORDS, started.end()).await;
@@ -269,8 +362,8 @@ impl Supervisor {
         None
     }
 
-    /// Starts the program again, with growing pauses, until it listens or nobody wants it.
-    async fn start_again(&self, mut why: String, pause: &mut Duration) -> Option<Started> {
+    /// Starts the program again, with growing pauses, until it listens or is dropped.
+    async fn start_again(&self, mut why: String, pause: &mut Duration) -> Option<Running> {
         loop {
             self.tell(ServerState::Waiting { why }, None);
             tokio::select! {
@@ -280,7 +373,7 @@ impl Supervisor {
             *pause = (*pause * 2).min(PAUSES.1);
             self.tell(ServerState::Starting, None);
             let started = tokio::select! {
-                started = self.runtime.start_serving(&self.serve) => started,
+                started = self.launcher.start() => started,
                 () = self.stopped() => return None,
             };
             match started {
@@ -295,7 +388,7 @@ impl Supervisor {
         let _ = self.stopped.clone().wait_for(|stopped| *stopped).await;
     }
 
-    fn tell(&self, state: ServerState, at: Option<(Host, u64, Runtime)>) {
+    fn tell(&self, state: ServerState, at: Option<Place>) {
         self.states.send_replace(Current { state, at });
     }
 }

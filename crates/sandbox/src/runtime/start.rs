@@ -1,4 +1,4 @@
-//! Starts one container, and ends it when nobody wants it any more.
+//! Starts one container, and ends it when its handle is dropped.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -2,7 +2,7 @@
 //!
 //! The list is what programs in Go, Python, Node, Java and the shell need to compute, read files, start children and serve a port. What
 //! is left out on purpose: namespaces, mounts, tracing, keys, BPF, performance counters, `io_uring`, user faults, handles of files, kernel
-//! modules, clocks that can be set, and memory that belongs to no process (`memfd_create`, System V), which nobody would count.
+//! modules, clocks that can be set, and memory that belongs to no process (`memfd_create`, System V), which no limit would count.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 /// All flags of `clone` that make a namespace.
 const NAMESPACES: u64 = 0x7e02_0000;
-/// `TIOCSTI` types into somebody else's terminal. There is none: the host has a session of its own.
+/// `TIOCSTI` types into another terminal. There is none: the host has a session of its own.
 const TYPE_INTO_TERMINAL: u64 = 0x5412;
 /// Unix, IPv4, IPv6. Netlink is allowed for routes only, which resolvers ask for.
 const SOCKETS: [u64; 3] = [1, 2, 10];
@@ -24,7 +24,7 @@ pub(super) fn profile() -> Value {
             "names": ["clone"], "action": "SCMP_ACT_ALLOW",
             "args": [argument(0, NAMESPACES, "SCMP_CMP_MASKED_EQ")],
         }),
-        // Its flags are in memory, where no filter can see them. Programs that are told that it does not exist use `clone`.
+        // Its flags are in memory, where no filter can see them. Programs that are notified that it does not exist use `clone`.
         json!({ "names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": ENOSYS }),
         json!({
             "names": ["ioctl"], "action": "SCMP_ACT_ALLOW",

@@ -7,6 +7,7 @@ mod calls;
 mod chroots;
 mod leftovers;
 mod many;
+mod processes;
 mod programs;
 mod runaways;
 mod servers;

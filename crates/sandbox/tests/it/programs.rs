@@ -32,6 +32,11 @@ fn greet(port: u16) -> String {
     format!("echo hello | /bin/busybox nc -w 5 127.0.0.1 {port}")
 }
 
+/// The same until there is an answer: on a busy machine, a program may run before it is led anywhere.
+fn greet_until_answered(port: u16) -> String {
+    format!("until {}; do sleep 0.1; done", greet(port))
+}
+
 /// Answers the next one who says hello.
 async fn answer(listener: &TcpListener) {
     let (mut stream, _) = listener.accept().await.expect("connection");
@@ -48,7 +53,8 @@ async fn a_program_without_a_network_reaches_what_it_is_led_to_and_nothing_else(
         let hidden = TcpListener::bind("127.0.0.1:0").await.expect("hidden");
         let (to, closed) = (listener.local_addr().expect("address"), hidden.local_addr().expect("address"));
         let lines = Lines::default();
-        let script = format!("{}; {} || echo nobody; sleep 600", greet(PORT), greet(closed.port()));
+        let script =
+            format!("{}; {} || echo nobody; sleep 600", greet_until_answered(PORT), greet(closed.port()));
         let serve =
             Serve { forwards: vec![Forward { port: PORT, to }], log: lines.sink(), ..program(&script) };
         let (started, ()) = tokio::join!(sandbox.runtime.serve(serve), answer(&listener));
@@ -71,7 +77,7 @@ async fn a_program_that_is_started_again_is_led_there_again() {
     let to = listener.local_addr().expect("address");
     let serve = Serve {
         forwards: vec![Forward { port: PORT, to }],
-        ..program(&format!("{}; sleep 600", greet(PORT)))
+        ..program(&format!("{}; sleep 600", greet_until_answered(PORT)))
     };
     let (server, ()) = tokio::join!(sandbox.runtime.serve(serve), answer(&listener));
     let server = server.expect("program");
@@ -98,7 +104,7 @@ async fn a_shared_directory_is_read_as_it_changes_and_cannot_be_written() {
         let directory = public_directory();
         let token = directory.path().join("token");
         let write = |text: &str| {
-            // As whoever renews a token does it.
+            // As a user who renews a token does it.
             let other = directory.path().join("other");
             fs::write(&other, text).expect("file");
             if let Some(owner) = file_owner() {

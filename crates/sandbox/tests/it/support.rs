@@ -71,6 +71,15 @@ fn busybox() -> Option<&'static str> {
     ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists())
 }
 
+/// The files of an image, if they can be made here.
+pub(crate) fn image_without_containers() -> Option<&'static Path> {
+    if busybox().is_none() {
+        skip("there is no static busybox; on Debian, install `busybox-static`");
+        return None;
+    }
+    Some(image())
+}
+
 pub(crate) fn helper() -> Vec<OsString> {
     vec![env!("CARGO_BIN_EXE_ferroplane-sandbox-host").into()]
 }

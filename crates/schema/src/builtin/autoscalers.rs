@@ -351,7 +351,7 @@ fn to_second(autoscaler: &mut JsonObject) {
     }
 }
 
-/// Whether an autoscaler could say this. What somebody wrote into an annotation may be anything.
+/// Whether an autoscaler could say this. What a client wrote into an annotation may be anything.
 fn fits(part: &Value) -> bool {
     let kind = super::kind("autoscaling", "v2", "HorizontalPodAutoscaler");
     kind.is_some_and(|kind| kind.read(part).is_ok())

@@ -31,7 +31,7 @@ pub enum Cause {
     Unknown,
     /// The value is not of the type of the field.
     Type {
-        /// What there is, in the words of JSON.
+        /// The actual type, in the words of JSON.
         found: &'static str,
         /// The type as Kubernetes calls it.
         wanted: String,
@@ -61,7 +61,7 @@ pub(super) fn check(of: &'static Type, object: &Value) -> Vec<Finding> {
     if let Err(words) = reader.structure(of, object, &FieldLocation::ROOT) {
         return whole(words);
     }
-    // A thorough reader goes on after errors, so that the limit shows only here.
+    // A thorough reader continues after errors, so that the limit shows only here.
     if reader.is_exhausted() {
         return whole("object has too many parts".to_owned());
     }

@@ -80,8 +80,7 @@ impl Reader {
         } else if !json.is_null() {
             self.note(place, json, &of.go_name());
         }
-        // Go writes structs with all fields that lack `omitempty`, so that what nobody sent appears in what
-        // is stored.
+        // Go writes structs with all fields that lack `omitempty`, so that fields that were not sent appear in what is stored.
         for field in of.fields() {
             if !written.contains_key(field.name)
                 && let Some(value) = absent(field)
@@ -109,7 +108,7 @@ impl Reader {
                     Value::Null => {}
                     other => self.note(&here, other, "string"),
                 }
-            // Counted, because each is told in a warning header, and an object can have a hundred thousand.
+            // Counted, because each becomes a warning header, and an object can have a hundred thousand.
             } else if self.unknown.len() < MAX_UNKNOWN {
                 self.unknown.push(here.path());
             }
@@ -162,7 +161,7 @@ fn present(field: &TypeField, value: Value) -> Option<Value> {
     if !is_empty(&value) {
         return Some(value);
     }
-    // Empty bytes are told from none, empty lists and maps are not.
+    // Empty bytes differ from none, empty lists and maps do not.
     let is_bytes = matches!(field.shape.form, Form::Bytes);
     field.is_always_written.then(|| if is_bytes { value } else { zero(&field.shape) })
 }

@@ -132,7 +132,7 @@ pub(super) struct Default {
     pub(super) value: Value,
 }
 
-/// How the items of a list are told apart.
+/// How the items of a list are identified.
 #[derive(Debug)]
 pub(super) enum ListType {
     Atomic,

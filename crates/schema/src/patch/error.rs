@@ -7,7 +7,7 @@ use crate::status::{Resource, Status};
 /// Why a patch could not be applied. The text is that of the API server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The patch makes no sense.
+    /// The patch is invalid.
     #[error("{0}")]
     Malformed(String),
     /// The patch makes sense, but not for this object.

@@ -122,7 +122,7 @@ enum At<'f> {
     Shape(&'f PatchShape),
 }
 
-/// How to go on with a field.
+/// How to continue with a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found<'f> {
     pub(super) scope: PatchScope<'f>,

@@ -63,8 +63,8 @@ impl Patch {
         Ok(Self { operations })
     }
 
-    /// Looks closer, as a server does unless it is told to ignore unknown fields: says which fields of operations mean
-    /// nothing, and refuses those of the wrong type.
+    /// Checks strictly, as a server does unless unknown fields are to be ignored: returns which fields of operations are unknown, and
+    /// refuses those of the wrong type.
     pub fn check(patch: &Value) -> Result<Vec<String>, Error> {
         let wrong = |found: &Value, place: &str| {
             let found = describe(found);

@@ -22,7 +22,7 @@ impl FieldSelector {
     /// Reads the text of a query. The error is in the words of the API server.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms = split_terms(text);
-        // Kubernetes sorts the terms before it reads them, which decides the mistake that is told first.
+        // Kubernetes sorts the terms before it reads them, which decides the mistake that is reported first.
         terms.sort_unstable();
         let terms = terms.into_iter().filter(|term| !term.is_empty());
         let mut requirements = terms.map(|term| parse_term(term, text)).collect::<Result<Vec<_>, _>>()?;
@@ -106,7 +106,7 @@ fn unescape(text: &str) -> Result<String, String> {
                 Some(other) => return Err(invalid(&format!("\\{other}"))),
                 None => return Err(invalid("\\")),
             },
-            // The character is told by its number.
+            // The character is printed as its number.
             ',' | '=' => {
                 let code = u32::from(character);
                 return Err(format!("invalid field selector: unescaped character in value: {code}"));

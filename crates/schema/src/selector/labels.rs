@@ -152,7 +152,7 @@ impl Requirement {
 
     fn compares(&self, label: Option<&str>, holds: fn(i64, i64) -> bool) -> bool {
         let [value] = self.values.as_slice() else { return false };
-        // A label that is no number does not match, and is no mistake: other objects chose it.
+        // A label that is not a number does not match, and is no mistake: other objects chose it.
         label.and_then(integer).zip(integer(value)).is_some_and(|(label, value)| holds(label, value))
     }
 }

@@ -12,17 +12,16 @@ use crate::field::{Error, Path};
 
 const FAMILY: &str = "IPv4";
 
-/// Fills in families and policy, and says what cannot be had.
+/// Fills in families and policy, and says what cannot be obtained.
 pub(super) fn choose(new: &mut Spec, before: Option<&Spec>) -> Result<(), Vec<Error>> {
     if new.kind() == "ExternalName" || before.is_some_and(|before| prefers_as_before(new, before)) {
         return Ok(());
     }
-    // Headless and without selector: somebody else writes its endpoints, of whichever families.
+    // Headless and without selector: another client writes its endpoints, of whichever families.
     let is_own_affair = new.address() == "None" && !new.has_selector();
     if new.policy().is_none() {
         let old = before.and_then(Spec::policy);
-        // The policy from before, so that a service never changes its families because somebody left the
-        // policy out.
+        // The policy from before, so that a service never changes its families because a client left the policy out.
         let policy = old.unwrap_or(if is_own_affair { "RequireDualStack" } else { "SingleStack" });
         new.set_policy(policy);
     }

@@ -28,7 +28,7 @@ fn take_all(new: &mut Spec, name: &str, pool: &mut dyn Pool) -> Result<(), Statu
     let numbers: Vec<_> = new.ports().iter().map(|port| (number(port), node_port(port))).collect();
     let mut asked: HashMap<i64, i64> = HashMap::new();
     for (number, wanted) in numbers.iter().filter(|(_, wanted)| *wanted != 0) {
-        // All wishes are looked at first, so that a port that comes before its twin of another protocol gets
+        // All wishes are checked first, so that a port that comes before its twin of another protocol gets
         // the twin's.
         asked.entry(*number).or_insert(*wanted);
     }

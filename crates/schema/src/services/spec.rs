@@ -138,7 +138,7 @@ impl Spec {
         }
     }
 
-    /// Whether somebody asks nodes if they are well.
+    /// Whether a client asks nodes if they are well.
     pub(super) fn needs_health_port(&self) -> bool {
         self.kind() == "LoadBalancer" && self.text("externalTrafficPolicy") == "Local"
     }

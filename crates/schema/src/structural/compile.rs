@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ferroplane_cancellation::checkpoint;
 use serde_json::Value;
 
+use super::compile_budget::CompileBudget;
 use super::expressions::CompiledRules;
 use super::format::{self, Check};
 use super::pattern::Pattern;
@@ -27,14 +28,20 @@ impl Schema {
         let mut root = SchemaNode::compile(props, Purpose::Objects, false);
         // Old definitions may have defaults with unknown fields; every object would carry them otherwise.
         surround::prune_defaults(&mut root);
-        Self { root: Arc::new(root), rules: CompiledRules::compile(props, true).map(Arc::new) }
+        let rules = CompiledRules::compile(props, true, &mut CompileBudget::default());
+        Self { root: Arc::new(root), rules: rules.map(Arc::new) }
     }
 
-    /// What compiling all patterns of the schema costs, which each of them is when it is first used. The unit is that of
+    /// Withholds patterns that would take too long to compile together. A definition with such patterns is refused, but may have been
+    /// stored by a release without a limit. Then it is served, and no value matches a pattern that is withheld.
+    ///
+    /// Returns what compiling the other patterns costs, which each of them is when it is first used. The unit is that of
     /// [`ferroplane_golang::regexp::Expression::weight`].
-    pub fn pattern_weight(&self) -> u64 {
+    pub fn bound_patterns(&self) -> u64 {
+        let mut budget = CompileBudget::default();
+        self.root.bound_patterns(&mut budget);
         let rules = self.rules.as_deref().map_or(0, CompiledRules::pattern_weight);
-        self.root.pattern_weight().saturating_add(rules)
+        budget.pattern_weight().saturating_add(rules)
     }
 
     /// The schema of a property, for example `status`.
@@ -46,7 +53,7 @@ impl Schema {
     }
 }
 
-/// What a schema is compiled for. Kubernetes reads some things differently when it looks at defaults.
+/// What a schema is compiled for. Kubernetes reads some things differently when it reads defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Objects,
@@ -121,7 +128,7 @@ impl Kinds {
     pub(super) const ARRAY: Self = Self(16);
     pub(super) const OBJECT: Self = Self(32);
     pub(super) const NULL: Self = Self(64);
-    // A type that nobody knows fits no value, unlike no type, which fits all.
+    // An unknown type matches no value, unlike no type, which matches all.
     const OTHER: Self = Self(128);
 
     fn named(name: &str) -> Self {
@@ -182,15 +189,16 @@ impl Checks {
         !self.all_of.is_empty() || !self.any_of.is_empty() || !self.one_of.is_empty() || self.not.is_some()
     }
 
-    fn pattern_weight(&self) -> u64 {
-        let own = match self.pattern.expression() {
-            Some(Ok(expression)) => expression.weight(),
-            // One that is none is never compiled.
-            Some(Err(_)) | None => 0,
-        };
+    fn bound_patterns(&self, budget: &mut CompileBudget) {
+        // One that is none is never compiled.
+        if let Some(Ok(expression)) = self.pattern.expression()
+            && !budget.admits(expression.weight())
+        {
+            self.pattern.withhold();
+        }
         let junctors =
             self.all_of.iter().chain(&*self.any_of).chain(&*self.one_of).chain(self.not.as_deref());
-        junctors.map(SchemaNode::pattern_weight).fold(own, u64::saturating_add)
+        junctors.for_each(|node| node.bound_patterns(budget));
     }
 }
 
@@ -247,10 +255,12 @@ impl SchemaNode {
         properties.chain(self.items.as_deref()).chain(self.additional.schema())
     }
 
-    fn pattern_weight(&self) -> u64 {
+    fn bound_patterns(&self, budget: &mut CompileBudget) {
         checkpoint();
-        let own = self.checks.as_deref().map_or(0, Checks::pattern_weight);
-        self.children().map(Self::pattern_weight).fold(own, u64::saturating_add)
+        if let Some(checks) = self.checks.as_deref() {
+            checks.bound_patterns(budget);
+        }
+        self.children().for_each(|node| node.bound_patterns(budget));
     }
 
     pub(super) fn property(&self, name: &str) -> Option<&Self> {

@@ -1,6 +1,6 @@
 //! `CustomResourceDefinition`: its defaults, and what is wrong with it in Kubernetes' words.
 //!
-//! Kubernetes looks at an internal form in which what all versions have in common stands at the top. Errors have the
+//! Kubernetes reads an internal form in which what all versions have in common stands at the top. Errors have the
 //! paths of that form, so we make it too.
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/v1/defaults.go`.
@@ -15,7 +15,6 @@ mod conversion;
 mod defaults;
 mod definition;
 mod parts;
-mod pattern_budget;
 mod pem;
 mod strictness;
 

@@ -13,10 +13,11 @@ mod walk;
 use std::sync::Arc;
 
 use ferroplane_cancellation::milestone;
-use ferroplane_cel::{Program, ValueSchema};
+use ferroplane_cel::ValueSchema;
 use serde_json::Value as Json;
 
 use super::compile::{Purpose, Schema, SchemaNode};
+use super::compile_budget::CompileBudget;
 use super::correlate::Correlation;
 use super::props::Props;
 use crate::field::{Error, Path};
@@ -27,9 +28,13 @@ use walk::{Ratchet, RuleValidator};
 pub(super) const BUDGET: i64 = 10_000_000;
 
 /// The rules of one schema, without those below it. Nothing if expressions cannot see such a value.
-pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Vec<Compiled>> {
+fn compile(props: &Props, is_resource: bool, budget: &mut CompileBudget) -> Option<Vec<Compiled>> {
+    if !budget.admits_rules_of(props) {
+        return Some(props.validations().iter().map(Compiled::unread).collect());
+    }
     let kind = declare::kind(props, is_resource, "selfType")?;
-    Some(props.validations().iter().map(|rule| Compiled::new(rule, props, &kind, None)).collect())
+    let compile = |rule| Compiled::new(rule, props, &kind, None).within(budget);
+    Some(props.validations().iter().map(compile).collect())
 }
 
 /// The same with estimates of what rules cost, and how many such values there can be in an object at most.
@@ -90,7 +95,7 @@ impl Schema {
     }
 }
 
-/// A schema by which old items are found for new ones. Only what correlates them is looked at, so that nothing else is kept.
+/// A schema by which old items are found for new ones. Only what correlates them is checked, so that nothing else is kept.
 fn correlating(props: &Props) -> Arc<SchemaNode> {
     let skeleton = Props {
         kind: props.kind.clone(),
@@ -106,24 +111,24 @@ fn correlating(props: &Props) -> Arc<SchemaNode> {
 }
 
 impl CompiledRules {
-    pub(super) fn compile(props: &Props, is_resource: bool) -> Option<Self> {
+    /// Rules that there is no room for are withheld.
+    pub(super) fn compile(props: &Props, is_resource: bool, budget: &mut CompileBudget) -> Option<Self> {
         milestone();
         if !props.has(&mut |schema| !schema.validations().is_empty()) {
             return None;
         }
-        let below = |props: &Props| Self::compile(props, props.embedded_resource);
+        let mut below = |props: &Props| Self::compile(props, props.embedded_resource, budget);
         // Fields that expressions cannot see are left out, with all that is in them.
-        let is_visible = |props: &Props, is_resource: bool| declare::kind(props, is_resource, "").is_some();
-        let sees = is_visible(props, is_resource);
-        let visible = |property: &&Props| sees && is_visible(property, property.embedded_resource);
+        let sees = declare::is_visible(props, is_resource);
+        let visible = |property: &&Props| sees && declare::is_visible(property, property.embedded_resource);
         let properties = props.properties().filter(|(_, property)| visible(property));
         let properties: Vec<_> = properties
             .filter_map(|(name, property)| Some((name.as_str().into(), below(property)?)))
             .collect();
-        let items = props.item().and_then(below).map(Box::new);
-        let additional = props.additional_schema().and_then(below).map(Box::new);
+        let items = props.item().and_then(&mut below).map(Box::new);
+        let additional = props.additional_schema().and_then(&mut below).map(Box::new);
         let has_rules = !props.validations().is_empty();
-        let compiled = if has_rules { compile(props, is_resource) } else { Some(Vec::new()) };
+        let compiled = if has_rules { compile(props, is_resource, budget) } else { Some(Vec::new()) };
         let is_invisible = compiled.is_none();
         let compiled = compiled.unwrap_or_default();
         if compiled.is_empty()
@@ -134,8 +139,8 @@ impl CompiledRules {
         {
             return None;
         }
-        let shape =
-            if compiled.is_empty() { ValueSchema::default() } else { declare::shape(props, is_resource) };
+        let is_evaluated = compiled.iter().any(|rule| rule.withheld.is_none());
+        let shape = if is_evaluated { declare::shape(props, is_resource) } else { ValueSchema::default() };
         let node = correlating(props);
         Some(Self {
             compiled,
@@ -156,11 +161,10 @@ impl CompiledRules {
         found.ok().map(|index| &self.properties[index].1)
     }
 
-    /// What compiling the patterns of all rules costs.
+    /// What compiling the patterns of all rules costs that are evaluated.
     pub(super) fn pattern_weight(&self) -> u64 {
-        let programs =
-            self.compiled.iter().flat_map(|rule| [&rule.program, &rule.message]).flatten().flatten();
-        let own = programs.map(Program::pattern_weight).fold(0, u64::saturating_add);
+        let evaluated = self.compiled.iter().filter(|rule| rule.withheld.is_none());
+        let own = evaluated.map(Compiled::pattern_weight).fold(0, u64::saturating_add);
         let properties = self.properties.iter().map(|(_, rules)| rules);
         let below = properties.chain(self.items.as_deref()).chain(self.additional.as_deref());
         below.map(Self::pattern_weight).fold(own, u64::saturating_add)

@@ -12,7 +12,7 @@ use super::compile::{ListType, Schema, SchemaNode};
 use crate::field::{Error, Path};
 
 impl Schema {
-    /// What is there twice.
+    /// Duplicates.
     pub fn validate_lists(&self, object: &Map<String, Value>, path: &Path<'_>) -> Vec<Error> {
         let mut errors = Vec::new();
         fields(object, &self.root, path, &mut errors);

@@ -1,14 +1,17 @@
-//! The pattern of a schema: its text, and the expression that it is, which is read once however many look at it.
+//! The pattern of a schema: its text, and the expression that it is, which is parsed once however many use it.
 //!
 //! A definition that is written is checked for its syntax and its weight, compiled to check its defaults, and compiled again to be
 //! served. Reading an expression is most of what these cost.
 //!
 //! Our own design: a schema of Kubernetes has the text alone.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ferroplane_cancellation::milestone;
 use ferroplane_golang::regexp::Expression;
+
+use super::compile_budget::TOO_COMPLEX;
 
 /// A pattern. Copies share what was read. The default is none, which matches everything.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +21,8 @@ pub struct Pattern(Option<Arc<Written>>);
 struct Written {
     text: Box<str>,
     expression: OnceLock<Result<Expression, String>>,
+    /// No value is compared with it.
+    is_withheld: AtomicBool,
 }
 
 impl Pattern {
@@ -40,12 +45,29 @@ impl Pattern {
         };
         Some(written.expression.get_or_init(read).as_ref().map_err(String::as_str))
     }
+
+    /// The same for a value: a pattern that is withheld is not compiled, and no value matches it.
+    pub(super) fn expression_for_values(&self) -> Option<Result<&Expression, &str>> {
+        let written = self.0.as_ref()?;
+        if written.is_withheld.load(Ordering::Relaxed) { Some(Err(TOO_COMPLEX)) } else { self.expression() }
+    }
+
+    /// Keeps values from being compared with the pattern, in all copies.
+    pub(super) fn withhold(&self) {
+        if let Some(written) = &self.0 {
+            written.is_withheld.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl From<String> for Pattern {
     fn from(text: String) -> Self {
-        let written = |text: String| Arc::new(Written { text: text.into(), expression: OnceLock::new() });
-        Self((!text.is_empty()).then(|| written(text)))
+        let written = |text: String| Written {
+            text: text.into(),
+            expression: OnceLock::new(),
+            is_withheld: AtomicBool::new(false),
+        };
+        Self((!text.is_empty()).then(|| Arc::new(written(text))))
     }
 }
 
@@ -77,7 +99,7 @@ mod tests {
 
     #[test]
     fn schema_knows_what_compiling_all_its_patterns_costs() {
-        let weight = |schema: &Value| Schema::compile(&Props::decode(schema).unwrap()).pattern_weight();
+        let weight = |schema: &Value| Schema::compile(&Props::decode(schema).unwrap()).bound_patterns();
         let one = json!({"type": "string", "pattern": "[a-z]{10}"});
         let rule = json!({"rule": "self.matches('[a-z]{10}')"});
         let three = json!({"type": "object", "properties": {

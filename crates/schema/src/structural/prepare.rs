@@ -24,7 +24,7 @@ pub fn prepare_update(object: &mut JsonObject, old: &JsonObject, has_status: boo
     if has_status {
         put(object, "status", old.get("status").cloned());
     }
-    // After the status was put back: a status that somebody sent must not count as a change.
+    // After the status was put back: a status in the request must not count as a change.
     let generation = meta::generation_after(object, old, has_status);
     set_generation(object, generation);
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::pattern::Pattern;
 
-/// `JSONSchemaProps`. Absent and empty lists are told apart, because Kubernetes sometimes does.
+/// `JSONSchemaProps`. Absent and empty lists differ, because they do for Kubernetes in places.
 #[expect(clippy::struct_excessive_bools, reason = "a schema says many things with yes or no")]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Props {

@@ -1,4 +1,4 @@
-//! What becomes of a custom resource that somebody sends: everything of its schema in the order of Kubernetes.
+//! Prepares and validates a custom resource: everything of its schema in the order of Kubernetes.
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/registry/customresource/strategy.go`,
 //! `pkg/registry/customresource/validator.go`.
@@ -63,7 +63,7 @@ impl CustomResource {
         let metadata = match object.get("metadata") {
             None => None,
             // Read before pruning, which leaves metadata alone, and put back afterwards in the form of Go's
-            // type: unknown fields gone, times normalized.
+            // type: unknown fields gone, times normalised.
             Some(metadata) => {
                 let mut paths = Vec::new();
                 let read =
@@ -90,8 +90,7 @@ impl CustomResource {
     pub fn validate(&self, object: &Value) -> Vec<Error> {
         let Some(fields) = object.as_object() else { return vec![not_an_object(object)] };
         let mut errors = self.check_type(fields);
-        // An object that claims another type is not held against this schema; its lists and rules are still
-        // looked at, as upstream does.
+        // An object that claims another type is not held against this schema; its lists and rules are still checked, as upstream does.
         if errors.is_empty() {
             self.check_new(object, fields, &mut errors);
         }
@@ -113,7 +112,7 @@ impl CustomResource {
         errors
     }
 
-    /// What is looked at only in an object of this kind.
+    /// What is checked only in an object of this kind.
     fn check_new(&self, object: &Value, fields: &Map<String, Value>, errors: &mut Vec<Error>) {
         let name_check = |name: &str, is_prefix: bool| {
             if is_prefix {
@@ -184,7 +183,7 @@ impl CustomResource {
         errors
     }
 
-    /// What is looked at only in an object of this kind.
+    /// What is checked only in an object of this kind.
     fn check_new_status(
         &self,
         fields: &Map<String, Value>,

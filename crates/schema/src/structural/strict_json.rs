@@ -35,7 +35,7 @@ impl FieldValidation {
     }
 }
 
-/// Reads JSON. The last of several fields with one name counts, and each such name is told once with its path.
+/// Reads JSON. The last of several fields with one name counts, and each such name is reported once with its path.
 pub fn read(text: &str) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut duplicates = Vec::new();
     let mut path = String::new();
@@ -45,7 +45,7 @@ pub fn read(text: &str) -> Result<(Value, Vec<String>), serde_json::Error> {
     Ok((value, duplicates))
 }
 
-/// The words for a field that is there twice.
+/// The message for a duplicate field.
 pub fn duplicate_field(path: &str) -> String {
     format!("duplicate field {}", strconv::quote(path))
 }

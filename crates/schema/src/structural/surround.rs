@@ -45,7 +45,7 @@ pub(super) fn prune_defaults(root: &mut SchemaNode) {
     if !root.has_defaults {
         return;
     }
-    // Defaults of one schema are looked at by the others as they were written.
+    // Defaults of one schema are checked by the others as they were written.
     let as_written = root.clone();
     prune_below(root, &as_written, Way::Root);
 }

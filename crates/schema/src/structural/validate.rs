@@ -23,7 +23,7 @@ impl Schema {
 
     /// What is wrong with a value that replaces an old one. What was wrong before and did not change is tolerated.
     pub fn validate_update(&self, value: &Value, old: &Value, path: &Path<'_>) -> Vec<Error> {
-        // Most updates have nothing to be forgiven for, and old values need not be looked at.
+        // Most updates have nothing to be forgiven for, and old values need not be checked.
         if is_valid(&self.root, value) {
             return Vec::new();
         }
@@ -181,7 +181,7 @@ impl SchemaValidator<'_> {
                 });
             }
         }
-        let Some(expression) = checks.pattern.expression() else { return };
+        let Some(expression) = checks.pattern.expression_for_values() else { return };
         let problem = match expression {
             Ok(expression) if expression.is_match(text) => return,
             Ok(_) => String::new(),

@@ -54,8 +54,7 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// What its fields are for their owners, in all versions.
     fn ownership(&self) -> &VersionedKind;
 
-    /// Who knows what objects are in other versions. Nobody, if they are the same but for the version that they name, or if
-    /// that is nothing that can be known here.
+    /// Who knows what objects are in other versions. None if they are the same but for their version, or if that cannot be known here.
     fn converter(&self) -> Option<&dyn Convert>;
 
     /// What a write to a part may not change.
@@ -82,7 +81,7 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
     /// version in which it is stored count.
     fn adopt(&self, object: &mut JsonObject);
 
-    /// What there is of an object before anybody wrote it, if anything. Nobody comes to own that by writing it.
+    /// The fields of an object that exist before any write, if there are any. No manager comes to own them by writing them.
     fn blank(&self) -> Option<&JsonObject>;
 
     /// Gives an object its defaults that came of merging a configuration into the stored one, and nothing else that
@@ -93,7 +92,7 @@ pub trait Behaviour: std::fmt::Debug + Send + Sync {
 
     fn prepare_update(&self, part: Part, object: &mut JsonObject, old: &JsonObject);
 
-    /// Whether checking an object can take long however small it is, so that nobody else should have to wait for it.
+    /// Whether checking an object can take long however small it is, so that it should not delay other requests.
     fn may_take_long(&self) -> bool;
 
     fn check_create(&self, object: &Value) -> Vec<Error>;

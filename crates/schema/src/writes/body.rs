@@ -9,7 +9,7 @@ use super::{Circumstances, Endpoint};
 use crate::status::Status;
 use crate::structural::strict_json::{self, FieldValidation, strict_error, unknown_field};
 
-/// How much of a body that makes no sense is shown.
+/// How much of a body that is invalid is shown.
 const SHOWN: usize = 30;
 
 /// What is sent. It may have been YAML or protobuf; here it is JSON.
@@ -32,7 +32,7 @@ impl<'b> Body<'b> {
     }
 }
 
-/// The beginning of a body that makes no sense, for whoever sent it.
+/// The beginning of a body that is invalid, for a client that sent it.
 pub fn shown(text: &[u8]) -> String {
     let beginning = &text[..text.len().min(SHOWN)];
     let mut shown = match text.first() {
@@ -90,7 +90,7 @@ pub(super) fn decode(
         return Err(claimed.refused(endpoint, &why));
     }
     let Body { value: Value::Object(mut object), mut complaints, .. } = body else {
-        return Err(claimed.refused(endpoint, "it is no object"));
+        return Err(claimed.refused(endpoint, "it is not an object"));
     };
     // What claims to be of another kind has no schema here; what is wrong with it is said later.
     if is_of_kind(&object, endpoint) {

@@ -33,7 +33,7 @@ pub struct Builtin {
     rules: Rules,
     reset: ResetFields,
     reset_by_status: ResetFields,
-    /// What it takes time and memory to know, and nobody may ever ask for.
+    /// Computed on demand: it takes time and memory, and may never be needed.
     details: OnceLock<Details>,
 }
 

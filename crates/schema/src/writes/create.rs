@@ -52,7 +52,7 @@ pub(super) fn note_owners(
     circumstances: &Circumstances<'_>,
 ) {
     let request = ownership_request(endpoint, circumstances);
-    // What every object of the kind has from the start was written by nobody.
+    // Fields that every object of the kind has from the start have no owner.
     let live = live.or_else(|| endpoint.behaviour.blank());
     let new = std::mem::take(object);
     *object = ownership::update(live, new, endpoint.behaviour.ownership(), &request).object;
@@ -95,7 +95,7 @@ fn finished(
     let behaviour = endpoint.behaviour;
     fill_in(metadata_mut(&mut object), circumstances);
     meta::match_namespace(metadata_mut(&mut object), endpoint.namespace)?;
-    // After names and namespace were filled in, which it may look at, and before validation, which needs what
+    // After names and namespace were filled in, which it may check, and before validation, which needs what
     // it sets.
     behaviour.prepare_create(&mut object);
     let object = validated(endpoint, object)?;
@@ -153,7 +153,7 @@ fn validated(endpoint: &Endpoint<'_>, object: JsonObject) -> Result<JsonObject, 
     Err(invalid(&object, &errors))
 }
 
-/// The refusal of an object, which is named by what it says of itself.
+/// The refusal of an object, with its own name.
 pub(super) fn invalid(object: &JsonObject, errors: &[Error]) -> Status {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
     let group = text("apiVersion").rsplit_once('/').map_or("", |(group, _)| group);

@@ -17,7 +17,7 @@ use crate::patch::facts;
 use crate::status::Resource;
 use crate::structural::{self, Coercion, CustomResource};
 
-/// Patterns that take some ten milliseconds to compile, in the unit of [`structural::Schema::pattern_weight`]. Those of most definitions
+/// Patterns that take some ten milliseconds to compile, in the unit of [`structural::Schema::bound_patterns`]. Those of most definitions
 /// are far lighter.
 const HEAVY: u64 = 100_000;
 
@@ -31,7 +31,7 @@ pub struct Custom {
     has_status: bool,
     reset: ResetFields,
     reset_by_status: ResetFields,
-    /// What compiling the patterns of the schema costs. Known from the first check on: to read thousands of patterns takes time, and
+    /// What compiling the patterns of the schema costs that are not withheld. Known from the first check on: to read thousands of patterns takes time, and
     /// most definitions that are served are never used.
     pattern_weight: OnceLock<u64>,
 }
@@ -63,8 +63,8 @@ impl Custom {
         self.has_status
     }
 
-    fn weigh_patterns(&self) {
-        self.pattern_weight.get_or_init(|| self.resource.schema.pattern_weight());
+    fn bound_patterns(&self) {
+        self.pattern_weight.get_or_init(|| self.resource.schema.bound_patterns());
     }
 }
 
@@ -153,12 +153,12 @@ impl Behaviour for Custom {
     }
 
     fn check_create(&self, object: &Value) -> Vec<Error> {
-        self.weigh_patterns();
+        self.bound_patterns();
         self.resource.validate(object)
     }
 
     fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<Error> {
-        self.weigh_patterns();
+        self.bound_patterns();
         match part {
             Part::Whole | Part::Scale | Part::Finalize | Part::EphemeralContainers => {
                 self.resource.validate_update(object, old)

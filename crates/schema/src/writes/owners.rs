@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Proposal, metadata_mut};
 
-/// Drops what is there twice, and says so.
+/// Drops duplicates, and reports them.
 pub(super) fn deduplicate(proposal: &mut Proposal, is_after_admission: bool) {
     let has_several = |value: &Value| value.as_array().is_some_and(|references| references.len() > 1);
     let metadata = metadata_mut(&mut proposal.object);

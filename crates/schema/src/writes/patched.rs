@@ -61,7 +61,7 @@ pub(super) fn by_strategic_patch(
     };
     let (patch, complaints) = read(text, circumstances, "")?;
     let Value::Object(patch) = patch else {
-        return Err(Status::bad_request("the patch is no object"));
+        return Err(Status::bad_request("the patch is not an object"));
     };
     let patched = || {
         let mut patched = live.clone();
@@ -113,7 +113,7 @@ fn finish(
         Status::invalid(&Resource::default(), "", &[error])
     };
     let Value::Object(mut object) = patched().map_err(|error| error.to_status())? else {
-        return Err(shown("it is no object".to_owned()));
+        return Err(shown("it is not an object".to_owned()));
     };
     let unknown = endpoint.behaviour.normalise(&mut object).map_err(shown)?;
     complaints.extend(unknown.iter().map(|path| unknown_field(path)));
@@ -138,7 +138,7 @@ pub(super) fn by_configuration(
     circumstances: &Circumstances<'_>,
 ) -> Result<Proposal, Status> {
     let live = live.and_then(Value::as_object);
-    // Applying creates objects, but not by way of a part of them.
+    // Applying creates objects, but not through a part of them.
     if live.is_none() && endpoint.part != Part::Whole {
         return Err(Status::not_found(endpoint.resource, endpoint.name));
     }

@@ -100,7 +100,7 @@ fn finished(
     warnings: &mut Vec<String>,
 ) -> Result<JsonObject, Status> {
     let Some(old) = live.as_object() else {
-        return Err(Status::internal("the stored object is no object"));
+        return Err(Status::internal("the stored object is not a JSON object"));
     };
     // The version first, then everything that compares with the old object: against another one it would mean
     // nothing.

@@ -107,7 +107,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/api_server/recorded.jsonl")
 }
 
-/// Tell whoever runs the tests, even when all is well.
+/// Tell the process that runs the tests, even when all is well.
 fn say(words: &str) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr(), "{words}");

@@ -1,4 +1,4 @@
-//! Whatever goes through a whole object stops when nobody waits for it any more. Each case is one kind of work alone.
+//! Whatever goes through a whole object stops when nothing waits for it any more. Each case is one kind of work alone.
 
 use std::sync::Arc;
 

@@ -10,18 +10,17 @@ use crate::{Context, Failure, Text, Value, print};
 const BAD_TYPE: &str = "invalid type for comparison";
 
 /// The kinds that can be compared, whatever their size.
-enum Basic {
+enum Basic<'v> {
     Bool(bool),
     Complex([f64; 2]),
     Integer(i64),
     Unsigned(u64),
     Float(f64),
-    Text(Text),
+    Text(&'v Text),
 }
 
-impl Basic {
-    fn of(slot: &Slot) -> Option<Self> {
-        let Slot::Plain(value) = slot else { return None };
+impl<'v> Basic<'v> {
+    fn of(value: &'v Value) -> Option<Self> {
         Some(match value {
             Value::Bool(truth) => Self::Bool(*truth),
             Value::Int(whole) | Value::Int64(whole) => Self::Integer(*whole),
@@ -29,7 +28,7 @@ impl Basic {
             Value::Uint64(whole) => Self::Unsigned(*whole),
             Value::Float(float) => Self::Float(*float),
             Value::Complex(parts) => Self::Complex(**parts),
-            Value::String(text) => Self::Text(text.clone()),
+            Value::String(text) => Self::Text(text),
             Value::Object(object) => Self::Integer(object.integer()?),
             _ => return None,
         })
@@ -42,17 +41,16 @@ pub(super) fn equal(ctx: &mut Context<'_>, slots: &[Slot]) -> Result<bool, Failu
     if others.is_empty() {
         return Err(Failure::new("missing argument for comparison"));
     }
-    let first = first.clone().unboxed();
     for other in others {
-        if is_equal(ctx, &first, &other.clone().unboxed())? {
+        if is_equal(ctx, first.plain(), other.plain())? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn is_equal(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Failure> {
-    let (one_basic, other_basic) = (Basic::of(one), Basic::of(other));
+fn is_equal(ctx: &mut Context<'_>, one: Option<&Value>, other: Option<&Value>) -> Result<bool, Failure> {
+    let (one_basic, other_basic) = (one.and_then(Basic::of), other.and_then(Basic::of));
     if one_basic.is_none() && other_basic.is_none() {
         return are_same(ctx, one, other);
     }
@@ -63,13 +61,17 @@ fn is_equal(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Fai
         return Ok(are_equal);
     }
     match (one, other) {
-        (Slot::Plain(one), Slot::Plain(other)) => Err(incompatible(one, other)),
+        (Some(one), Some(other)) => Err(incompatible(one, other)),
         _ => Ok(false),
     }
 }
 
 /// To compare long texts is work.
-fn count_text(ctx: &mut Context<'_>, one: Option<&Basic>, other: Option<&Basic>) -> Result<(), Failure> {
+fn count_text(
+    ctx: &mut Context<'_>,
+    one: Option<&Basic<'_>>,
+    other: Option<&Basic<'_>>,
+) -> Result<(), Failure> {
     if let (Some(Basic::Text(one)), Some(Basic::Text(other))) = (one, other) {
         ctx.step(one.len().min(other.len()) as u64 / 256)?;
     }
@@ -78,7 +80,7 @@ fn count_text(ctx: &mut Context<'_>, one: Option<&Basic>, other: Option<&Basic>)
 
 /// Whether values of the same kind are equal. None if their kinds differ.
 #[expect(clippy::float_cmp, reason = "that is what it is asked for")]
-fn are_equal(one: &Basic, other: &Basic) -> Option<bool> {
+fn are_equal(one: &Basic<'_>, other: &Basic<'_>) -> Option<bool> {
     match (one, other) {
         (Basic::Bool(one), Basic::Bool(other)) => Some(one == other),
         (Basic::Complex(one), Basic::Complex(other)) => Some(one == other),
@@ -88,8 +90,8 @@ fn are_equal(one: &Basic, other: &Basic) -> Option<bool> {
     }
 }
 
-fn compare_integers(one: &Basic, other: &Basic) -> Option<Ordering> {
-    let wide = |basic: &Basic| match basic {
+fn compare_integers(one: &Basic<'_>, other: &Basic<'_>) -> Option<Ordering> {
+    let wide = |basic: &Basic<'_>| match basic {
         Basic::Integer(whole) => Some(i128::from(*whole)),
         Basic::Unsigned(whole) => Some(i128::from(*whole)),
         _ => None,
@@ -103,8 +105,8 @@ fn incompatible(one: &Value, other: &Value) -> Failure {
 }
 
 /// Values without a basic kind: lists, maps, objects, and no value at all.
-fn are_same(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Failure> {
-    let (Slot::Plain(one), Slot::Plain(other)) = (one, other) else {
+fn are_same(ctx: &mut Context<'_>, one: Option<&Value>, other: Option<&Value>) -> Result<bool, Failure> {
+    let (Some(one), Some(other)) = (one, other) else {
         return Ok(is_nil(one) && is_nil(other));
     };
     if kind(one) != kind(other) {
@@ -118,7 +120,7 @@ fn are_same(ctx: &mut Context<'_>, one: &Slot, other: &Slot) -> Result<bool, Fai
             "non-comparable types {one_shown}: {one_type}, {other_type}: {other_shown}"
         )));
     }
-    let (one_nil, other_nil) = (is_nil(&Slot::Plain(one.clone())), is_nil(&Slot::Plain(other.clone())));
+    let (one_nil, other_nil) = (is_nil(Some(one)), is_nil(Some(other)));
     if one_nil || other_nil {
         return Ok(one_nil == other_nil);
     }
@@ -141,19 +143,21 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn is_nil(slot: &Slot) -> bool {
-    match slot {
-        Slot::Invalid | Slot::Boxed(Value::Nil) => true,
-        Slot::Plain(Value::List(list)) => list.is_nil(),
-        Slot::Plain(Value::Map(map)) => map.is_nil(),
-        _ => false,
+fn is_nil(value: Option<&Value>) -> bool {
+    match value {
+        None => true,
+        Some(Value::List(list)) => list.is_nil(),
+        Some(Value::Map(map)) => map.is_nil(),
+        Some(_) => false,
     }
 }
 
 pub(super) fn less(ctx: &mut Context<'_>, slots: &[Slot]) -> Result<bool, Failure> {
     let [one, other] = slots else { return Ok(false) };
-    let (one, other) = (one.clone().unboxed(), other.clone().unboxed());
-    let (Some(one_basic), Some(other_basic)) = (Basic::of(&one), Basic::of(&other)) else {
+    let (Some(one), Some(other)) = (one.plain(), other.plain()) else {
+        return Err(Failure::new(BAD_TYPE));
+    };
+    let (Some(one_basic), Some(other_basic)) = (Basic::of(one), Basic::of(other)) else {
         return Err(Failure::new(BAD_TYPE));
     };
     count_text(ctx, Some(&one_basic), Some(&other_basic))?;
@@ -163,11 +167,9 @@ pub(super) fn less(ctx: &mut Context<'_>, slots: &[Slot]) -> Result<bool, Failur
         }
         (Basic::Float(one), Basic::Float(other)) => Ok(one < other),
         (Basic::Text(one), Basic::Text(other)) => Ok(one < other),
-        _ => match (compare_integers(&one_basic, &other_basic), one, other) {
-            (Some(ordering), ..) => Ok(ordering.is_lt()),
-            (None, Slot::Plain(one), Slot::Plain(other)) => Err(incompatible(&one, &other)),
-            _ => Err(Failure::new(BAD_TYPE)),
-        },
+        _ => compare_integers(&one_basic, &other_basic)
+            .map(Ordering::is_lt)
+            .ok_or_else(|| incompatible(one, other)),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn js(text: &[u8]) -> Vec<u8> {
         for letter in chunk.valid().chars() {
             push_js(&mut out, letter);
         }
-        // Every byte that is no text is a replacement character to Go, whose bytes it copies from the text.
+        // Every byte that is not text is a replacement character to Go, whose bytes it copies from the text.
         out.extend_from_slice(chunk.invalid());
     }
     out

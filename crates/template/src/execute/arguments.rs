@@ -20,7 +20,7 @@ impl<'t> Frame<'_, 't> {
         part: Part<'t>,
         name: &'t str,
         arguments: Option<&'t [Operand]>,
-        last: Option<Slot>,
+        last: &mut Option<Slot>,
     ) -> Executed<Slot> {
         let operands = arguments.unwrap_or_default();
         let count = operands.len() + usize::from(last.is_some());
@@ -29,36 +29,89 @@ impl<'t> Frame<'_, 't> {
             return self.short_circuit(dot, matches!(function.callee, Callee::Or), operands, last);
         }
         let result = if let Callee::Values(callee) = function.callee {
-            let mut values = self.ctx.take_spare_arguments();
-            let take = |slot: Slot| values.push(slot.into_value());
-            let gathered = self.gather(dot, function, object, operands, last, take);
+            let mut values = self.ctx.spare_values.take();
+            let gathered = self.gather_values(dot, function, object, operands, last, &mut values);
             let result = gathered.map(|()| self.invoke_with_values(function, callee, &values));
-            self.ctx.keep_spare_arguments(values);
+            self.ctx.spare_values.keep(values);
             result?
         } else {
-            let mut slots = Vec::with_capacity(count + 1);
-            self.gather(dot, function, object, operands, last, |slot| slots.push(slot))?;
-            self.invoke(function, operands, &slots)
+            let mut slots = self.ctx.spare_slots.take();
+            let gathered = self.gather_slots(dot, function, object, operands, last, &mut slots);
+            let result = gathered.map(|()| self.invoke(function, operands, &slots));
+            self.ctx.spare_slots.keep(slots);
+            result?
         };
         result.map_err(|failure| self.call_failure(failure, part, name))
     }
 
-    /// Evaluates all arguments in their order, and hands them over as they come.
-    fn gather(
+    /// Evaluates all arguments in their order.
+    fn gather_values(
         &mut self,
         dot: &Slot,
         function: &Function,
         object: Option<Value>,
         operands: &'t [Operand],
-        last: Option<Slot>,
-        mut take: impl FnMut(Slot),
+        last: &mut Option<Slot>,
+        values: &mut Vec<Value>,
     ) -> Executed<()> {
-        object.map(Slot::Plain).into_iter().for_each(&mut take);
+        values.extend(object);
         for (at, operand) in operands.iter().enumerate() {
-            take(self.argument(dot, parameter(function, at), operand)?);
+            self.push_value(dot, parameter(function, at), operand, values)?;
         }
-        if let Some(last) = last {
-            take(self.validated(last, Some(parameter(function, operands.len())))?);
+        if let Some(last) = last.take() {
+            values.push(self.validated(last, parameter(function, operands.len()))?.into_value());
+        }
+        Ok(())
+    }
+
+    /// The same, for functions that want to know how values were come by.
+    fn gather_slots(
+        &mut self,
+        dot: &Slot,
+        function: &Function,
+        object: Option<Value>,
+        operands: &'t [Operand],
+        last: &mut Option<Slot>,
+        slots: &mut Vec<Slot>,
+    ) -> Executed<()> {
+        slots.extend(object.map(Slot::Plain));
+        for (at, operand) in operands.iter().enumerate() {
+            slots.push(self.argument(dot, parameter(function, at), operand)?);
+        }
+        if let Some(last) = last.take() {
+            slots.push(self.validated(last, parameter(function, operands.len()))?);
+        }
+        Ok(())
+    }
+
+    /// Evaluates an argument. Texts and variables, the most frequent ones, go straight to where they belong: what is copied as soon
+    /// as it is written makes the processor wait.
+    fn push_value(
+        &mut self,
+        dot: &Slot,
+        parameter: &Type,
+        operand: &'t Operand,
+        values: &mut Vec<Value>,
+    ) -> Executed<()> {
+        match &operand.term {
+            Term::String { text, .. } if matches!(parameter, Type::String | Type::Any) => {
+                self.at(Part::Operand(operand));
+                values.push(Value::String(text.clone()));
+            }
+            Term::Variable { name, fields } if fields.is_empty() => {
+                self.at(Part::Operand(operand));
+                let at = self.find(name)?;
+                match &self.variables[at].1 {
+                    Slot::Plain(value) | Slot::Boxed(value) if fits(value, parameter) => {
+                        values.push(value.clone());
+                    }
+                    other => {
+                        let slot = other.clone();
+                        values.push(self.validated(slot, parameter)?.into_value());
+                    }
+                }
+            }
+            _ => values.push(self.argument(dot, parameter, operand)?.into_value()),
         }
         Ok(())
     }
@@ -81,16 +134,16 @@ impl<'t> Frame<'_, 't> {
         dot: &Slot,
         is_or: bool,
         operands: &'t [Operand],
-        last: Option<Slot>,
+        last: &mut Option<Slot>,
     ) -> Executed<Slot> {
         let mut value = Slot::Invalid;
         for operand in operands {
-            value = self.argument(dot, Type::Reflect, operand)?;
+            value = self.argument(dot, &Type::Reflect, operand)?;
             if value.is_true() == is_or {
                 return Ok(value);
             }
         }
-        Ok(last.unwrap_or(value))
+        Ok(last.take().unwrap_or(value))
     }
 
     fn invoke(&mut self, function: &Function, operands: &[Operand], slots: &[Slot]) -> Result<Slot, Failure> {
@@ -109,7 +162,7 @@ impl<'t> Frame<'_, 't> {
     ) -> Result<Slot, Failure> {
         let result = call(self.ctx, values)?;
         self.charge(&result, values)?;
-        Ok(if function.result == Type::Any { Slot::Boxed(result) } else { Slot::Plain(result) })
+        Ok(if matches!(function.result, Type::Any) { Slot::Boxed(result) } else { Slot::Plain(result) })
     }
 
     /// Counts a result, unless it is one of the arguments.
@@ -136,12 +189,12 @@ impl<'t> Frame<'_, 't> {
     }
 
     /// An argument for a parameter of this type.
-    fn argument(&mut self, dot: &Slot, parameter: Type, operand: &'t Operand) -> Executed<Slot> {
+    fn argument(&mut self, dot: &Slot, parameter: &Type, operand: &'t Operand) -> Executed<Slot> {
         self.at(Part::Operand(operand));
         match &operand.term {
-            Term::Dot => self.validated(dot.clone(), Some(parameter)),
-            Term::Nil if parameter == Type::Reflect => Ok(Slot::Invalid),
-            Term::Nil if parameter.can_be_nil() => Ok(Slot::Plain(print::zero(parameter))),
+            Term::Dot => self.validated(dot.clone(), parameter),
+            Term::Nil if matches!(parameter, Type::Reflect) => Ok(Slot::Invalid),
+            Term::Nil if parameter.can_be_nil() => Ok(Slot::Plain(print::zero(*parameter))),
             Term::Nil => Err(self.error(format!("cannot assign nil to {parameter}"))),
             Term::Field(_)
             | Term::Variable { .. }
@@ -149,13 +202,13 @@ impl<'t> Frame<'_, 't> {
             | Term::Function(_)
             | Term::Chain { .. } => {
                 let value = self.operand(dot, operand)?;
-                self.validated(value, Some(parameter))
+                self.validated(value, parameter)
             }
-            Term::Bool(truth) => self.bool_argument(parameter, operand, *truth),
-            Term::Number(number) => self.number_argument(parameter, operand, number),
+            Term::Bool(truth) => self.bool_argument(*parameter, operand, *truth),
+            Term::Number(number) => self.number_argument(*parameter, operand, number),
             Term::String { text, .. } => match parameter {
                 Type::String | Type::Any | Type::Reflect => Ok(Slot::Plain(Value::String(text.clone()))),
-                _ => Err(self.unfit(parameter, operand)),
+                _ => Err(self.unfit(*parameter, operand)),
             },
         }
     }
@@ -200,13 +253,19 @@ impl<'t> Frame<'_, 't> {
     }
 
     /// A value for a parameter of this type, if it is one.
-    fn validated(&self, slot: Slot, parameter: Option<Type>) -> Executed<Slot> {
-        let Some(parameter) = parameter else { return Ok(slot) };
+    fn validated(&self, slot: Slot, parameter: &Type) -> Executed<Slot> {
+        match (&slot, parameter) {
+            (_, Type::Reflect) | (Slot::Plain(_) | Slot::Boxed(_), Type::Any) => Ok(slot),
+            (Slot::Plain(value), _) if fits(value, parameter) => Ok(slot),
+            _ => self.converted(slot, *parameter),
+        }
+    }
+
+    /// A value that is not of the type as it is: it may be inside an interface, or none.
+    fn converted(&self, slot: Slot, parameter: Type) -> Executed<Slot> {
         let (kind, slot) = match slot {
-            slot if parameter == Type::Reflect => return Ok(slot),
             Slot::Invalid if parameter.can_be_nil() => return Ok(Slot::Plain(print::zero(parameter))),
             Slot::Invalid => return Err(self.error(format!("invalid value; expected {parameter}"))),
-            slot if parameter == Type::Any => return Ok(slot),
             Slot::Boxed(Value::Nil) => (Type::Any, Slot::Boxed(Value::Nil)),
             Slot::Boxed(value) | Slot::Plain(value) => (value.type_of(), Slot::Plain(value)),
         };
@@ -218,8 +277,16 @@ impl<'t> Frame<'_, 't> {
 }
 
 /// The type of the parameter at this place.
-fn parameter(function: &Function, at: usize) -> Type {
-    function.parameters.get(at).copied().or(function.rest).unwrap_or(Type::Any)
+fn parameter(function: &Function, at: usize) -> &Type {
+    function.parameters.get(at).or(function.rest.as_ref()).unwrap_or(&Type::Any)
+}
+
+/// Whether a value certainly is of the type of a parameter: asked first, because it is cheap to ask.
+fn fits(value: &Value, parameter: &Type) -> bool {
+    matches!(
+        (value, parameter),
+        (_, Type::Any) | (Value::String(_), Type::String) | (Value::Int(_), Type::Int)
+    )
 }
 
 /// Data has no functions, so that `call` always fails.

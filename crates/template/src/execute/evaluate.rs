@@ -7,16 +7,18 @@ use ferroplane_golang::strconv::quote;
 use super::walk::element;
 use super::{CALL, Executed, Frame, Slot};
 use crate::node::{Command, Number, Operand, Part, Pipe, Term};
-use crate::{MissingKey, Type, Value};
+use crate::{ExecuteError, MissingKey, Type, Value};
 
 impl<'t> Frame<'_, 't> {
     pub(super) fn pipeline(&mut self, dot: &Slot, pipe: &'t Pipe) -> Executed<Slot> {
         self.at(Part::Pipe(pipe));
-        let mut value = None;
+        // Each command takes what the one before it left here: values are too large to be handed from call to call.
+        let mut last = None;
         for command in &pipe.commands {
-            value = Some(self.command(dot, command, value)?.unboxed());
+            let value = self.command(dot, command, &mut last)?;
+            last = Some(value.unboxed());
         }
-        let value = value.unwrap_or(Slot::Invalid);
+        let value = last.unwrap_or(Slot::Invalid);
         for name in &pipe.variables {
             if pipe.is_assignment {
                 self.assign(name, value.clone())?;
@@ -46,7 +48,7 @@ impl<'t> Frame<'_, 't> {
     }
 
     /// The place of the variable that was declared last under this name.
-    fn find(&mut self, name: &str) -> Executed<usize> {
+    pub(super) fn find(&mut self, name: &str) -> Executed<usize> {
         let Some(at) = self.variables.iter().rposition(|(known, _)| *known == name) else {
             return Err(self.error(format!("undefined variable: {name}")));
         };
@@ -56,19 +58,19 @@ impl<'t> Frame<'_, 't> {
         Ok(at)
     }
 
-    /// `last` is what the command before gave.
-    fn command(&mut self, dot: &Slot, command: &'t Command, last: Option<Slot>) -> Executed<Slot> {
+    /// `last` is what the command before gave. Only functions and methods take it.
+    fn command(&mut self, dot: &Slot, command: &'t Command, last: &mut Option<Slot>) -> Executed<Slot> {
         self.step()?;
         let Some((first, arguments)) = command.operands.split_first() else { return Ok(Slot::Invalid) };
         match &first.term {
             Term::Field(fields) => {
                 self.at(Part::Operand(first));
-                self.fields(dot, dot.clone(), first, fields, Some(arguments), last)
+                self.fields(dot, dot, first, fields, Some(arguments), last)
             }
             Term::Chain { of, fields } => {
                 self.at(Part::Operand(first));
                 let receiver = self.operand(dot, of)?;
-                self.fields(dot, receiver, first, fields, Some(arguments), last)
+                self.fields(dot, &receiver, first, fields, Some(arguments), last)
             }
             Term::Variable { name, fields } => {
                 self.at(Part::Operand(first));
@@ -77,7 +79,7 @@ impl<'t> Frame<'_, 't> {
                     self.check_no_arguments(first, arguments, last.as_ref())?;
                     return Ok(value);
                 }
-                self.fields(dot, value, first, fields, Some(arguments), last)
+                self.fields(dot, &value, first, fields, Some(arguments), last)
             }
             Term::Function(function) => {
                 self.at(Part::Operand(first));
@@ -147,20 +149,20 @@ impl<'t> Frame<'_, 't> {
     pub(super) fn operand(&mut self, dot: &Slot, operand: &'t Operand) -> Executed<Slot> {
         self.at(Part::Operand(operand));
         match &operand.term {
-            Term::Field(fields) => self.fields(dot, dot.clone(), operand, fields, Some(&[]), None),
+            Term::Field(fields) => self.fields(dot, dot, operand, fields, Some(&[]), &mut None),
             Term::Chain { of, fields } => {
                 let receiver = self.operand(dot, of)?;
-                self.fields(dot, receiver, operand, fields, None, None)
+                self.fields(dot, &receiver, operand, fields, None, &mut None)
             }
             Term::Variable { name, fields } => {
                 let value = self.variable(name)?;
                 if fields.is_empty() {
                     return Ok(value);
                 }
-                self.fields(dot, value, operand, fields, None, None)
+                self.fields(dot, &value, operand, fields, None, &mut None)
             }
             Term::Function(function) => {
-                self.call(dot, function, None, Part::Operand(operand), function.name, None, None)
+                self.call(dot, function, None, Part::Operand(operand), function.name, None, &mut None)
             }
             Term::Pipe(pipe) => self.parenthesized(dot, pipe),
             _ => self.constant(dot, operand),
@@ -171,30 +173,33 @@ impl<'t> Frame<'_, 't> {
     fn fields(
         &mut self,
         dot: &Slot,
-        receiver: Slot,
+        receiver: &Slot,
         operand: &'t Operand,
         fields: &'t [String],
         arguments: Option<&'t [Operand]>,
-        last: Option<Slot>,
+        last: &mut Option<Slot>,
     ) -> Executed<Slot> {
-        let Some((final_field, before)) = fields.split_last() else { return Ok(receiver) };
-        let mut receiver = receiver;
-        for field in before {
-            receiver = self.field(dot, receiver, operand, field, None, None)?;
+        let Some((final_field, before)) = fields.split_last() else { return Ok(receiver.clone()) };
+        let Some((first, others)) = before.split_first() else {
+            return self.field(dot, receiver, operand, final_field, arguments, last);
+        };
+        let mut reached = self.field(dot, receiver, operand, first, None, &mut None)?;
+        for field in others {
+            reached = self.field(dot, &reached, operand, field, None, &mut None)?;
         }
-        self.field(dot, receiver, operand, final_field, arguments, last)
+        self.field(dot, &reached, operand, final_field, arguments, last)
     }
 
     fn field(
         &mut self,
         dot: &Slot,
-        receiver: Slot,
+        receiver: &Slot,
         operand: &'t Operand,
         name: &'t str,
         arguments: Option<&'t [Operand]>,
-        last: Option<Slot>,
+        last: &mut Option<Slot>,
     ) -> Executed<Slot> {
-        let (value, kind) = match receiver {
+        let value = match receiver {
             Slot::Invalid if self.ctx.templates.missing_key == MissingKey::Error => {
                 return Err(self.error(format!("nil data; no entry for key {}", quote(name))));
             }
@@ -202,20 +207,16 @@ impl<'t> Frame<'_, 't> {
             Slot::Boxed(Value::Nil) => {
                 return Err(self.error(format!("nil pointer evaluating interface {{}}.{name}")));
             }
-            Slot::Boxed(value) => (value, Type::Any),
-            Slot::Plain(value) => {
-                let kind = value.type_of();
-                (value, kind)
-            }
+            Slot::Boxed(value) | Slot::Plain(value) => value,
         };
         let has_arguments = last.is_some() || arguments.is_some_and(|arguments| !arguments.is_empty());
-        match &value {
+        match value {
             Value::Map(map) => {
                 if has_arguments {
                     return Err(self.error(format!("{name} is not a method but has arguments")));
                 }
                 match map.get(name.as_bytes()) {
-                    Some(item) => Ok(element(&item, *map.element())),
+                    Some(item) => Ok(element(item, map.element())),
                     None => self.missing(name, *map.element()),
                 }
             }
@@ -229,11 +230,17 @@ impl<'t> Frame<'_, 't> {
                         Err(self.error(format!("{name} has arguments but cannot be invoked as function")))
                     }
                     Some(field) => Ok(Slot::Plain(field)),
-                    None => Err(self.error(format!("can't evaluate field {name} in type {kind}"))),
+                    None => Err(self.no_field(receiver, name)),
                 }
             }
-            _ => Err(self.error(format!("can't evaluate field {name} in type {kind}"))),
+            _ => Err(self.no_field(receiver, name)),
         }
+    }
+
+    #[cold]
+    fn no_field(&self, receiver: &Slot, name: &str) -> ExecuteError {
+        let kind = if let Slot::Plain(value) = receiver { value.type_of() } else { Type::Any };
+        self.error(format!("can't evaluate field {name} in type {kind}"))
     }
 
     fn missing(&self, name: &str, element: Type) -> Executed<Slot> {

@@ -7,8 +7,8 @@ use std::ops::ControlFlow;
 use ferroplane_golang::strconv::quote;
 
 use super::{BLOCK, Executed, Frame, Slot, run};
-use crate::node::{Branch, Invocation, Node, Part, Pipe, Position};
-use crate::{Failure, Text, Value, print};
+use crate::node::{Branch, Invocation, Node, Operand, Part, Pipe, Position, Term};
+use crate::{Failure, Text, Type, Value, print};
 
 /// Why a list of nodes was left before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +61,9 @@ impl<'t> Frame<'_, 't> {
     }
 
     fn action(&mut self, dot: &Slot, pipe: &'t Pipe) -> Executed<()> {
+        if let Some((operand, name)) = sole_variable(pipe) {
+            return self.print_variable(pipe, operand, name);
+        }
         self.at(Part::Action(pipe));
         let value = self.pipeline(dot, pipe)?;
         if pipe.variables.is_empty() {
@@ -71,10 +74,31 @@ impl<'t> Frame<'_, 't> {
         Ok(())
     }
 
+    /// An action that is nothing but a variable: a text in it is not copied to be printed.
+    fn print_variable(&mut self, pipe: &'t Pipe, operand: &'t Operand, name: &str) -> Executed<()> {
+        self.at(Part::Pipe(pipe));
+        self.step()?;
+        self.at(Part::Operand(operand));
+        let at = self.find(name)?;
+        self.at(Part::Action(pipe));
+        self.trace(pipe.position, false);
+        match &self.variables[at].1 {
+            Slot::Plain(Value::String(text)) | Slot::Boxed(Value::String(text)) => {
+                self.ctx.write(text).map_err(|limit| self.exhausted(limit))
+            }
+            other => {
+                let value = other.clone().unboxed();
+                self.print(value)
+            }
+        }
+    }
+
     fn print(&mut self, value: Slot) -> Executed<()> {
         match value {
             Slot::Invalid => self.write(b"<no value>"),
             Slot::Plain(Value::String(text)) | Slot::Boxed(Value::String(text)) => self.write(&text),
+            // No other values are printed as often as these, which need no format.
+            Slot::Plain(Value::Int(whole) | Value::Int64(whole)) => self.write(whole.to_string().as_bytes()),
             value => {
                 let text = print::sprint(self.ctx, &[value.into_value()]);
                 let text: Text = text.map_err(|failure| self.failure(failure))?;
@@ -127,7 +151,10 @@ impl<'t> Frame<'_, 't> {
             Value::Nil => true,
             Value::List(list) => {
                 let items = list.iter().enumerate();
-                self.iterate(branch, items.map(|(at, item)| (index(at), element(item, *list.element()))))?
+                self.iterate(
+                    branch,
+                    items.map(|(at, item)| (index(at), element(item.clone(), list.element()))),
+                )?
             }
             Value::Bytes(bytes) => {
                 let items = bytes.iter().enumerate();
@@ -137,10 +164,10 @@ impl<'t> Frame<'_, 't> {
                 // A copy, because the body may change the map. Go loops over what was there at the start, too.
                 self.ctx.step(map.len() as u64).map_err(|limit| self.exhausted(limit))?;
                 let entries = map.to_vec().into_iter();
-                let kind = *map.element();
+                let kind = map.element();
                 self.iterate(
                     branch,
-                    entries.map(|(key, item)| (Slot::Plain(Value::String(key)), element(&item, kind))),
+                    entries.map(|(key, item)| (Slot::Plain(Value::String(key)), element(item, kind))),
                 )?
             }
             Value::Int(count) => self.count(branch, count, Value::Int)?,
@@ -232,11 +259,21 @@ impl<'t> Frame<'_, 't> {
     }
 }
 
+/// The variable that a pipeline is, if it is nothing else.
+fn sole_variable(pipe: &Pipe) -> Option<(&Operand, &str)> {
+    let ([], [command]) = (pipe.variables.as_slice(), pipe.commands.as_slice()) else { return None };
+    let [operand] = command.operands.as_slice() else { return None };
+    match &operand.term {
+        Term::Variable { name, fields } if fields.is_empty() => Some((operand, name.as_str())),
+        _ => None,
+    }
+}
+
 fn index(at: usize) -> Slot {
     Slot::Plain(Value::Int(i64::try_from(at).unwrap_or(i64::MAX)))
 }
 
 /// An element of a list or map whose elements have this type.
-pub(super) fn element(value: &Value, element: crate::Type) -> Slot {
-    if element == crate::Type::Any { Slot::Boxed(value.clone()) } else { Slot::Plain(value.clone()) }
+pub(super) fn element(value: Value, element: &Type) -> Slot {
+    if matches!(element, Type::Any) { Slot::Boxed(value) } else { Slot::Plain(value) }
 }

@@ -237,7 +237,7 @@ fn run(text: &[u8], start: usize, first: char, is_in_class: impl Fn(char) -> boo
 fn next_character(text: &[u8], before: Option<char>) -> (Option<char>, usize) {
     let mut length = 0;
     while length < text.len() {
-        // No character is longer than this, and decoding looks at all that it is given.
+        // No character is longer than this, and decoding reads all that it is given.
         let window = &text[length..text.len().min(length + 4)];
         let Some((character, size)) = super::strings::decode(window).next() else { break };
         length += size;

@@ -60,7 +60,7 @@ fn without_zero_fraction(text: &str) -> &str {
     }
 }
 
-/// Anything as text: what it is, what it says of itself, or how Go prints it.
+/// Anything as text: the text itself, its own representation, or how Go prints it.
 pub(super) fn to_text(ctx: &mut Context<'_>, value: &Value) -> Result<Text, Failure> {
     match value {
         Value::String(text) | Value::Bytes(text) => Ok(text.clone()),

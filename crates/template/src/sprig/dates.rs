@@ -122,7 +122,7 @@ fn duration_round(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failur
         },
     };
     let size = nanoseconds.unsigned_abs();
-    // Exactly one of a unit is told in the next smaller one.
+    // Exactly one of a unit is printed in the next smaller one.
     let unit = UNITS.iter().find(|(unit, _)| size > *unit);
     Ok(Value::text(unit.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", size / unit))))
 }

@@ -50,7 +50,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("mustChunk", &[Int, Any], CHUNKS, chunk),
 ];
 
-/// The items of a list. Anything else is a mistake, which is told with its kind.
+/// The items of a list. Anything else is a mistake, which is reported with its kind.
 fn items_of<'v>(
     ctx: &mut Context<'_>,
     value: &'v Value,

@@ -208,7 +208,7 @@ fn numbers(ctx: &mut Context<'_>, first: i64, past: i64, step: i64) -> Result<Ve
     let mut next = first;
     while if is_down { next > past } else { next < past } {
         numbers.push(next);
-        // Go wraps around here and goes on until there is no memory.
+        // Go wraps around here and continues until there is no memory.
         let Some(after) = next.checked_add(step) else { break };
         next = after;
     }

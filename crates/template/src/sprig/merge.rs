@@ -8,7 +8,7 @@ use crate::{Context, Failure, Map, Text, Type, Value};
 /// What the library says when something cannot be merged.
 pub(super) const DIFFERENT_TYPES: &str = "src and dst must be of same type";
 
-/// Dictionaries may contain themselves: this is as deep as they are merged. Go would go on until its stack is full.
+/// Dictionaries may contain themselves: this is as deep as they are merged. Go would continue until its stack is full.
 const MAX_DEPTH: u32 = 200;
 
 /// What happens to a key that both have.

@@ -51,7 +51,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("regexQuoteMeta", &[String], String, |_, args| Ok(Value::text(quote_meta(text(args, 0))))),
 ];
 
-/// How a mistake in an expression is told.
+/// The message of a mistake in an expression.
 type Blame = fn(&[u8], std::string::String) -> Failure;
 
 /// As Go's `Compile` returns it.

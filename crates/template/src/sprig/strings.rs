@@ -1,4 +1,4 @@
-//! Functions of text that do not look at words.
+//! Functions of text that do not check words.
 //!
 //! Follows sprig 3.3.0, `functions.go`, `strings.go`, and Go 1.26, `strings`.
 
@@ -7,7 +7,7 @@ mod pad;
 mod split;
 
 use ferroplane_golang::fmt::to_text as lossy;
-use ferroplane_golang::strconv::quote_bytes;
+use ferroplane_golang::strconv::{push_quoted, quote_bytes};
 use ferroplane_golang::unicode;
 
 use super::arguments::{characters, int, strings, text};
@@ -76,10 +76,8 @@ fn has_suffix(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
 /// What is nil is left out.
 fn quote(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     // Nearly all calls have one argument, which need not be joined to anything.
-    if let [value] = args
-        && !matches!(value, Value::Nil)
-    {
-        return Ok(Value::text(quote_bytes(&cast::to_text(ctx, value)?)));
+    if let [Value::String(text)] = args {
+        return Ok(Value::String(ctx.write_text(|out| push_quoted(out, text))));
     }
     let mut quoted = Vec::with_capacity(args.len());
     for value in args.iter().filter(|value| !matches!(value, Value::Nil)) {

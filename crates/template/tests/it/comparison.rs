@@ -3,7 +3,7 @@
 //! What differs on purpose, and is therefore not generated:
 //! * Depth: parentheses, blocks and templates that call each other are nested less deeply than in Go, whose stack grows.
 //! * Variables: at most a thousand are declared in one place.
-//! * Budgets: a template that does not end, or that makes or writes too much, is stopped. Go goes on.
+//! * Budgets: a template that does not end, or that makes or writes too much, is stopped. Go continues.
 //! * A value that contains itself is an error when it is printed. It ends a program in Go.
 //! * `slice` of a list up to its capacity: lists here have no room behind their end, so that no nils appear there.
 //! * `%p` of lists and maps: addresses are always the same here.

@@ -52,7 +52,7 @@ pub(crate) static FUNCTIONS: &[Function] = &[
     }),
     function("bytes", &[STRING], None, Type::BYTES, |_, values| {
         let Value::String(text) = &values[0] else { unreachable!("the signature says so") };
-        Ok(Value::Bytes(text.clone()))
+        Ok(Value::Bytes(text[..].into()))
     }),
     function("texts", &[], None, Type::Map(&Type::String), |ctx, _| {
         let entries = [("a", "b"), ("c", "")].map(|(key, value)| (key.into(), Value::text(value)));

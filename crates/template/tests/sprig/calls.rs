@@ -41,7 +41,7 @@ const UNREPEATABLE: &[&str] = &[
     "derivePassword",
 ];
 
-/// Functions that take the time of now for everything that is no date.
+/// Functions that take the time of now for everything that is not a date.
 const DATES: &[&str] = &["date", "dateInZone", "date_in_zone", "htmlDate", "htmlDateInZone", "durationRound"];
 
 /// Functions whose first parameter can be anything, but should be a list.
@@ -65,7 +65,7 @@ const LISTS: &[&str] = &[
 /// Functions that give as much as a number asks for.
 const SIZED: &[&str] = &["until", "untilStep", "seq", "repeat", "indent", "nindent"];
 
-/// Functions, by a part of their names, that read text which is no UTF-8 with replacement characters. The original keeps
+/// Functions, by a part of their names, that read text which is not UTF-8 with replacement characters. The original keeps
 /// its bytes.
 const NOT_BYTES: &[&str] = &["egex", "ateModify", "date_modify", "urlParse"];
 
@@ -98,7 +98,7 @@ fn mistaken(function: &Function) -> impl Iterator<Item = String> {
             arguments[at] = wrong;
             mistakes.push(arguments);
         }
-        // No constant is a certificate, so that nobody looks at the arguments behind it.
+        // No constant is a certificate, so that nobody reads the arguments behind it.
         if matches!(parameter, Type::Struct(_)) {
             break;
         }

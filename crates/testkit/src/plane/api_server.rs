@@ -16,10 +16,12 @@ use ferroplane_controllers::{
 };
 use serde_json::{Value, json};
 
+use super::exec_service::ExecService;
 use super::write_log::WriteLog;
+use crate::Kubelet;
 use real::Real;
 
-pub use restartable::{RestartableDoor, RestartableServer, StoredState};
+pub use restartable::{RestartableServer, RestartableService, StoredState};
 
 /// The API server of a plane.
 pub enum ApiServer {
@@ -30,7 +32,7 @@ pub enum ApiServer {
 }
 
 impl ApiServer {
-    /// An API server that nobody else uses, without anything that its last user left.
+    /// An API server that nothing else uses, without anything that its last user left.
     pub async fn find() -> Self {
         if let Some(real) = Real::find().await {
             return Self::Real(Box::new(real));
@@ -63,19 +65,23 @@ impl ApiServer {
             Self::Embedded(server) => {
                 kube::Client::new(HttpService::in_process(server.clone(), who.clone()), "default")
             }
-            Self::Restartable(server) => kube::Client::new(server.door(who), "default"),
+            Self::Restartable(server) => kube::Client::new(server.service(who), "default"),
             Self::Real(real) => real.client(who),
         }
     }
 
-    /// The same, but what it changes is noted.
-    pub fn logged_client(&self, who: &Identity, log: &WriteLog) -> kube::Client {
+    /// The same, but what it changes is noted. A real API server asks a kubelet itself.
+    pub fn logged_client(&self, who: &Identity, log: &WriteLog, kubelet: Option<&Kubelet>) -> kube::Client {
         match self {
             Self::Embedded(server) => {
-                kube::Client::new(log.over(HttpService::in_process(server.clone(), who.clone())), "default")
+                let service = log.over(HttpService::in_process(server.clone(), who.clone()));
+                match kubelet {
+                    None => kube::Client::new(service, "default"),
+                    Some(kubelet) => kube::Client::new(ExecService::new(service, kubelet), "default"),
+                }
             }
-            Self::Restartable(server) => kube::Client::new(log.over(server.door(who)), "default"),
-            Self::Real(real) => kube::Client::new(log.over(real.door(who)), "default"),
+            Self::Restartable(server) => kube::Client::new(log.over(server.service(who)), "default"),
+            Self::Real(real) => kube::Client::new(log.over(real.service(who)), "default"),
         }
     }
 

@@ -38,18 +38,20 @@ pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
     }
 }
 
-/// A function with an old version, which will go, and a new one.
+/// A function with an old version, which will go, and a new one. Steps and phases can call it.
 fn aged() -> Declaration {
     let release = |text: &str| Some(text.parse().unwrap());
+    let capabilities = ["composition", "operation", "action"].map(str::to_owned).to_vec();
     let lifecycle = Lifecycle {
         introduced_in: release("0.0.1"),
         deprecated_in: release("0.1.0"),
         removed_in: release("0.3.0"),
         replaced_by: None,
     };
-    let old = VersionMetadata { lifecycle, ..VersionMetadata::default() };
+    let old = VersionMetadata { lifecycle, capabilities: capabilities.clone(), ..VersionMetadata::default() };
     let new = VersionMetadata {
         lifecycle: Lifecycle { introduced_in: release("0.0.1"), ..Lifecycle::default() },
+        capabilities,
         ..VersionMetadata::default()
     };
     let pass_on = Implementation::new(|request| RunFunctionResponse {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ferroplane_api::PackageKind;
 use ferroplane_controllers::{
-    DeploymentRuntime, ImageRequest, PackageManager, PackageSource, PackagedFunctions, PackagedProviders,
-    SourceAnswer, SourceError,
+    DeploymentRuntime, ESTABLISHERS, ImageRequest, PackageManager, PackageSource, PackagedFunctions,
+    PackagedProviders, SourceAnswer, SourceError,
 };
 use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_package::read_package;
@@ -35,6 +35,8 @@ struct Contents {
     dependencies: ResolveOptions,
     /// Whether the definitions of providers are installed as they are.
     keeps_definitions: bool,
+    /// Whether providers are protected while resources of their kinds exist.
+    protects_providers: bool,
     /// What was asked.
     asked: Vec<String>,
     /// What was fetched once is there, as in a content store.
@@ -47,6 +49,19 @@ struct Contents {
     providers: Option<Arc<PackagedProviders>>,
     /// How programs run in pods, if they do.
     deployments: Option<DeploymentRuntime>,
+}
+
+impl Contents {
+    /// Those of the signatures of an image that are of a kind.
+    fn signatures_of(&self, image: &str, is_wanted: impl Fn(&ImageSignature) -> bool) -> Vec<ImageSignature> {
+        let found = self.signatures.get(&digest_of(image)).into_iter().flatten();
+        found.filter(|signature| is_wanted(signature)).cloned().collect()
+    }
+}
+
+/// Whether something stands where attestations do.
+fn is_envelope(found: &ImageSignature) -> bool {
+    matches!(found, ImageSignature::Envelope(_))
 }
 
 impl FakeRegistry {
@@ -87,12 +102,17 @@ impl FakeRegistry {
         self.lock().keeps_definitions = keeps;
     }
 
-    /// Have functions run by whoever follows this list. Counts from the next start of controllers on.
+    /// Have providers protected while resources of their kinds exist. Counts from the next start of controllers on.
+    pub fn protect_providers(&self) {
+        self.lock().protects_providers = true;
+    }
+
+    /// Have functions run by a caller that follows this list. Counts from the next start of controllers on.
     pub fn run_functions(&self) -> Arc<PackagedFunctions> {
         self.lock().functions.get_or_insert_default().clone()
     }
 
-    /// Have providers run by whoever follows this list. Counts from the next start of controllers on.
+    /// Have providers run by a caller that follows this list. Counts from the next start of controllers on.
     pub fn run_providers(&self) -> Arc<PackagedProviders> {
         self.lock().providers.get_or_insert_default().clone()
     }
@@ -124,8 +144,10 @@ impl FakeRegistry {
             source: Arc::new(self.clone()),
             namespace: NAMESPACE.to_owned(),
             dependencies: contents.dependencies,
+            establishers: ESTABLISHERS,
             activations: Vec::new(),
             converts_definitions: !contents.keeps_definitions,
+            protects_providers: contents.protects_providers,
             functions: contents.functions.clone(),
             providers: contents.providers.clone(),
             deployments: contents.deployments.clone(),
@@ -204,7 +226,13 @@ impl PackageSource for FakeRegistry {
 
     fn signatures(&self, request: ImageRequest, _anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
         self.answer("signatures", &request, |contents| {
-            Ok(contents.signatures.get(&digest_of(&request.image)).cloned().unwrap_or_default())
+            Ok(contents.signatures_of(&request.image, |found| !is_envelope(found)))
+        })
+    }
+
+    fn attestations(&self, request: ImageRequest, _anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
+        self.answer("attestations", &request, |contents| {
+            Ok(contents.signatures_of(&request.image, is_envelope))
         })
     }
 }

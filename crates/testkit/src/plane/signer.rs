@@ -32,6 +32,25 @@ impl ImageSigner {
     }
 }
 
+impl ImageSigner {
+    /// An attestation about the image with this digest, as cosign writes it beside the image.
+    pub fn attest(&self, digest: &str, predicate_type: &str) -> ImageSignature {
+        let sha256 = digest.trim_start_matches("sha256:");
+        let statement = json!({
+            "_type": "https://in-toto.io/Statement/v0.1", "predicateType": predicate_type,
+            "subject": [{"name": "", "digest": {"sha256": sha256}}], "predicate": {},
+        });
+        let (kind, payload) = ("application/vnd.in-toto+json", statement.to_string());
+        let message = format!("DSSEv1 {} {kind} {} {payload}", kind.len(), payload.len());
+        let signature = BASE64_STANDARD.encode(self.0.sign(message.as_bytes()).unwrap());
+        let envelope = json!({
+            "payloadType": kind, "payload": BASE64_STANDARD.encode(payload),
+            "signatures": [{"keyid": "", "sig": signature}],
+        });
+        ImageSignature::Envelope(envelope.to_string().into_bytes())
+    }
+}
+
 impl From<KeylessStatement> for ImageSignature {
     fn from(statement: KeylessStatement) -> Self {
         let KeylessStatement { payload, signature, certificate, chain, log_entry } = statement;

@@ -6,14 +6,15 @@ use super::{Plane, condition};
 
 pub const SITES: &str = "/apis/example.org/v1/namespaces/default/sites";
 pub const SETTINGS: &str = "/api/v1/namespaces/default/configmaps";
+const DEFINITION: &str =
+    "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
 
 /// A plane with a kind of site, which becomes two settings.
 pub async fn plane_with_sites() -> Plane {
     let plane = Plane::new().await;
     plane.define_sites().await;
     plane.compose_sites(&["one", "two"]).await;
-    let is_judged = |list: &Value| condition(&list["items"][0], "ValidPipeline").is_some();
-    plane.until("/apis/apiextensions.crossplane.io/v1/compositionrevisions", is_judged).await;
+    plane.until_sites_can_be_composed().await;
     plane
 }
 
@@ -43,7 +44,7 @@ impl Plane {
             },
         });
         self.apply(
-            "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org",
+            DEFINITION,
             &json!({
                 "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
                 "metadata": {"name": "sites.example.org"},
@@ -62,6 +63,15 @@ impl Plane {
                 .is_some_and(|kinds| kinds.iter().any(|kind| kind["name"] == "sites"))
         })
         .await;
+    }
+
+    /// Wait until the controller of sites runs, and the first revision of their Composition is checked.
+    pub async fn until_sites_can_be_composed(&self) {
+        let is_watched =
+            |xrd: &Value| condition(xrd, "Established").as_deref() == Some("True/WatchingCompositeResource");
+        self.until(DEFINITION, is_watched).await;
+        let is_judged = |list: &Value| condition(&list["items"][0], "ValidPipeline").is_some();
+        self.until("/apis/apiextensions.crossplane.io/v1/compositionrevisions", is_judged).await;
     }
 
     /// Sites become settings of these names.

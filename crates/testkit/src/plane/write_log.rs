@@ -12,9 +12,9 @@ use tower_service::Service;
 pub struct WriteLog(Arc<Mutex<Vec<String>>>);
 
 impl WriteLog {
-    /// A door whose visitors are noted.
-    pub fn over<S>(&self, door: S) -> Logged<S> {
-        Logged { door, log: self.clone() }
+    /// A service whose requests are logged.
+    pub fn over<S>(&self, service: S) -> Logged<S> {
+        Logged { service, log: self.clone() }
     }
 
     pub fn take(&self) -> Vec<String> {
@@ -24,7 +24,7 @@ impl WriteLog {
 
 #[derive(Clone)]
 pub struct Logged<S> {
-    door: S,
+    service: S,
     log: WriteLog,
 }
 
@@ -34,7 +34,7 @@ impl<B, S: Service<Request<B>>> Service<Request<B>> for Logged<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.door.poll_ready(context)
+        self.service.poll_ready(context)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
@@ -42,6 +42,6 @@ impl<B, S: Service<Request<B>>> Service<Request<B>> for Logged<S> {
         if request.method() != Method::GET && !path.contains("/events") {
             self.log.0.lock().unwrap().push(format!("{} {path}", request.method()));
         }
-        self.door.call(request)
+        self.service.call(request)
     }
 }

@@ -217,7 +217,7 @@ async fn start(
 ) -> Result<Running, Error> {
     let log = Log::new(call.log.clone(), call.limits.log);
     let mut wasi = call.grants.context(call.stillness)?;
-    // A component answers by its return value: what it prints, somebody wants to read.
+    // A component answers by its return value: its output is a log.
     wasi.stdout(log.clone()).stderr(log.clone());
     let guest = Guest::new(ComponentContext::new(wasi.build()), log, &call.limits);
     let mut store = store(engine, guest, &call.limits).map_err(|error| Error::Instance(error.into()))?;

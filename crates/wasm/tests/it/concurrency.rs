@@ -1,4 +1,4 @@
-//! Many calls at once, and calls that nobody waits for.
+//! Many calls at once, and calls that nothing waits for.
 
 use std::time::{Duration, Instant};
 

@@ -29,6 +29,9 @@
 - --enable-packages
 - --package-runtime={{ .Values.packages.runtime }}
 - --xpkg-cache-dir=/cache/xpkg
+{{- if .Values.packages.protectProviders }}
+- --enable-provider-deletion-protection
+{{- end }}
 {{- end }}
 - --log-format={{ .Values.logFormat }}
 {{- if .Values.debug }}

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Event, Level, ObjectReference, Outcome};
 use crate::auth::identity::Identity;
 
-/// The longest line. Whoever sends more has it left out.
+/// The longest line. A client that sends more has it left out.
 const LONGEST: usize = 256 << 10;
 
 /// The longest text that a client may put into a line.
@@ -127,7 +127,7 @@ impl Event {
     fn line(&self) -> Line<'_> {
         let (request, response) = (self.request_object(), self.response_object());
         let is_about_secrets = self.is_about_secrets();
-        // A body that must not be shown makes it an event of a lower level, so that nobody looks for it.
+        // A body that must not be shown lowers the level of the event, so that readers do not look for it.
         let level = if is_about_secrets { self.level.min(Level::Metadata) } else { self.level };
         Line {
             kind: "Event",
@@ -177,7 +177,7 @@ impl Event {
         for (key, text) in self.annotations.iter().take(MOST_ANNOTATIONS) {
             all.insert(clip(key), clip(text).into());
         }
-        // What the server itself says comes last, so that nobody else can say it.
+        // The server's own annotations come last, so that nothing else can set them.
         if let Some(authorization) = &self.authorization {
             let decision = if authorization.is_allowed { "allow" } else { "forbid" };
             all.insert("authorization.k8s.io/decision", decision.into());
@@ -237,7 +237,7 @@ impl<'e> ResponseStatus<'e> {
             },
             Outcome::Unanswered => Self {
                 status: "Failure",
-                message: "it was given up before it was answered; what was asked for may have happened",
+                message: "the request was abandoned before it was answered; it may have taken effect",
                 ..Self::default()
             },
         }

@@ -72,7 +72,7 @@ fn has(list: &[String], text: &str) -> bool {
 }
 
 /// `*` stands for everything, before a slash for all resources. Behind it, it stands for the resource and all its subresources:
-/// upstream's documentation speaks of subresources only, but its code does otherwise.
+/// upstream's documentation mentions subresources only, but its code does otherwise.
 fn matches_resource(pattern: &str, path: &ResourcePath) -> bool {
     match pattern.split_once('/') {
         None => pattern == "*" || pattern == path.resource && path.subresource.is_empty(),

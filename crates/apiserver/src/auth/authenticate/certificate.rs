@@ -1,4 +1,4 @@
-//! Client certificates: the common name is the user, the organizations are the groups.
+//! Client certificates: the common name is the user, the organisations are the groups.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -62,10 +62,12 @@ impl Eq for Revocation {}
 impl Revocation {
     /// Revokes all certificates that were issued until then. Says whether that is later than before: what is revoked stays so.
     pub fn revoke_until(&self, time: Timestamp) -> bool {
+        // The maximum, so that two revocations at the same time cannot move the limit back.
         self.0.fetch_max(time.as_second(), Ordering::Relaxed) < time.as_second()
     }
 
     fn includes(&self, issued_at: i64) -> bool {
+        // Certificates have whole seconds: one of the same second may be from before the revocation.
         issued_at <= self.0.load(Ordering::Relaxed)
     }
 }
@@ -109,7 +111,7 @@ impl ClientCertificate {
         now.as_second() <= self.not_after && !self.revocation.includes(self.not_before)
     }
 
-    /// None if the certificate names nobody: it may be meant for something else.
+    /// None if the certificate names no user: it may be meant for something else.
     fn identity(&self) -> Option<Identity> {
         if self.common_name.is_empty() {
             return None;

@@ -93,7 +93,7 @@ fn become_identity(
         groups = service_account_groups(namespace).into();
     }
     let mut identity = Identity { name, uid, groups, extra };
-    // Whoever acts as nobody is treated as nobody would be, not as somebody who is authenticated.
+    // A user who acts as the anonymous user is treated as that one, not as an authenticated user.
     if identity.name == ANONYMOUS && !identity.is_in(UNAUTHENTICATED) {
         identity.groups.push(UNAUTHENTICATED.to_owned());
     }
@@ -119,7 +119,7 @@ impl Part {
     }
 }
 
-/// Whoever is to be impersonated has no name. Kubernetes shows what there is as a program in Go writes it.
+/// The impersonated user has no name. Kubernetes shows the rest as a program in Go prints it.
 fn nameless(uid: &str, groups: &[String], extra: &BTreeMap<String, Vec<String>>) -> Status {
     let list = |texts: &[String]| {
         let quoted: Vec<_> = texts.iter().map(|text| quote(text)).collect();

@@ -95,6 +95,8 @@ pub(super) fn verify(token: &str, keys: &[SigningKey]) -> Result<Value, TokenErr
     if token.len() > LONGEST {
         return Err(INVALID);
     }
+    // The signature covers everything before the last dot, as it was sent: decoding and encoding again may change
+    // it.
     let (message, signature) = token.rsplit_once('.').ok_or(INVALID)?;
     let (header, claims) = message.split_once('.').ok_or(INVALID)?;
     let decode = |text: &str| URL_SAFE_NO_PAD.decode(text).map_err(|_| INVALID);

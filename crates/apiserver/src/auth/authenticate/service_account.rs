@@ -21,8 +21,8 @@ use crate::private_file;
 /// How far clocks may differ, in seconds. What was deleted counts that much longer, too, as in Kubernetes.
 const LEEWAY: i64 = 60;
 
-/// For how long a token holds at most unless somebody says otherwise. Kubernetes has no limit of its own, but those who run it for others
-/// have: a token cannot be revoked but with its account, so one that somebody copied should end by itself.
+/// The default limit of a token's lifetime. Kubernetes has no limit of its own, but those who run it for others
+/// have: a token cannot be revoked but with its account, so that a copied one should expire.
 pub const DEFAULT_MAX_EXPIRATION: Duration = Duration::from_hours(48);
 
 /// Of how many tokens to remember that their signature is good.
@@ -100,7 +100,7 @@ impl std::fmt::Debug for ServiceAccountTokens {
     }
 }
 
-/// Why the key of service accounts cannot be had.
+/// Why the key of service accounts cannot be obtained.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read or write `{path}`")]
@@ -123,7 +123,7 @@ impl ServiceAccountTokens {
         Ok(Self::new(issuer, keys, lookup))
     }
 
-    /// Issues tokens with a key that nobody keeps.
+    /// Issues tokens with a key that is not stored.
     pub fn ephemeral(issuer: &str, lookup: Box<Lookup>) -> Result<Self, KeyError> {
         Ok(Self::new(issuer, vec![SigningKey::generate()?], lookup))
     }
@@ -249,7 +249,7 @@ impl ServiceAccountTokens {
             _ => invalidated(),
         })?;
         if found.uid != claimed.uid {
-            // Somebody deleted it and made another one of the same name, which the token was not issued for.
+            // A client deleted it and made another one of the same name, which the token was not issued for.
             return Err(TokenError::Uid { kind, found: found.uid, claimed: claimed.uid.clone() });
         }
         let is_gone = |deleted: Timestamp| deleted.as_second() < now.as_second() - LEEWAY;

@@ -34,7 +34,7 @@ impl std::fmt::Debug for StaticTokens {
 }
 
 impl StaticTokens {
-    /// Reads a token file. Of a token that is there twice, the last line counts.
+    /// Reads a token file. If a token is given twice, the last line counts.
     pub fn from_csv(text: &str) -> Result<Self, TokenFileError> {
         let mut tokens = Self::default();
         for (line, mut record) in records(text)? {

@@ -1,12 +1,12 @@
-//! Why a token identifies nobody.
+//! Why a token identifies no user.
 
 use ferroplane_golang::strconv::quote;
 
 use super::service_account::BoundKind;
 use crate::auth::rbac::quote_list;
 
-/// Why a token identifies nobody. The texts are those of Kubernetes, which `TokenReview` tells its clients. Nobody else is
-/// told more than that the token was refused.
+/// Why a token identifies no user. The texts are those of Kubernetes, which `TokenReview` returns. Other clients only learn that the
+/// token was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum TokenError {
     /// It is not one of ours, or not signed by us.

@@ -35,7 +35,7 @@ pub(super) fn aggregate(roles: &BTreeMap<String, Arc<Role>>) -> HashMap<String, 
 #[derive(Debug, Default)]
 pub(super) struct Aggregate {
     selectors: Vec<LabelSelector>,
-    /// Made when somebody first needs it, because most aggregated roles are bound to nobody. Then it follows what happens.
+    /// Computed when it is first needed, because most aggregated roles are bound to no subject. Then it is kept up to date.
     index: OnceLock<RuleIndex>,
 }
 

@@ -274,7 +274,7 @@ const BINDINGS: &[(&str, &[&str])] = &[
 pub fn bootstrap_objects() -> Vec<(RbacKind, Map<String, Value>)> {
     let mut roles: Vec<_> = ROLES.iter().map(|(name, to, rows)| role(name, to, rows)).collect();
     roles.extend(AGGREGATED.iter().map(|(name, to)| aggregated(name, to)));
-    // The controller that aggregates would do the same a moment later. Whoever asks before must not be refused.
+    // The controller that aggregates would do the same a moment later. A client that asks before must not be refused.
     fill_aggregated(&mut roles);
     let roles = roles.into_iter().map(|role| (RbacKind::ClusterRole, role));
     let bindings =

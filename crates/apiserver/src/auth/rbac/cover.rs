@@ -28,9 +28,12 @@ pub(super) fn missing(held: &[&PolicyRule], wanted: &[PolicyRule]) -> Missing {
     let mut budget = MOST_COMPARISONS;
     let mut missing = Vec::new();
     for rule in wanted {
+        // Most rules are covered whole, by `*` or by the same rule: taking them apart would be the expensive way to
+        // find out.
         if held.iter().any(|holder| covers(holder, rule)) {
             continue;
         }
+        // Counted before anything is taken apart: the pieces of a hostile role alone could take all memory.
         let cost = pieces(rule).saturating_mul(held.len().max(1));
         let Some(rest) = budget.checked_sub(cost) else { return Missing::TooMany };
         budget = rest;
@@ -52,6 +55,7 @@ pub(super) fn list(missing: Vec<PolicyRule>) -> String {
 }
 
 fn pieces(rule: &PolicyRule) -> usize {
+    // Without names there is one piece for all of them.
     let names = rule.resource_names.len().max(1);
     let lists = [rule.api_groups.len(), rule.resources.len(), names];
     let resources = lists.into_iter().fold(1_usize, usize::saturating_mul);
@@ -92,6 +96,7 @@ fn break_down(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> {
 fn covers(holder: &PolicyRule, rule: &PolicyRule) -> bool {
     let has_all = |held: &[String], wanted: &[String]| wanted.iter().all(|value| has(held, value));
     let names_are_covered = holder.resource_names.is_empty()
+        // A rule without names is about all of them, which no list of names covers.
         || !rule.resource_names.is_empty()
             && rule.resource_names.iter().all(|name| holder.resource_names.contains(name));
     names_are_covered
@@ -106,6 +111,7 @@ fn covers(holder: &PolicyRule, rule: &PolicyRule) -> bool {
 
 fn covers_resource(held: &[String], resource: &str) -> bool {
     has(held, resource)
+        // A holder of `*/scale` may scale everything, and so may grant the scale of one kind.
         || resource.split_once('/').is_some_and(|(_, subresource)| {
             held.iter().any(|candidate| candidate.strip_prefix("*/") == Some(subresource))
         })
@@ -116,6 +122,8 @@ fn compact(rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
     let mut compacted: BTreeMap<_, PolicyRule> = BTreeMap::new();
     let mut others = Vec::new();
     for rule in rules {
+        // Only pieces of one resource can be joined by their verbs without granting a combination that was not
+        // missing.
         if rule.api_groups.len() != 1 || rule.resources.len() != 1 || !rule.non_resource_urls.is_empty() {
             others.push(rule);
             continue;

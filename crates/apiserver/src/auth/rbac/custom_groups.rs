@@ -1,7 +1,7 @@
 //! One name for the groups of all custom resources.
 //!
-//! Rules can name a group or all groups, and nothing between. A control plane has to work with kinds that nobody has defined
-//! yet, and must not be given Kubernetes' own for that: roles, webhooks, certificates. Here a rule may say so.
+//! Rules can name a group or all groups, and nothing between. A control plane has to work with kinds that are not defined yet, and must
+//! not be given Kubernetes' own for that: roles, webhooks, certificates. Here a rule may say so.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use ferroplane_schema::builtin;
 
 use super::Attributes;
 
-/// Stands in a rule for every group of custom resources. On another API server it is a group that nobody has, and grants nothing.
+/// In a rule: every group of custom resources. On another API server it is a group that does not exist, and grants nothing.
 pub const CUSTOM_RESOURCES: &str = "custom-resources.ferroplane.io";
 
 static KUBERNETES: LazyLock<HashSet<&str>> =

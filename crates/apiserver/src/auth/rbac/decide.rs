@@ -51,7 +51,7 @@ impl fmt::Display for Grant {
 impl Policy {
     /// Whether someone may do something.
     pub fn decide(&self, identity: &Identity, attributes: &Attributes<'_>) -> Decision {
-        // Without looking at any object, so that somebody can repair rights that were broken.
+        // Without reading any object, so that an administrator can repair broken rights.
         if identity.is_in(MASTERS) {
             return Decision::Allowed(None);
         }

@@ -1,6 +1,6 @@
-//! Nobody grants what they do not hold.
+//! Prevents privilege escalation: users cannot grant rights that they do not hold.
 //!
-//! Whoever writes a role must hold every right in it, unless they may `escalate` it; whoever writes a binding must hold
+//! A user who writes a role must hold every right in it, unless they may `escalate` it; a user who writes a binding must hold
 //! every right of its role, unless they may `bind` it.
 
 use std::ops::ControlFlow;
@@ -29,7 +29,7 @@ pub struct Write<'w> {
     pub old: Option<&'w Map<String, Value>>,
 }
 
-/// Somebody would grant what they do not hold. The words are those of Kubernetes.
+/// A user would grant rights that they do not hold. The text is that of Kubernetes.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "user {user} (groups={groups}) is attempting to grant RBAC permissions not currently held:\n{missing}{}",
@@ -39,7 +39,7 @@ struct NotHeld {
     user: String,
     groups: String,
     missing: String,
-    /// Roles that could not be looked at.
+    /// Roles that could not be checked.
     unresolved: Option<String>,
 }
 

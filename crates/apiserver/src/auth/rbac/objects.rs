@@ -13,7 +13,7 @@ use super::rule_index::RuleIndex;
 use super::{Attributes, GROUP, PolicyRule};
 use crate::auth::identity::{Identity, split_service_account};
 
-/// So many rules are looked at one by one.
+/// So many rules are checked one by one.
 const FEW: usize = 8;
 
 /// The four kinds.
@@ -35,6 +35,7 @@ impl RbacKind {
             "clusterrolebindings" => Self::ClusterRoleBinding,
             _ => return None,
         };
+        // A CRD may define `roles` in a group of its own.
         (group == GROUP).then_some(kind)
     }
 
@@ -76,6 +77,7 @@ pub(super) struct Role {
 
 impl Role {
     pub(super) fn read(object: &Map<String, Value>, metadata: Metadata) -> serde_json::Result<Self> {
+        // Null, too: Go writes a list that was never set so.
         let rules = object.get("rules").map_or(Ok(None), Option::<Vec<PolicyRule>>::deserialize)?;
         Ok(Self {
             rules: rules.unwrap_or_default().into(),
@@ -87,9 +89,11 @@ impl Role {
 
     /// Whether one of its own rules allows what is asked for.
     pub(super) fn allows(&self, attributes: &Attributes<'_>) -> bool {
+        // Most roles have a handful of rules, for which an index costs more than it spares.
         if self.rules.len() <= FEW {
             return self.rules.iter().any(|rule| rule.allows(attributes));
         }
+        // Not when the role is read: many are written, aggregated and never asked by themselves.
         let index = self.index.get_or_init(|| {
             let mut index = RuleIndex::default();
             index.insert("", &self.rules);
@@ -191,6 +195,7 @@ pub(super) fn describe(binding: &Binding, position: usize, output: &mut fmt::For
     let Binding { name, namespace, role, subjects } = binding;
     let (kind, name) = match namespace.as_str() {
         "" => ("ClusterRoleBinding", quote(name)),
+        // The name before the namespace, as in the reasons of kube-apiserver.
         namespace => ("RoleBinding", quote(&format!("{name}/{namespace}"))),
     };
     write!(output, "{kind} {name} of {} {}", role.kind, quote(&role.name))?;

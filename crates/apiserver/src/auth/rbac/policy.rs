@@ -35,7 +35,7 @@ impl Policy {
     pub fn put(&mut self, kind: RbacKind, object: &Map<String, Value>) -> serde_json::Result<()> {
         let metadata = Metadata::of(object)?;
         let (namespace, name) = (metadata.namespace.clone(), metadata.name.clone());
-        // Before it is read: if it cannot be, what it granted before must not go on.
+        // Before it is read: if it cannot be, what it granted before must not continue.
         let before = if kind == RbacKind::ClusterRole {
             self.take_cluster_role(&name)
         } else {

@@ -1,7 +1,7 @@
 //! The endpoints of the service `default/kubernetes`: where this API server listens.
 //!
 //! Follows kube-apiserver 1.36.4, pkg/controlplane/reconcilers/endpointsadapter.go, for a single server. That one refuses to name a
-//! loopback address; here it is named where nothing else is listened on, because whoever reads it runs on the same machine.
+//! loopback address; here it is named where nothing else is listened on, because a client that reads it runs on the same machine.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn endpoints(address: SocketAddr) -> Value {
         "apiVersion": "v1", "kind": "Endpoints",
         "metadata": {
             "name": NAME, "namespace": NAMESPACE,
-            // The slice below is ours, too: nobody has to make one of this.
+            // The slice below is ours, too: no controller has to derive one from this.
             "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
         },
         "subsets": [{

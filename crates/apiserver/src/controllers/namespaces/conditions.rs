@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::RemainingContent;
 
-/// A condition that speaks of trouble, or of its absence.
+/// A condition that mentions trouble, or of its absence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NamespaceCondition {
     kind: &'static str,

@@ -55,13 +55,13 @@ pub(super) struct Accepted {
     pub(super) handshakes: Handshakes,
     pub(super) verifier: Option<ClientVerifier>,
     pub(super) settings: Arc<Settings>,
-    /// Is told when the listener ends.
+    /// Is notified when the listener ends.
     pub(super) end: watch::Receiver<()>,
     pub(super) entry: TableEntry,
 }
 
 impl Accepted {
-    /// Serves the connection until it ends, or somebody else needs its place.
+    /// Serves the connection until it ends or is evicted.
     pub(super) async fn serve<S, B>(self, service: S)
     where
         S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -131,7 +131,7 @@ async fn finish<E>(
     timeout(patience, served).await.unwrap_or(Ok(()))
 }
 
-/// Waits for the first bytes of HTTP/2, which nobody else does. HTTP/1.1 has a time limit of its own.
+/// Waits for the first bytes of HTTP/2, which has no time limit for them. HTTP/1.1 has one of its own.
 async fn begin(
     mut stream: TlsStream<TcpStream>,
     is_http2: bool,

@@ -1,8 +1,8 @@
 //! All connections of a listener: how many there are, whose they are, and which one goes when there are too many.
 //!
 //! # Guarantees
-//! * A new connection gets in at once, unless all others belong to administrators or are in use by users who have few: somebody
-//!   who did nothing useful makes room. First those who never showed who they are, the longest idle one first; then idle ones of
+//! * A new connection gets in at once, unless all others belong to administrators or are in use by users who have few: one that did
+//!   nothing useful is evicted. First unauthenticated ones, the longest idle one first; then idle ones of
 //!   the user with the most; last, of a user with a great many, one that is in use.
 //! * One network address, and one user, never have all connections.
 
@@ -53,6 +53,7 @@ pub(super) struct TableEntry {
 
 impl Drop for TableEntry {
     fn drop(&mut self) {
+        // Evicted ones are not there any more, which is fine: they are removed before their task ends.
         self.table.lock().remove(self.connection.id);
     }
 }
@@ -69,10 +70,11 @@ impl ConnectionTable {
         })
     }
 
-    /// Takes a connection in. Nothing if there is no room and nobody makes any.
+    /// Accepts a connection. None if the table is full and nothing can be evicted.
     pub(super) fn admit(self: &Arc<Self>, remote: IpAddr) -> Option<TableEntry> {
         let peer = network_of(remote);
         let mut state = self.lock();
+        // The limit of the peer first, so that one machine makes room at its own expense, never at that of others.
         if state.peers.get(&peer).is_some_and(|count| *count >= self.limit_of_peer) {
             self.make_room(&mut state, Some(peer))?;
         }
@@ -97,6 +99,7 @@ impl ConnectionTable {
         let strangers = candidates().filter(|connection| connection.usage() == Usage::Unknown);
         // Those that wait for an answer last: it may be one that says whether the server lives.
         let stranger = strangers.min_by_key(|connection| (connection.is_busy(), connection.last_active()));
+        // Those who have not shown who they are go first: anybody can open connections, but not as anybody.
         let found = stranger.or_else(|| self.of_greediest_user(candidates()));
         let id = found?.id;
         state.evict(id);
@@ -115,6 +118,7 @@ impl ConnectionTable {
         let idle = |connections: &Vec<&Arc<TrackedConnection>>| {
             connections.iter().filter(|connection| !connection.is_busy()).count()
         };
+        // By idle ones and not by all: a user with many watches that work is no reason to break one.
         let with_most_idle = users.values().max_by_key(|connections| idle(connections));
         let idlest = with_most_idle.and_then(|connections| {
             let idle = connections.iter().filter(|connection| !connection.is_busy());
@@ -122,6 +126,7 @@ impl ConnectionTable {
         });
         idlest.or_else(|| {
             let greediest = users.values().max_by_key(|connections| connections.len())?;
+            // Where every user has few connections and all are busy, the new one is refused instead.
             let has_a_great_many = greediest.len() > self.limit / GREAT_MANY;
             let oldest = greediest.iter().min_by_key(|connection| connection.last_active());
             oldest.filter(|_| has_a_great_many).copied()
@@ -151,6 +156,7 @@ impl ConnectionTable {
         let (now, pause) = (self.now(), u64::try_from(COMPLAINT.as_millis()).unwrap_or(u64::MAX));
         let last = self.complained.load(Ordering::Relaxed);
         if last == 0 || now.saturating_sub(last) > pause {
+            // Zero stands for never.
             self.complained.store(now.max(1), Ordering::Relaxed);
             tracing::warn!(limit = self.limit, "too many connections; closing idle ones");
         }
@@ -180,8 +186,9 @@ impl State {
     }
 }
 
-/// The network that somebody has for themselves: an address or, of version 6, the 2^64 of a subnet.
+/// The network of one client: an address or, of version 6, the 2^64 of a subnet.
 fn network_of(address: IpAddr) -> IpAddr {
+    // An IPv4 address in the form of IPv6 would otherwise share a subnet with all others of that form.
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();

@@ -1,11 +1,12 @@
 //! Handshakes of TLS: most of what a connection costs the server, and what anybody can make it do.
 //!
 //! # Guarantees
-//! * The signature that a handshake needs is never made by the threads that answer requests: however many strangers connect, requests
+//! * The signature that a handshake needs is never made by the threads that answer requests: however many unauthenticated clients
+//!   connect, requests
 //!   on connections that are there do not wait for their handshakes.
-//! * Only a few are made at a time, in turns among network addresses: somebody who connects a thousand times does not keep another
+//! * Only a few are made at a time, in turns among network addresses: an address with a thousand connections does not keep another
 //!   address waiting for more than one of them.
-//! * A client that says nothing, or stops halfway, takes nobody's turn.
+//! * A client that says nothing, or stops halfway, takes no turn.
 
 use std::net::IpAddr;
 use std::num::NonZero;

@@ -1,4 +1,4 @@
-//! The body of an answer. Its request is in flight until it has been sent: that of a watch, for as long as the watch goes on.
+//! The body of an answer. Its request is in flight until it has been sent: that of a watch, for as long as the watch continues.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -363,7 +363,7 @@ async fn idle_connections_of_strangers_lock_nobody_out() {
 async fn connection_without_anybody_behind_it_is_closed() {
     let limit = Duration::from_millis(300);
     let server = Server::start(Settings { unauthenticated: Some(limit), ..Settings::default() }).await;
-    // Whoever asks something without saying who they are is answered, and parts.
+    // A client that asks something without saying who they are is answered, and parts.
     let mut stranger = server.http2().await;
     assert_eq!(
         text(stranger.send_request(get("https://localhost/")).await.unwrap()).await,

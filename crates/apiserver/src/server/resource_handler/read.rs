@@ -25,7 +25,7 @@ impl ResourceHandler<'_> {
         let key = location.key(store, &location.name);
         match ListOptions::read(self.query, false)?.resource_version {
             ResourceVersion::NotOlderThan(revision) => self.reach(revision).await?,
-            // Whoever gave up waiting for a write and asks whether it happened must not be shown the object of before.
+            // A user who gave up waiting for a write and asks whether it happened must not be shown the object of before.
             ResourceVersion::Newest => store.finish_writes(&key).await,
             ResourceVersion::Any | ResourceVersion::Exactly(_) => {}
         }
@@ -94,7 +94,7 @@ impl ResourceHandler<'_> {
         Err(verbs::too_old(&WatchError::TooNew { revision, current }))
     }
 
-    /// Whether whoever asks is in this process, so that objects need not be copied.
+    /// Whether a client that asks is in this process, so that objects need not be copied.
     fn shares_objects(&self) -> bool {
         self.parts.extensions.get::<InProcess>().is_some()
     }

@@ -32,6 +32,7 @@ impl ResourceHandler<'_> {
         text: Bytes,
     ) -> Result<Response<Body>, Status> {
         let form = BodyForm::of(&self.parts.headers, self.has_protobuf())?;
+        // Before write options are read: a review is a question, and nothing of it is stored.
         if let Some((answer, warnings)) = self.answer_review(form, &text)? {
             let mut response = response::document(StatusCode::CREATED, presentation.form(), &answer);
             response::warn(&mut response, &warnings);
@@ -46,6 +47,7 @@ impl ResourceHandler<'_> {
         }
         let options = self.write_options(WriteKind::Create)?;
         let kind = &self.view.resource.names.kind;
+        // A closure, as the write may be tried several times, and each try needs an object of its own.
         let request = || Ok(Write::Create(body::object(form, &text, kind)?));
         self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
     }
@@ -60,7 +62,7 @@ impl ResourceHandler<'_> {
         };
         let body = body::object(form, text, kind)?;
         let Value::Object(question) = body.value else {
-            return Err(Status::bad_request("the body of the request is no object"));
+            return Err(Status::bad_request("the body of the request is not an object"));
         };
         if is_token {
             let answer = self.server.token(&self.path.namespace, &self.path.name, &question)?;
@@ -75,9 +77,12 @@ impl ResourceHandler<'_> {
         self.check_subject(eviction, "Eviction")?;
         let options =
             DeleteOptions::read(eviction.get("deleteOptions").filter(|it| !it.is_null()), self.query)?;
+        // Either will do: clients set it in the query as for any create, or in the options of the deletion within.
         let is_dry_run = options.is_dry_run || self.write_options(WriteKind::Create)?.is_dry_run;
         let options = DeleteOptions { is_dry_run, ..options };
+        // The budget is charged before the pod is deleted: two evictions at the same time must not both pass.
         self.server.allow_eviction(&self.path.namespace, &self.path.name, is_dry_run).await?;
+        // The request is to a part, `eviction`, but what is deleted is the pod.
         let location = ObjectLocation { part: Part::Whole, ..self.location() };
         let admission = self.admission(options.to_json(), is_dry_run);
         let evicted = verbs::delete(&admission, &location, &options).await;
@@ -90,7 +95,7 @@ impl ResourceHandler<'_> {
     async fn bind(&self, presentation: Presentation, binding: &Value) -> Result<Response<Body>, Status> {
         self.check_subject(binding, "Binding")?;
         let Value::Object(binding) = binding else {
-            return Err(Status::bad_request("the body of the request is no object"));
+            return Err(Status::bad_request("the body of the request is not an object"));
         };
         if !self.write_options(WriteKind::Create)?.is_dry_run {
             self.server.bind(&self.path.namespace, &self.path.name, binding).await?;
@@ -101,6 +106,7 @@ impl ResourceHandler<'_> {
     /// What is sent to a subresource is about the object in the path, if it says what it is about.
     fn check_subject(&self, body: &Value, kind: &str) -> Result<(), Status> {
         match body["metadata"]["name"].as_str() {
+            // No name is fine: clients send `{}` for metadata.
             Some(name) if !name.is_empty() && name != self.path.name => {
                 Err(Status::bad_request(&format!("name in URL does not match name in {kind} object")))
             }
@@ -112,6 +118,7 @@ impl ResourceHandler<'_> {
     fn done(&self, presentation: Presentation, outcome: Result<Vec<String>, Status>) -> Response<Body> {
         match outcome {
             Ok(warnings) => {
+                // 201, although nothing was created: kube-apiserver answers a POST to these subresources so.
                 let success = Status { code: 201, ..Status::success(None) };
                 let mut response = response::status(&success, presentation.form());
                 response::warn(&mut response, &warnings);
@@ -158,6 +165,8 @@ impl ResourceHandler<'_> {
     }
 
     fn has_protobuf(&self) -> bool {
+        // Custom resources have no protobuf in Kubernetes either: their schemas are not known when protobuf is
+        // compiled.
         !matches!(self.view.resource.origin, Origin::Custom { .. })
     }
 
@@ -168,6 +177,7 @@ impl ResourceHandler<'_> {
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let store = &self.server.store;
+        // Webhooks are shown CreateOptions or UpdateOptions, and an apply may be either.
         let admission = self.admission(options.to_json(self.would_create()), options.is_dry_run);
         let outcome = verbs::write(store, &admission, &self.location(), request, options).await;
         let mut response = match outcome {
@@ -198,7 +208,7 @@ impl ResourceHandler<'_> {
         }
     }
 
-    /// What a client is told of a write.
+    /// What a client is notified of a write.
     async fn written(
         &self,
         presentation: Presentation,
@@ -285,7 +295,8 @@ impl ResourceHandler<'_> {
                 ..self.location()
             };
             match verbs::delete(&admission, &location, &options).await {
-                // The first refusal is told. It does not keep the others: what is refused may be in use by one of them.
+                // The first refusal is reported. It does not stop the others: the refused object may be in use by
+                // one of them.
                 Err(status) if status.code != 404 => outcome = outcome.and(Err(status)),
                 _ => {}
             }
@@ -295,7 +306,7 @@ impl ResourceHandler<'_> {
     }
 }
 
-/// Notes in the answer what is to be written down.
+/// Notes in the answer what is to be recorded.
 fn annotate(response: &mut Response<Body>, admission: Admission<'_>) {
     let annotations = admission.annotations.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !annotations.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! `SQLite` drops the tail of a write-ahead log from the first frame whose checksum is wrong, without a word: it takes the tail
 //! for a transaction that was never finished. Whether it was, only we know. So the log notes here what it holds: before a
-//! commit, what it will hold; after it, and before anybody is told, that it does.
+//! commit, what it will hold; after it, and before anything is acknowledged, that it does.
 //!
 //! The file is written in place and not flushed with each commit, which would cost as much as the commit. A killed process
 //! therefore leaves an exact head, because the system still has what was written; a power failure may leave an old one. Nothing
@@ -36,6 +36,7 @@ impl Summary {
     }
 
     pub(in super::super) fn add_row(&mut self, revision: u64) {
+        // A sum, because rows are added and removed in any order, and the head must not depend on it.
         self.rows = self.rows.wrapping_add(hash(revision));
     }
 
@@ -74,7 +75,7 @@ impl Record {
         Self::decode(&bytes).ok_or_else(lost).map(Some)
     }
 
-    /// The newest revision that somebody was told of.
+    /// The newest acknowledged revision.
     pub(in super::super) fn revision(&self) -> u64 {
         self.acknowledged.revision
     }
@@ -164,7 +165,7 @@ impl Head {
         if is_newer { Ok(()) } else { self.flush() }
     }
 
-    /// Notes that the commit succeeded. Comes before anybody is told.
+    /// Records that the commit succeeded, before anything is acknowledged.
     pub(super) fn acknowledge(&mut self) -> Result<(), LogError> {
         self.record.acknowledged = self.record.pending;
         self.write()

@@ -79,7 +79,7 @@ impl Sqlite {
         let failed = |error| explain(error, "open", file);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
-        // The file may be damaged, or made by somebody.
+        // The file may be damaged, or forged.
         tables::distrust(&connection).map_err(failed)?;
         // `FULL`: with less, a write-ahead log may lose its last commits when the power fails. `busy_timeout`: backups and `sqlite3`
         // read beside us. `auto_vacuum` must come before anything is in the file.
@@ -222,7 +222,7 @@ impl Sqlite {
         let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         let result = self.connection.query_row(&sql, [], read);
         match result.map_err(|error| self.explain(error, "checkpoint")) {
-            // Somebody may still be reading what comes before; the rest is moved next time.
+            // A reader may still use earlier frames; the rest is moved next time.
             Ok((total, moved)) => {
                 self.pages_ahead = usize::try_from(total - moved).unwrap_or(0);
                 Ok(())
@@ -288,11 +288,11 @@ impl Log for Sqlite {
         let holds = self.after(batch)?;
         self.head_mut()?.prepare(holds)?;
         let Err(error) = self.write(batch) else {
-            // If this fails nobody may be told: the next start could not know that it has to be there.
+            // If this fails nothing may be acknowledged: the next start could not know that it has to exist.
             return self.head_mut()?.acknowledge();
         };
         let error = self.explain(error, "write to");
-        // If even this fails nobody knows where we are.
+        // If even this fails, the state of the database is unknown.
         self.rollback().map_err(|error| self.explain(error, "roll back"))?;
         Err(error)
     }
@@ -392,7 +392,7 @@ pub(in super::super) fn check_header(file: &Path) -> Result<(), OpenError> {
     let damaged = |detail: String| LogError::Damaged { file: file.to_owned(), detail };
     read.map_err(|error| damaged(format!("cannot read its header: {error}")))?;
     if !header.starts_with(b"SQLite format 3\0") {
-        return Err(damaged("it is no SQLite database".to_owned()).into());
+        return Err(damaged("it is not an SQLite database".to_owned()).into());
     }
     let number = |at: usize| {
         u64::from(u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]))

@@ -1,6 +1,6 @@
 //! What a database of ours may hold: the tables of its version, and nothing that acts by itself.
 //!
-//! A database is also a program: triggers, views, generated columns and the like are run when somebody reads or writes. So whatever
+//! A database is also a program: triggers, views, generated columns and the like are run by reads and writes. So whatever
 //! a file holds beside our tables is refused before the first statement that would run it.
 
 use std::path::Path;
@@ -61,7 +61,7 @@ fn entries(connection: &Connection) -> rusqlite::Result<Vec<Entry>> {
 
 /// Write the rows of a database to a new one of the same version, which has our tables and nothing else.
 ///
-/// Flushes nothing: whoever gives the file its name does.
+/// Flushes nothing: the caller does before it names the file.
 pub(in super::super) fn copy(
     source: &Connection,
     target: &Path,

@@ -1,4 +1,4 @@
-//! Looks at a write-ahead log before `SQLite` does, which drops everything after a damaged frame without a word.
+//! Reads a write-ahead log before `SQLite` does, which drops everything after a damaged frame without a word.
 //!
 //! A power failure may leave the last transaction torn, with any of its pages missing. No other one: the next one is not begun
 //! before the last is durable. So if two transactions end after the first frame that is wrong, the first of them was durable
@@ -61,7 +61,7 @@ fn ends_transaction(frame: &[u8]) -> bool {
     word(frame, 1) != 0
 }
 
-/// The checksums of frames, each of which goes on from the one before.
+/// The checksums of frames, each of which continues from the one before.
 struct Chain {
     page_size: usize,
     salts: [u32; 2],
@@ -92,7 +92,7 @@ impl Chain {
         self.salts == [word(frame, 2), word(frame, 3)]
     }
 
-    /// Whether a frame goes on from the one before.
+    /// Whether a frame continues from the one before.
     fn accept(&mut self, frame: &[u8]) -> bool {
         self.add(&frame[..8]);
         self.add(&frame[FRAME_HEADER..]);

@@ -53,7 +53,7 @@ impl From<CallError> for ConversionProblem {
 }
 
 impl ConversionProblem {
-    /// What a client is told, of an object of a version.
+    /// The error for a client, about an object of a version.
     pub(super) fn to_status(&self, from: &str, kind: &str) -> Status {
         let subject = format!("conversion webhook for {from}, Kind={kind}");
         Status::unexpected(&match self {
@@ -180,7 +180,7 @@ impl Refusal {
 
 fn accept(converted: Value, sent: &JsonObject, api_version: &str) -> Result<JsonObject, Refusal> {
     let Value::Object(mut converted) = converted else {
-        return Err(Refusal::Kind("it is no object".to_owned()));
+        return Err(Refusal::Kind("it is not an object".to_owned()));
     };
     let text = |object: &JsonObject, name: &str| {
         object.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -28,7 +28,7 @@ async fn backup_of_a_running_store_can_be_restored() {
     store::restore(&file, home.path(), true).unwrap();
     let store = open(home.path());
     assert_eq!(contents(&store.snapshot(&things(&store))), saved);
-    // Nobody is told of a revision that was something else before.
+    // Nobody is notified of a revision that was something else before.
     assert_eq!(store.revision(), 3 + 1_000_000);
     for revision in [0, 1, 3, lost, 1_000_002] {
         let refused = store.watch(&things(&store), revision).unwrap_err();

@@ -43,7 +43,7 @@ impl Killed {
         directory
     }
 
-    /// Opens the files. Returns how many objects there are, or why they cannot be had.
+    /// Opens the files. Returns how many objects there are, or why they cannot be obtained.
     async fn open(&self) -> Result<usize, String> {
         let directory = self.lay_out();
         let store = Store::open(directory.path(), Options::default()).map_err(|error| error.to_string())?;
@@ -133,7 +133,7 @@ async fn cut_database_is_never_taken_for_a_new_one() {
 async fn tail_that_nobody_was_told_of_may_be_torn() {
     let mut killed = Killed::new().await;
     let frame = killed.ahead[killed.ahead.len() - 4120..].to_vec();
-    // A frame that does not go on from the last one, and half of one.
+    // A frame that does not continue from the last one, and half of one.
     killed.ahead.extend_from_slice(&frame);
     killed.ahead.extend_from_slice(&frame[..2000]);
     assert_eq!(killed.open().await, Ok(OBJECTS));

@@ -1,9 +1,9 @@
-//! Kills a process that writes, again and again, and looks at what is left.
+//! Kills a process that writes, again and again, and reads what is left.
 //!
 //! Every writer counts in transactions: two counters that must always agree, a new entry in its journal, and an old entry
 //! less. The parent kills the child after some acknowledgements, opens the store itself, and checks that everything
 //! acknowledged is there, that at most the one transaction in flight is there as well, wholly, and that who watched before
-//! can go on watching as if nothing had happened. `FERROPLANE_KILLS` says how often; `cargo xtask kill` does it for long.
+//! can continue watching as if nothing had happened. `FERROPLANE_KILLS` says how often; `cargo xtask kill` does it for long.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};

@@ -193,7 +193,7 @@ struct World<'a> {
     store: Store,
     model: Model,
     watchers: Vec<(usize, Watcher, Contents)>,
-    /// What everyone was told of each revision.
+    /// What everyone was notified of each revision.
     told: BTreeMap<u64, String>,
 }
 
@@ -285,7 +285,7 @@ impl<'a> World<'a> {
         std::mem::replace(&mut self.store, placeholder).close().await;
         self.store = home.open(self.window);
         self.home = home;
-        // Watchers resume where they were, or are told that they cannot.
+        // Watchers resume where they were, or are notified that they cannot.
         for (index, watcher, replica) in std::mem::take(&mut self.watchers) {
             let mut watcher = watcher;
             let collection = self.store.collection(COLLECTIONS[index]);

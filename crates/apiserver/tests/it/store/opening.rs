@@ -87,7 +87,7 @@ async fn damage_is_named_with_its_remedy() {
         .unwrap();
     assert_eq!(
         complaint(directory.path()),
-        format!("`DIRECTORY/store.db` is damaged (it is no SQLite database){REMEDY}")
+        format!("`DIRECTORY/store.db` is damaged (it is not an SQLite database){REMEDY}")
     );
 
     // Pages of zeros where there was content.

@@ -1,4 +1,4 @@
-//! `ferroplane actionset create`: run actions of a Blueprint, or what follows on an ActionSet.
+//! `ferroplane actionset create`: runs actions of a Blueprint, or continues from another ActionSet.
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! `ferroplane actionset logs`: what was said about an ActionSet.
+//! `ferroplane actionset logs`: the events about an ActionSet, and its phases.
 
 use std::time::Duration;
+
+use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::actions::{ActionSets, phases};
@@ -48,7 +50,8 @@ impl Logs {
             }
             let action_set = action_sets.get("ActionSet", &self.name).await?;
             let events = action_sets.events(&action_set).await?;
-            let lines: String = events.iter().map(|event| event.line() + "\n").collect();
+            let now = Timestamp::now();
+            let lines: String = events.iter().map(|event| event.line_with_age(now) + "\n").collect();
             terminal.text(&(lines + &phases(&action_set)))?;
             Ok(Verdict::Yes)
         })

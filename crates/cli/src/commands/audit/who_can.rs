@@ -1,4 +1,4 @@
-//! `ferroplane audit who-can`: who can do it, directly or through the control plane?
+//! `ferroplane audit who-can`: lists the subjects that can cause a write, directly or through the control plane.
 
 use anyhow::bail;
 use ferroplane_explain::audit::{Answer, Audit, POWERS, PowerHeld, Question, Subject};
@@ -130,7 +130,7 @@ impl WhoCan {
         Ok(Some(question))
     }
 
-    /// Those whom somebody wants to see.
+    /// The subjects that the arguments select.
     fn shown<T>(&self, all: Vec<T>, subject: impl Fn(&T) -> &Subject, notes: &mut Vec<String>) -> Vec<T> {
         let is_meant = |it: &T| self.subject.as_deref().is_none_or(|name| is_called(subject(it), name));
         let is_hidden = |it: &T| !self.all && self.subject.is_none() && subject(it).is_of_the_system();
@@ -160,7 +160,7 @@ impl WhoCan {
         row
     }
 
-    /// The steps. With which binding each is allowed is told if there is one step, or if somebody wants to know.
+    /// The steps. The binding that allows each is shown if there is one step, or in wide output.
     fn route(&self, answer: &Answer) -> String {
         let is_told = answer.is_direct() || self.output == WhoCanFormat::Wide;
         let steps = answer.route.iter().map(|step| match step.by.as_str() {
@@ -194,7 +194,7 @@ impl WhoCan {
     }
 }
 
-/// Whether somebody means this subject.
+/// Whether the arguments select this subject.
 fn is_called(subject: &Subject, word: &str) -> bool {
     match subject {
         Subject::Group { name } | Subject::User { name } => name == word,

@@ -1,4 +1,4 @@
-//! `ferroplane blueprint render`: what would the phases of this ActionSet be called with?
+//! `ferroplane blueprint render`: shows the arguments of the phases of an ActionSet.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `ferroplane functions declare`: what does this code need of the machine?
+//! `ferroplane functions declare`: shows the grants that WebAssembly code declares to need.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,7 @@ impl Declare {
         let name = self.file.display();
         let code = std::fs::read(&self.file).with_context(|| format!("cannot read `{name}`"))?;
         if !code.starts_with(b"\0asm") {
-            anyhow::bail!("cannot read `{name}`: it is no WebAssembly");
+            anyhow::bail!("cannot read `{name}`: it is not WebAssembly");
         }
         let declared = Wishes::of(&code)?;
         let needed = self.need.iter().map(|word| word.parse::<Wish>()).collect::<Result<Wishes, _>>()?;

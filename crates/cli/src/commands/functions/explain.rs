@@ -1,4 +1,4 @@
-//! `ferroplane functions explain`: what does this function take?
+//! `ferroplane functions explain`: documents the input of a function.
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_engine::versions::{Question, resolve};
@@ -59,7 +59,7 @@ impl Explain {
     }
 }
 
-/// The name that is listed. Most start with `function-`, which nobody wants to type; some are known by the name
+/// The name that is listed. Most start with `function-`, which may be left out; some are known by the name
 /// that Crossplane's package manager gives them.
 pub(super) fn full_name(library: &Library, name: &str) -> String {
     let listed = library.listed_name(name).map(str::to_owned);

@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 
 /// How an image is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Invocation {
     /// Served if it is a Function package, run otherwise.
     AsItIs,
     Served,
@@ -39,7 +39,7 @@ pub(super) fn source(argument: &str) -> anyhow::Result<ImageSource> {
 /// Call an image once. What it prints besides its answer goes to the terminal.
 pub(super) async fn call(
     source: &ImageSource,
-    way: Way,
+    way: Invocation,
     function: &ExternalFunction,
     request: &RunFunctionRequest,
     context: &CallContext,
@@ -69,7 +69,7 @@ pub(super) async fn call(
 async fn call_with(
     images: &Images,
     source: &ImageSource,
-    way: Way,
+    way: Invocation,
     function: &ExternalFunction,
     request: &RunFunctionRequest,
     context: &CallContext,
@@ -77,12 +77,12 @@ async fn call_with(
     let cannot_run = |error: ferroplane_runner::ImageError| error.for_call(&source.name());
     let ExternalCallee::Image(image) = &function.callee else { bail!("cannot run it: it is not an image") };
     let is_served = match way {
-        Way::Served => true,
-        Way::Run => false,
-        Way::AsItIs => images.is_function_package(source).await.map_err(cannot_run)?,
+        Invocation::Served => true,
+        Invocation::Run => false,
+        Invocation::AsItIs => images.is_function_package(source).await.map_err(cannot_run)?,
     };
     if !is_served {
-        // Whoever types a grant has decided.
+        // A user who types a grant has decided.
         let external = external_with(Trust::Grants, images.runner_of(source.clone()));
         return Ok(external.call(function, request, context).await?);
     }

@@ -1,4 +1,4 @@
-//! `ferroplane functions run`: what does this function answer?
+//! `ferroplane functions run`: calls a function with a request.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use ferroplane_wire::{from_json, to_json};
 use serde_json::Value;
 
 use super::explain::full_name;
-use super::image::{self, Way};
+use super::image::{self, Invocation};
 use super::wasm::{self, CodeGrant, CodeLimits};
 use crate::Verdict;
 use crate::external::{RegistryUser, Trust, external};
@@ -119,6 +119,7 @@ impl Run {
         let request = read_request(&self.request)?;
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let response = runtime.block_on(self.call(request, terminal));
+        // Containers end when their futures are dropped, which takes a moment.
         runtime.shutdown_timeout(Duration::from_secs(2));
         let response = response?;
         let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the response")?)?;
@@ -153,7 +154,7 @@ impl Run {
                 let source = image::source(&self.function)?.with_policy(image.pull_policy);
                 image::call(&source, self.way(), &function, &request, &context, terminal).await
             }
-            // Whoever types a grant has decided.
+            // A user who types a grant has decided.
             ExternalCallee::Webhook { .. } => {
                 let external = external(Trust::Grants, RegistryUser::Own);
                 external.call(&function, &request, &context).await.map_err(Into::into)
@@ -167,6 +168,7 @@ impl Run {
         &self,
         request: &RunFunctionRequest,
     ) -> anyhow::Result<Option<RunFunctionResponse>> {
+        // Images have one of these in their names, and built-in functions have none.
         if self.function.contains(['/', ':', '.']) || self.protocol == Some(Protocol::Grpc) {
             return Ok(None);
         }
@@ -204,17 +206,18 @@ impl Run {
         self.grant.iter().map(code_grant).collect()
     }
 
-    fn way(&self) -> Way {
+    fn way(&self) -> Invocation {
         match self.protocol {
-            None => Way::AsItIs,
-            Some(Protocol::Grpc) => Way::Served,
-            Some(Protocol::RunFunction | Protocol::ResourceList | Protocol::Krm) => Way::Run,
+            None => Invocation::AsItIs,
+            Some(Protocol::Grpc) => Invocation::Served,
+            Some(Protocol::RunFunction | Protocol::ResourceList | Protocol::Krm) => Invocation::Run,
         }
     }
 
     fn permits(&self) -> Permits {
         let has = |grant: Grant| self.grant.contains(&grant);
         Permits {
+            // A chroot has the network of this machine in any case: it has no namespace of its own.
             network: has(Grant::Network) || has(Grant::Chroot),
             chroot: has(Grant::Chroot),
             local_addresses: has(Grant::LocalAddresses),
@@ -231,6 +234,7 @@ impl Run {
             },
             timeout: Duration::from_secs(20),
             config: request.input.clone().map(ferroplane_wire::Struct::into_json).transpose()?,
+            // There is no earlier step that could want anything: what is observed is all that the program sees.
             sees_unwanted: true,
         };
         for limit in &self.limit {

@@ -97,7 +97,7 @@ impl Versions {
             None => listed.document(&filter),
             Some(name) => {
                 let name = full_name(&library, name);
-                // Whoever misspelt it is told what there is.
+                // A misspelt name is answered with a list of the names.
                 resolve(library.catalogue(), &Question::about(&name))?;
                 listed.function_document(&name, &filter).unwrap_or_default()
             }

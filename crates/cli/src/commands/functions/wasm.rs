@@ -66,7 +66,7 @@ pub(super) fn absent(what: &str) -> String {
     )
 }
 
-/// How much the code may use, as far as it was said.
+/// The limits of the code that the arguments give.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CodeLimits {
     pub(super) time: Option<std::time::Duration>,

@@ -10,7 +10,7 @@ use crate::Verdict;
 #[derive(Debug, clap::Args)]
 pub(super) struct Host {
     /// Which stage this is
-    #[arg(value_parser = ["init", "chroot", "chroot-program"])]
+    #[arg(value_parser = ["init", "chroot", "chroot-program", "process", "process-program"])]
     stage: Option<String>,
 }
 

@@ -1,7 +1,7 @@
-//! `ferroplane internal supervise`: runs a program that must not outlive whoever started it.
+//! `ferroplane internal supervise`: runs a program that must not outlive the process that started it.
 //!
-//! A control plane or a `render` that is killed can end nothing any more, so somebody else has to. This one stands between it and the
-//! program of a function. Its standard input is a pipe from whoever started it, which the operating system closes when that process
+//! A control plane or a `render` that is killed cannot stop its programs, so another process has to. This one stands between it and the
+//! program of a function. Its standard input is a pipe from the process that started it, which the operating system closes when that process
 //! ends, however it ends. The signal that Linux can send when a parent ends is no way: it is sent when the *thread* ends that started
 //! the program, and threads of a runtime come and go.
 
@@ -50,7 +50,7 @@ impl Supervise {
     }
 
     async fn supervise(self) -> anyhow::Result<ExitStatus> {
-        // Whoever signals the group means the program: it ends as it likes, and then so do we.
+        // A signal to the group is for the program. Once it has ended, so do we.
         let _terminate = signal(SignalKind::terminate()).context("cannot wait for signals")?;
         let _interrupt = signal(SignalKind::interrupt()).context("cannot wait for signals")?;
         let (program, arguments) = self.command.split_first().context("there is no program to run")?;

@@ -1,15 +1,17 @@
-//! `ferroplane operation history`: which operations ran, and what became of them.
+//! `ferroplane operation history`: lists operations with their results.
 
 use std::str::FromStr;
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::operation::{Standing, standing};
+use ferroplane_engine::operation::{Standing, operation_parent, standing};
+use ferroplane_offline::times;
+use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::client::Access;
 use crate::explain::block_on;
 use crate::functions::table::table as columns;
-use crate::operations::{Operations, created, message, parent};
+use crate::operations::{Operations, created, message};
 use crate::terminal::Terminal;
 
 /// List operations with their results, newest first
@@ -61,9 +63,10 @@ impl History {
         })?;
         let is_wanted = |operation: &&Object| {
             let wanted = self.parent.as_ref().map(|wanted| format!("{}/{}", wanted.kind, wanted.name));
-            wanted.is_none_or(|wanted| parent(operation) == wanted)
+            wanted.is_none_or(|wanted| operation_parent(operation) == wanted)
         };
-        let rows: Vec<_> = all.iter().rev().filter(is_wanted).map(row).collect();
+        let now = Timestamp::now();
+        let rows: Vec<_> = all.iter().rev().filter(is_wanted).map(|it| row(it, now)).collect();
         if rows.is_empty() {
             match &self.parent {
                 Some(Parent { kind, name }) => {
@@ -78,7 +81,7 @@ impl History {
     }
 }
 
-fn row(operation: &Object) -> [String; 5] {
+fn row(operation: &Object, now: Timestamp) -> [String; 5] {
     let result = match standing(operation) {
         Standing::Running => "Running",
         Standing::Succeeded => "Succeeded",
@@ -87,17 +90,17 @@ fn row(operation: &Object) -> [String; 5] {
     let message = message(operation).replace('\n', " ");
     [
         meta::name(operation).to_owned(),
-        parent(operation),
-        created(operation).to_owned(),
+        operation_parent(operation),
         result.to_owned(),
+        times::age_of(created(operation), now),
         message,
     ]
 }
 
-/// A line for each operation, in so many columns of a terminal if there is an end to them.
+/// A line for each operation, within the columns of a terminal if there is one.
 fn table(rows: &[[String; 5]], room: Option<usize>) -> String {
     let rows: Vec<_> = rows.iter().map(|row| row.to_vec()).collect();
-    columns(&["NAME", "MADE BY", "CREATED", "RESULT", "MESSAGE"], &rows, room)
+    columns(&["NAME", "MADE BY", "RESULT", "AGE", "MESSAGE"], &rows, room)
 }
 
 #[cfg(test)]
@@ -126,10 +129,11 @@ mod tests {
             },
             "status": {"conditions": [{"type": "Succeeded", "status": "False", "reason": "x", "message": "no\nway"}]},
         });
-        let text = table(&[row(operation.as_object().unwrap())], None);
+        let now = "2026-01-04T04:00:00Z".parse().unwrap();
+        let text = table(&[row(operation.as_object().unwrap(), now)], None);
         let expected = "\
-NAME        MADE BY                 CREATED                RESULT   MESSAGE
-nightly-1   CronOperation/nightly   2026-01-01T00:00:00Z   Failed   no way
+NAME        MADE BY                 RESULT   AGE    MESSAGE
+nightly-1   CronOperation/nightly   Failed   3d4h   no way
 ";
         assert_eq!(text, expected);
     }

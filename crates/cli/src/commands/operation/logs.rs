@@ -1,4 +1,6 @@
-//! `ferroplane operation logs`: what was said about an operation.
+//! `ferroplane operation logs`: the events about an operation, and its outputs.
+
+use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::client::Access;
@@ -28,7 +30,8 @@ impl Logs {
             let events = operations.events(&operation).await?;
             Ok((operation, events))
         })?;
-        let lines: String = events.iter().map(|event| event.line() + "\n").collect();
+        let now = Timestamp::now();
+        let lines: String = events.iter().map(|event| event.line_with_age(now) + "\n").collect();
         terminal.text(&(lines + &outputs(&operation)))?;
         Ok(Verdict::Yes)
     }

@@ -1,4 +1,4 @@
-//! `ferroplane operation next`: when a schedule comes next.
+//! `ferroplane operation next`: shows the next times of a schedule.
 
 use std::path::PathBuf;
 
@@ -7,6 +7,7 @@ use clap::ArgGroup;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::operation::CronSpec;
 use ferroplane_offline::manifest::Files;
+use ferroplane_offline::times;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 use serde_json::json;
@@ -63,12 +64,13 @@ impl Next {
         let spec = CronSpec::of(&cron);
         let schedule = spec.schedule.map_err(|invalid| anyhow::anyhow!("{invalid}"));
         let schedule = schedule.context("cannot read the schedule")?;
-        let mut second = self.after.unwrap_or_else(Timestamp::now).as_second();
+        let now = Timestamp::now();
+        let mut second = self.after.unwrap_or(now).as_second();
         let mut text = String::new();
         for _ in 0..self.count {
             let Some(next) = schedule.next(second) else { break };
             second = next;
-            text.push_str(&line(next, schedule.offset(next))?);
+            text.push_str(&line(next, schedule.offset(next), now)?);
         }
         if text.is_empty() {
             bail!("no time matches the schedule");
@@ -99,12 +101,17 @@ impl Next {
     }
 }
 
-/// A time as people there tell it, and in UTC.
-fn line(second: i64, offset: i64) -> anyhow::Result<String> {
+/// A time in the zone of the schedule, in UTC, and how far away it is.
+fn line(second: i64, offset: i64, now: Timestamp) -> anyhow::Result<String> {
     let time = Timestamp::from_second(second).context("the time is out of range")?;
     let offset = Offset::from_seconds(i32::try_from(offset)?).context("the zone is out of range")?;
     let told = time.to_zoned(TimeZone::fixed(offset)).strftime("%a %Y-%m-%d %H:%M:%S %:z").to_string();
-    Ok(format!("{told}   {time}\n"))
+    let distance = if time > now {
+        format!("in {}", times::age(now, time))
+    } else {
+        format!("{} ago", times::age(time, now))
+    };
+    Ok(format!("{told}   {time}   {distance}\n"))
 }
 
 #[cfg(test)]
@@ -112,8 +119,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_is_told_there_and_in_utc() {
-        let line = line(1_711_846_800, 7_200).unwrap();
-        assert_eq!(line, "Sun 2024-03-31 03:00:00 +02:00   2024-03-31T01:00:00Z\n");
+    fn time_is_shown_in_its_zone_in_utc_and_with_its_distance() {
+        let told = |now: &str| line(1_711_846_800, 7_200, now.parse().unwrap()).unwrap();
+        let times = "Sun 2024-03-31 03:00:00 +02:00   2024-03-31T01:00:00Z";
+        assert_eq!(told("2024-03-30T22:00:00Z"), format!("{times}   in 3h\n"));
+        assert_eq!(told("2024-04-03T05:00:00Z"), format!("{times}   3d4h ago\n"));
     }
 }

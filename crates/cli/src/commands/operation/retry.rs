@@ -1,4 +1,4 @@
-//! `ferroplane operation retry`: run an operation again that is done.
+//! `ferroplane operation retry`: runs a finished operation again.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl Retry {
     }
 }
 
-/// An operation with the same spec. It belongs to nobody: neither a schedule nor a watch counts it or deletes it.
+/// An operation with the same spec. It has no owner: neither a schedule nor a watch counts it or deletes it.
 fn copy(operation: &Object, now: i64) -> Object {
     let mut copy = Object::new();
     for field in ["apiVersion", "kind", "spec"] {
@@ -62,7 +62,7 @@ fn copy(operation: &Object, now: i64) -> Object {
     // Retries of retries do not grow longer and longer names.
     let name = meta::name(operation).split("-retry-").next().unwrap_or_default();
     meta::set_field(&mut copy, "name", &format!("{name}-retry-{now}"));
-    // What it was made for: functions are told of an object that is gone by these alone.
+    // What it was made for: functions are notified of an object that is gone by these alone.
     let annotations = operation.get("metadata").and_then(|metadata| metadata.get("annotations")?.as_object());
     for (key, value) in annotations.into_iter().flatten().filter(|(key, _)| key.starts_with(WATCHED)) {
         meta::set_annotation(&mut copy, key, value.as_str().unwrap_or_default());

@@ -68,7 +68,7 @@ impl Run {
             (keys::OPS, "Operation") => Ok(object.clone()),
             (keys::OPS, "CronOperation") => {
                 let mut operation = operation_of_cron(object, Timestamp::now().as_second());
-                // It belongs to nobody: the schedule neither counts it nor deletes it.
+                // It has no owner: the schedule neither counts it nor deletes it.
                 meta::child(&mut operation, "metadata").remove("ownerReferences");
                 meta::child(&mut operation, "metadata").remove("labels");
                 Ok(operation)

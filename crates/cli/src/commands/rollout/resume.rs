@@ -1,4 +1,4 @@
-//! `ferroplane rollout resume`: go on with a rollout that is paused.
+//! `ferroplane rollout resume`: continue with a rollout that is paused.
 
 use anyhow::bail;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! `ferroplane rollout undo`: have all composite resources call the old revision again.
+//! `ferroplane rollout undo`: moves all composite resources back to the old revision.
 
 use anyhow::{Context as _, bail};
 use ferroplane_api::{FunctionRolloutStatus, PROMOTE_ANNOTATION, UNDO_ANNOTATION};
@@ -40,7 +40,7 @@ impl Undo {
     }
 }
 
-/// The revision that nobody is to call any more.
+/// The revision that is not to be called any more.
 fn undone(status: FunctionRolloutStatus) -> anyhow::Result<String> {
     if let Some(candidate) = status.candidate {
         return Ok(candidate);

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::PackageKind;
+use ferroplane_api::{PackageKind, meta};
 use ferroplane_engine::packages::friendly_id;
 use ferroplane_image::registry::Pull;
 use ferroplane_image::store::Store;
 use ferroplane_image::{Descriptor, Image, Platform};
 use ferroplane_package::image::write;
 use ferroplane_package::{PackageSource, SourceOptions};
+use ferroplane_runner::PROTOCOL_ANNOTATION;
 
 use crate::Verdict;
 use crate::explain::block_on;
@@ -19,6 +20,9 @@ use crate::xpkg::files::{EXTENSION, write_package};
 use crate::xpkg::registry::RegistryFlags;
 use crate::xpkg::runtime::{RuntimeOptions, RuntimeSource, Runtimes};
 use crate::xpkg::transfer::Transfer;
+
+/// The protocol of programs that read a request and write a response.
+const RUN_FUNCTION: &str = "RunFunction";
 
 /// Build a package file from a directory
 ///
@@ -36,7 +40,9 @@ use crate::xpkg::transfer::Transfer;
   ferroplane xpkg build -f package \\
     --embed-runtime-image r.example.org/runtime:v1 --platform linux/amd64
   ferroplane xpkg build -f package \\
-    --embed-runtime-image linux/amd64=./bin/amd64 --entrypoint /function")]
+    --embed-runtime-image linux/amd64=./bin/amd64 --entrypoint /function
+  docker save my-program | gzip > program.tgz
+  ferroplane xpkg build -f package --from-oci-tarball program.tgz")]
 pub(crate) struct Build {
     /// Directory that holds crossplane.yaml
     #[arg(short = 'f', long, value_name = "DIR", default_value = ".")]
@@ -62,6 +68,11 @@ pub(crate) struct Build {
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     embed_runtime_image_tarball: Vec<PathBuf>,
 
+    /// Tarball with the image of a program that reads a request and writes a response; it is run for every call
+    #[arg(long, value_name = "FILE", value_delimiter = ',',
+        conflicts_with_all = ["embed_runtime_image", "embed_runtime_image_tarball"])]
+    from_oci_tarball: Vec<PathBuf>,
+
     /// Of images for several platforms, embed these [default: all of them]
     #[arg(long, value_name = "PLATFORM", value_delimiter = ',')]
     platform: Vec<Platform>,
@@ -81,9 +92,12 @@ fn source(text: &str) -> Result<RuntimeSource, String> {
 
 impl Build {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let source = self.read()?;
+        let mut source = self.read()?;
         let runtimes = self.runtimes();
         check_kind(source.manifest.kind, &runtimes, terminal)?;
+        if !self.from_oci_tarball.is_empty() {
+            run_for_every_call(&mut source)?;
+        }
         let store = self.registry.cache.open()?;
         let transfer = Transfer::start(terminal, "pulling");
         let pull = Pull::into(&store).with_progress(transfer.reporter());
@@ -114,7 +128,8 @@ impl Build {
     }
 
     fn runtimes(&self) -> Vec<RuntimeSource> {
-        let tarballs = self.embed_runtime_image_tarball.iter().map(|path| RuntimeSource::file(path));
+        let tarballs = self.embed_runtime_image_tarball.iter().chain(&self.from_oci_tarball);
+        let tarballs = tarballs.map(|path| RuntimeSource::file(path));
         self.embed_runtime_image.iter().cloned().chain(tarballs).collect()
     }
 
@@ -153,6 +168,20 @@ impl Build {
             }
         }
     }
+}
+
+/// Mark a Function whose program is no server: the control plane runs it for every call. A protocol that the manifest names stays.
+fn run_for_every_call(source: &mut PackageSource) -> anyhow::Result<()> {
+    let kind = source.manifest.kind;
+    if kind != PackageKind::Function {
+        bail!("cannot use --from-oci-tarball: a {kind} is not called; use --embed-runtime-image-tarball");
+    }
+    for manifest in &mut source.contents.manifests {
+        if meta::annotation(manifest, PROTOCOL_ANNOTATION).is_empty() {
+            meta::set_annotation(manifest, PROTOCOL_ANNOTATION, RUN_FUNCTION);
+        }
+    }
+    Ok(())
 }
 
 fn with_extension(directory: &Path, name: &str, suffix: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! `ferroplane xpkg extract`: what is in a package?
+//! `ferroplane xpkg extract`: prints the contents of a package.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

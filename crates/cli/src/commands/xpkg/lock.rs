@@ -1,4 +1,4 @@
-//! `ferroplane xpkg lock`: the versions of what a package depends on.
+//! `ferroplane xpkg lock`: pins the versions of the dependencies of a package.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use crate::terminal::Terminal;
 use crate::xpkg::bundle::{LOCK_FILE, LockFile};
 use crate::xpkg::files::write_file;
 use crate::xpkg::registry::RegistryFlags;
-use crate::xpkg::resolve::Resolver;
+use crate::xpkg::resolve::{Resolver, unpublished};
 
 /// Resolve dependencies, and write their versions to a lock file
 ///
@@ -101,11 +101,5 @@ fn source(root: &Path, lock: &Path) -> anyhow::Result<LockPackage> {
         lock.file_name().map(|name| name.to_string_lossy().into_owned()).into_iter().collect();
     let examples = root.join("examples");
     let source = PackageSource::read(&SourceOptions { root, examples: &examples, ignore: &ignore })?;
-    Ok(LockPackage {
-        kind: Some(source.manifest.kind.name().to_owned()),
-        name: source.manifest.name.clone(),
-        source: source.manifest.name,
-        dependencies: source.manifest.dependencies,
-        ..LockPackage::default()
-    })
+    Ok(unpublished(source.manifest))
 }

@@ -1,4 +1,4 @@
-//! How and where spans are sent, and what became of them.
+//! Exports spans, and counts those that were sent and dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +43,7 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 impl Settings {
-    /// None if nobody wants traces.
+    /// None if no endpoint is configured.
     pub(super) fn read(endpoint: Option<&str>) -> anyhow::Result<Option<Self>> {
         let is_off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
             || variable("OTEL_TRACES_EXPORTER").is_some_and(|value| value == "none");

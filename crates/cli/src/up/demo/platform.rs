@@ -1,4 +1,4 @@
-//! Installs the platform of the demo. What is there already is left as it is.
+//! Installs the platform of the demo. Leaves existing objects as they are.
 
 use anyhow::Context as _;
 use ferroplane_api::{Object, meta};
@@ -98,7 +98,7 @@ pub(super) async fn is_installed(client: &ApiClient) -> bool {
     client.list_objects(&xrds(), "", &query).await.is_ok_and(|found| !found.is_empty())
 }
 
-/// What somebody changed stays changed, and who wants the original back deletes it.
+/// What a user changed stays changed, and who wants the original back deletes it.
 async fn put_missing(client: &ApiClient, resource: Resource, text: &str) -> anyhow::Result<Found> {
     let wanted = read_embedded(text)?;
     let mut missing = 0;
@@ -135,7 +135,7 @@ async fn until_established(client: &ApiClient, resource: Resource, number: usize
 
 /// The objects of a text of ours.
 fn read_embedded(text: &str) -> anyhow::Result<Vec<Object>> {
-    serde_saphyr::from_multiple(text).context("cannot read what comes with the program")
+    serde_saphyr::from_multiple(text).context("cannot read the manifests of the demo")
 }
 
 /// Whether an object has a condition, and it is true.

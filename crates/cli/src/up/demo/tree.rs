@@ -1,4 +1,4 @@
-//! Draws what was composed.
+//! Prints the composed resources of the demo as a tree.
 
 use ferroplane_api::{Object, meta};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Looks on while the demo becomes ready, and says what does.
+//! Watches the objects of the demo until they are ready, and prints changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Picture {
     pub(super) fn follow(client: &ApiClient) -> Self {
         let changed = Arc::new(Notify::new());
         let followed = KINDS.map(|kind| {
-            // Whoever has Backends of their own waits for them by themselves.
+            // Backends that are not of the demo are not waited for.
             let scope = match kind {
                 BACKEND => {
                     InformerScope { labels: selector(), ..InformerScope::new(platform::backends().into()) }
@@ -47,7 +47,7 @@ impl Picture {
         self.seen.get(kind).into_iter().flatten()
     }
 
-    /// Whether anything became ready while it was looked at.
+    /// Whether anything became ready while it was checked.
     pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
@@ -64,7 +64,7 @@ impl Picture {
             for (_, followed) in &self.followed {
                 followed.informer().synced().await;
             }
-            // What was ready before anybody looked is no news.
+            // Objects that were ready before are not reported.
             self.look();
             while !self.is_ready() {
                 self.changed.notified().await;

@@ -1,10 +1,10 @@
-//! What the API server says against an object, at the lines of the file it is about.
+//! Locates the errors of the API server about an object in the lines of its file.
 
 use ferroplane_client::{Error, StatusError};
 
 use super::{Located, Manifest};
 
-/// An error, told where it is.
+/// An error with its location.
 pub(super) fn locate(error: &Error, manifest: &Manifest) -> Vec<Located> {
     let Error::Refused(status) = error else {
         return vec![manifest.error(&["metadata", "name"], error.to_string())];
@@ -25,7 +25,7 @@ pub(super) fn locate(error: &Error, manifest: &Manifest) -> Vec<Located> {
 /// Whose fields are taken over.
 pub(super) fn conflicts(status: &StatusError, manifest: &Manifest) -> Vec<Located> {
     let told = status.causes.iter().map(|cause| {
-        let words = format!("{}: {}; what the file says is applied", cause.field, cause.message);
+        let words = format!("{}: {}; the value of the file is applied", cause.field, cause.message);
         at(manifest, &cause.field, words)
     });
     told.collect()

@@ -1,4 +1,4 @@
-//! The files of a program: when one of them changes, the program is started again.
+//! The files of a program: when one of them changes, the program is restarted.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

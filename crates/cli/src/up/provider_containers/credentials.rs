@@ -83,7 +83,7 @@ impl Drop for Credentials {
     }
 }
 
-/// If we are root, containers run as somebody else.
+/// If we are root, containers run as another user.
 fn give_away(path: &Path) -> std::io::Result<()> {
     match file_owner() {
         Some(owner) => chown(path, Some(owner), Some(owner)),

@@ -18,7 +18,7 @@ use super::kind::{SimulatedKind, StatusChange};
 use super::requests::Requests;
 use crate::up::follow::Followed;
 
-/// Looks after the objects of one kind.
+/// Manages the objects of one kind.
 pub(super) struct Controller {
     client: ApiClient,
     kind: Arc<SimulatedKind>,
@@ -119,9 +119,9 @@ impl Controller {
         let changes = patch(object, &status);
         match self.client.merge(target, self.kind.subresource, &changes).await {
             Ok(answer) if is_status(&answer, &status) => debug!(kind, name, "simulated a status"),
-            // The schema of the kind dropped or changed something. The next write would come to the same, and wake us again.
+            // The schema of the kind dropped or changed something. The next write would have the same result, and wake us again.
             Ok(_) => drop(self.given_up.insert(key, self.attempt(object))),
-            // Whoever changed or deleted it meanwhile makes it be looked at again.
+            // A user who changed or deleted it meanwhile makes it be checked again.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
             Err(error) => {
                 warn!(kind, name, %error, "cannot simulate a status; simulate.ferroplane.io/status can add fields to it");
@@ -131,7 +131,7 @@ impl Controller {
     }
 }
 
-/// What makes the status of an object this one. Fields that are to go are said to be nothing.
+/// The merge patch that sets the status of an object. Fields to remove are null.
 fn patch(object: &Object, status: &Object) -> Value {
     let mut wanted: Object = status.clone();
     let present = object.get("status").and_then(Value::as_object);

@@ -86,7 +86,7 @@ fn conditions<'a>(draft: &Draft<'_>, phase: Phase<'a>) -> [Says<'a>; 2] {
 
 const SYNCED: Says<'static> = Says::new("Synced", true, "ReconcileSuccess", "");
 
-/// Whether anything was said about the object before.
+/// Whether the simulation of the object has begun.
 pub(super) fn is_begun(object: &Object, shape: Shape) -> bool {
     shape.conditions.is_none() || Draft::of(object, "").has_condition("Ready")
 }

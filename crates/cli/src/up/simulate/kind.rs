@@ -35,7 +35,7 @@ enum Controlled {
 /// What to do about an object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum StatusChange {
-    /// It is as it should be, or somebody else looks after it.
+    /// It is as it should be, or another controller manages it.
     Rest,
     /// Write this status now.
     Write(Object),
@@ -58,7 +58,7 @@ impl SimulatedKind {
         Self { resource, controller, subresource: Subresource::Status, requests: Requests::default() }
     }
 
-    /// The kind that a CRD defines. None if something looks after it: what XRDs define, and Crossplane's own kinds.
+    /// The kind that a CRD defines. None if something manages it: what XRDs define, and Crossplane's own kinds.
     pub(super) fn of_definition(definition: &Object) -> Option<Self> {
         let (name, spec) = (meta::name(definition), definition.get("spec")?);
         let is_ours = crds::ALL.iter().any(|crd| crd.name() == name);
@@ -146,7 +146,7 @@ impl SimulatedKind {
         }
     }
 
-    /// Whether somebody else writes the status: a controller that runs somewhere, or a person with `kubectl`.
+    /// Whether another user writes the status: a controller that runs somewhere, or a person with `kubectl`.
     fn has_owner(&self, object: &Object) -> bool {
         let managed = object.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
         let owns_status = |entry: &&Value| match self.subresource {

@@ -1,4 +1,4 @@
-//! What users ask of the simulation, in annotations of objects and of CRDs. Performs no I/O.
+//! Settings of the simulation, in annotations of objects and of CRDs. Performs no I/O.
 
 use std::time::Duration;
 
@@ -27,8 +27,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Read the annotations of an object or a CRD. A mistake in them is a failure that says what is wrong: whoever looks
-    /// why the object is not ready finds it there.
+    /// Read the annotations of an object or a CRD. A mistake in them is a failure that says what is wrong: `why` shows it.
     pub(super) fn read(object: &Object) -> Self {
         let annotation = |key| Some(meta::annotation(object, key)).filter(|text| !text.is_empty());
         let mut requests = Self {

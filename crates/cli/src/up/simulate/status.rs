@@ -37,7 +37,7 @@ impl<'a> Says<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins with what is there: what nobody simulates stays.
+    /// Begins with what is there: fields that are not simulated stay.
     pub(super) fn of(object: &Object, now: &'a str) -> Self {
         let fields = object.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
         Self { fields, now }

@@ -1,4 +1,4 @@
-//! Fills values of an object into a status that somebody wrote down: `${spec.region}`. Performs no I/O.
+//! Fills values of an object into a status that a user wrote down: `${spec.region}`. Performs no I/O.
 
 use ferroplane_api::Object;
 use serde_json::Value;
@@ -61,7 +61,7 @@ fn keys(path: &str) -> Vec<&str> {
         };
         keys.push(key);
         rest = after.strip_prefix('.').unwrap_or(after);
-        // Two dots, or a bracket that nobody closes: there is no such field.
+        // Two dots, or a bracket without its end: there is no such field.
         if key.is_empty() {
             break;
         }

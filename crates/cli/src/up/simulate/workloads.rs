@@ -70,7 +70,7 @@ impl Workload {
         Some(draft.fields)
     }
 
-    /// Whether a controller has looked at the object before. That of some kinds says nothing before it is done.
+    /// Whether a controller has reconciled the object before. Those of some kinds write no status before they are done.
     pub(super) fn is_begun(self, object: &Object) -> bool {
         match self {
             Self::CronJob | Self::Ingress | Self::PersistentVolumeClaim | Self::Pod | Self::Service => true,
@@ -113,7 +113,7 @@ fn deployment(draft: &mut Draft<'_>, object: &Object, phase: Phase<'_>, now: &st
         Phase::Failed(message) => Says::new("Progressing", false, "ProgressDeadlineExceeded", message),
     };
     for says in [available, progressing] {
-        // Conditions of Deployments say when they were last looked at, too. Only a change is worth a new time.
+        // Conditions of Deployments have the time of the last update, too. Only a change is worth a new time.
         let updated = draft.updated(says, now);
         draft.condition(says, &[("lastUpdateTime", updated)]);
     }
@@ -144,6 +144,7 @@ fn stateful_set(draft: &mut Draft<'_>, object: &Object, phase: Phase<'_>) {
     draft.count("updatedReplicas", ready);
     draft.set("availableReplicas", ready);
     if phase == Phase::Ready {
+        // Only when it is ready: `kubectl rollout status` waits until both revisions are the same.
         draft.set("currentRevision", revision.clone());
     }
     draft.set("updateRevision", revision);
@@ -277,6 +278,7 @@ fn load_balancer(draft: &mut Draft<'_>, object: &Object, phase: Phase<'_>) {
     }
     let has_ingress = |balancer: &Value| balancer["ingress"].as_array().is_some_and(|list| !list.is_empty());
     if !draft.fields.get("loadBalancer").is_some_and(has_ingress) {
+        // From the uid, so that the address stays the same, and mostly differs from that of other Services.
         let host = meta::uid(object).bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 254) + 1;
         draft.set("loadBalancer", json!({"ingress": [{"ip": format!("192.0.2.{host}")}]}));
     }

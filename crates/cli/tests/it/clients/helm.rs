@@ -12,7 +12,7 @@ use crate::sandbox::Ran;
 
 /// A plane, and Helm. Something may play the part of a cluster, where deployments become ready and jobs end.
 struct Shop {
-    // Whoever uses the plane must end before it does.
+    // A caller that uses the plane must end before it does.
     cluster: Option<Child>,
     helm: PathBuf,
     plane: Plane,

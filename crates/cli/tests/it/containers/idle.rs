@@ -1,4 +1,4 @@
-//! Functions that are started when they are called, and stopped when nobody calls them any more.
+//! Functions that are started when they are called, and stopped when nothing calls them any more.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Provider packages that `up` installs and runs, made of a provider on controller-runtime.
 
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ferroplane_image::Execution;
 use ferroplane_image::build::Layer;
@@ -46,6 +46,28 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
+
+const FERROPLANE: &str = env!("CARGO_BIN_EXE_ferroplane");
+
+/// What the tests of providers need: the provider, a registry, and an address that the provider tries to reach.
+struct Ground {
+    program: PathBuf,
+    registry: TestRegistry,
+    probe: String,
+    _listener: TcpListener,
+}
+
+impl Ground {
+    /// Nothing where containers, kubectl or the provider are missing.
+    fn find() -> Option<Self> {
+        machine()?;
+        peer("kubectl")?;
+        let (program, registry) = (peer("provider-notes")?, TestRegistry::start(false)?);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let probe = listener.local_addr().unwrap().to_string();
+        Some(Self { program, registry, probe, _listener: listener })
+    }
+}
 
 /// A provider that tries to reach an address before it does anything else.
 fn package(provider: &Path, probe: &str, capabilities: &str, version: &str) -> TestImage {
@@ -104,15 +126,10 @@ fn processes_with(marker: &str) -> usize {
 
 #[test]
 fn a_provider_on_controller_runtime_runs_as_its_own_service_account_and_is_upgraded() {
-    let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
-    let (Some(program), Some(registry)) = (peer("provider-notes"), TestRegistry::start(false)) else {
-        return;
-    };
-    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let probe = listener.local_addr().unwrap().to_string();
+    let Some(ground) = Ground::find() else { return };
+    let Ground { program, registry, probe, .. } = &ground;
     let images = ["v1.0.0", "v1.1.0"].map(|version| {
-        let image = package(&program, &probe, "{}", version);
+        let image = package(program, probe, "{}", version);
         registry.push(&image, &format!("acme/provider-notes:{version}"))
     });
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
@@ -132,7 +149,7 @@ fn a_provider_on_controller_runtime_runs_as_its_own_service_account_and_is_upgra
     assert_eq!(plane.says(written), format!("HELLO {first}"));
 
     // It can do its work, and nothing else: neither on the API server nor in the network.
-    let log = plane.says(&format!("{ferroplane} logs provider/notes"));
+    let log = plane.says(&format!("{FERROPLANE} logs provider/notes"));
     assert!(log.contains("probe: unreachable\n") && log.contains("listing pods: Forbidden\n"), "{log}");
     let can = |what: &str| {
         let account = format!("--as=system:serviceaccount:crossplane-system:{first}");
@@ -159,17 +176,17 @@ fn a_provider_on_controller_runtime_runs_as_its_own_service_account_and_is_upgra
          do sleep 0.1; done"
     ));
     // Who is not active does not run, and nobody runs when the plane is gone, however it goes.
-    assert_eq!(processes_with(&probe), 1);
+    assert_eq!(processes_with(probe), 1);
     plane.signal(Signal::KILL);
     let mut plane = plane;
     plane.end();
     for _ in 0..500 {
-        if processes_with(&probe) == 0 {
+        if processes_with(probe) == 0 {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
-    assert_eq!(processes_with(&probe), 0);
+    assert_eq!(processes_with(probe), 0);
 
     // Another plane on the same directory runs it again.
     let plane = Plane::start(plane.into_directory(), &["--data-dir", "data"]);
@@ -179,19 +196,14 @@ fn a_provider_on_controller_runtime_runs_as_its_own_service_account_and_is_upgra
     plane.says("kubectl delete provider/notes --timeout=60s");
     plane.says("until test -z \"$(kubectl get serviceaccounts -n crossplane-system -o name | grep notes-)\"; do sleep 0.1; done");
     plane.stop();
-    assert_eq!(processes_with(&probe), 0);
+    assert_eq!(processes_with(probe), 0);
 }
 
 #[test]
 fn a_provider_that_can_wait_runs_once_a_kind_is_activated_and_has_the_network_it_is_granted() {
-    let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
-    let (Some(program), Some(registry)) = (peer("provider-notes"), TestRegistry::start(false)) else {
-        return;
-    };
-    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let probe = listener.local_addr().unwrap().to_string();
-    let image = package(&program, &probe, "{capabilities: [safe-start]}", "v1");
+    let Some(ground) = Ground::find() else { return };
+    let Ground { program, registry, probe, .. } = &ground;
+    let image = package(program, probe, "{capabilities: [safe-start]}", "v1");
     let image = registry.push(&image, "acme/provider-notes:v1.0.0");
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
     // Everything is activated unless somebody says otherwise first.
@@ -209,7 +221,7 @@ fn a_provider_that_can_wait_runs_once_a_kind_is_activated_and_has_the_network_it
     plane
         .says("kubectl wait crd/providerconfigs.notes.example.org --for=condition=Established --timeout=60s");
     assert_eq!(plane.says("kubectl get crd/notes.notes.example.org --ignore-not-found -o name"), "");
-    assert_eq!(processes_with(&probe), 0);
+    assert_eq!(processes_with(probe), 0);
 
     plane.told("kubectl apply -f -", &policy("*.notes.example.org"));
     plane.says(
@@ -217,7 +229,7 @@ fn a_provider_that_can_wait_runs_once_a_kind_is_activated_and_has_the_network_it
     );
     plane.told("kubectl apply -f -", &note("hello"));
     plane.says("kubectl wait note/a --for=condition=Ready --timeout=60s");
-    let log = plane.says(&format!("{ferroplane} logs provider/notes"));
+    let log = plane.says(&format!("{FERROPLANE} logs provider/notes"));
     assert!(log.contains("probe: reached\n"), "{log}");
     plane.stop();
 }

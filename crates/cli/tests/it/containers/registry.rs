@@ -38,6 +38,11 @@ impl TestRegistry {
         reference
     }
 
+    /// Delete all images. Those that were pushed cannot be fetched any more.
+    pub(crate) fn delete_images(&self) {
+        fs::remove_dir_all(self.debian.directory().join("data/docker")).unwrap();
+    }
+
     /// Docker's configuration of somebody who may use it.
     pub(crate) fn docker_config(&self) -> String {
         self.debian.docker_config()

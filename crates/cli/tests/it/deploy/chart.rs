@@ -169,6 +169,11 @@ fn rights_egress_and_volume_for_packages_come_with_their_switch() {
         find(objects, "NetworkPolicy", "ferroplane")["spec"]["egress"].as_array().unwrap().len()
     };
     assert_eq!(egress(&on), egress(&off) + 1);
+    let protecting = rendered(&["--set=packages.enabled=true,packages.protectProviders=true"]).unwrap();
+    for mark in ["--enable-provider-deletion-protection", "protection.crossplane.io"] {
+        let count = |objects: &[Value]| json!(objects).to_string().matches(mark).count();
+        assert_eq!(count(&protecting), count(&on) + 1, "{mark}");
+    }
     let without_roles = rendered(&["--set=packages.enabled=true,rbac.manageRoles=false"]).unwrap();
     assert!(!json!(without_roles).to_string().contains("bind\""), "who writes no roles binds none");
 }

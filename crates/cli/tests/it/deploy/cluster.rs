@@ -156,7 +156,7 @@ impl Cluster {
                 // Where the API server looks behind a Service that does not say otherwise.
                 Some((flag @ "--webhook-address", _)) => format!("{flag}={webhooks}:443"),
                 Some((flag, _)) => format!("{flag}=127.0.0.1:{}", free_port()),
-                None => argument.to_owned(),
+                None => argument.replace("=/cache/", &format!("={}/", self.directory.path().display())),
             }
         };
         container["args"].as_array().unwrap().iter().map(local).collect()

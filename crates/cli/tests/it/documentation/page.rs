@@ -17,11 +17,16 @@ impl Action {
     }
 }
 
+/// Begins a comment with commands that bring about what the page takes for granted, such as a control plane with an example.
+const RUN_FIRST: &str = "<!-- run first:";
+
 /// A page, as things to do.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) name: String,
     pub(super) actions: Vec<Action>,
+    /// Why blocks are left out, for each such block.
+    pub(super) not_run: Vec<String>,
 }
 
 /// A fenced block.
@@ -36,8 +41,16 @@ struct Block<'a> {
 
 impl Page {
     pub(super) fn parse(name: &str, text: &str) -> Self {
-        let actions = blocks(text).iter().flat_map(actions).collect();
-        Self { name: name.to_owned(), actions }
+        let blocks = blocks(text);
+        let not_run = blocks.iter().filter_map(Block::reason).map(str::to_owned).collect();
+        Self { name: name.to_owned(), actions: blocks.iter().flat_map(actions).collect(), not_run }
+    }
+}
+
+impl Block<'_> {
+    /// Why it is not run, if the page says so.
+    fn reason(&self) -> Option<&str> {
+        self.before.trim().strip_prefix("<!-- not run:")?.strip_suffix("-->").map(str::trim)
     }
 }
 
@@ -46,6 +59,17 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     let mut before = "";
     let mut lines = text.lines().enumerate();
     while let Some((number, line)) = lines.next() {
+        if line.trim() == RUN_FIRST {
+            let inside = lines.by_ref().take_while(|(_, line)| line.trim() != "-->");
+            blocks.extend(inside.map(|(number, line)| Block {
+                line: number + 1,
+                language: "sh",
+                before: "",
+                content: vec![line],
+            }));
+            before = "";
+            continue;
+        }
         let Some(language) = line.trim_start().strip_prefix("```") else {
             before = if line.trim().is_empty() { before } else { line };
             continue;
@@ -61,7 +85,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
 }
 
 fn actions(block: &Block<'_>) -> Vec<Action> {
-    if block.before.starts_with("<!-- not run") {
+    if block.reason().is_some() {
         return Vec::new();
     }
     if let Some(name) = file_name(block.before) {
@@ -116,4 +140,19 @@ fn page_is_read_as_things_to_do() {
         Action::Script { line: 20, commands: "four".to_owned() },
     ];
     assert_eq!(Page::parse("page", text).actions, expected);
+}
+
+#[test]
+fn commands_that_come_first_are_run_one_by_one() {
+    let text = "# Title\n\n<!-- run first:\none\ntwo\n-->\n\n```sh\nthree\n```\n";
+    let script = |line, commands: &str| Action::Script { line, commands: commands.to_owned() };
+    assert_eq!(Page::parse("page", text).actions, [script(4, "one"), script(5, "two"), script(9, "three")]);
+}
+
+#[test]
+fn block_that_is_not_run_has_a_reason() {
+    let text = "- In a list:\n\n  <!-- not run: slow -->\n  ```sh\n  one\n  ```\n\n```sh\ntwo\n```\n";
+    let page = Page::parse("page", text);
+    assert_eq!(page.not_run, ["slow"]);
+    assert_eq!(page.actions, [Action::Script { line: 9, commands: "two".to_owned() }]);
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::slice;
 use std::sync::mpsc::{self, Receiver};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferroplane_testkit::Process;
 use rustix::process::Signal;
@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const END: &str = "--- end of command ---";
 /// What `up` prints when clients can connect.
 const READY: &str = "the API server is ready at https://127.0.0.1:";
+
+/// Has the shell remember in `failed` that a command of a block failed. 3 is a negative result, and no failure.
+const REMEMBER_FAILURES: &str = r#"failed=0; trap 'code=$?; [ $code = 3 ] || { failed=$code; echo "exits with $code: $BASH_COMMAND"; }' ERR"#;
 
 /// A shell in an empty home directory, and the control plane that was started in it.
 pub(super) struct Session {
@@ -65,6 +68,7 @@ impl Session {
 
     /// Does everything that a page says.
     pub(super) fn follow(mut self, page: &Page) {
+        let began = Instant::now();
         for action in &page.actions {
             match action {
                 Action::Save { name, content } => self.save(name, content),
@@ -75,9 +79,11 @@ impl Session {
                         panic!("{}:{line}: $ {command}\n{difference}\nAll of it:\n{printed}", page.name);
                     }
                 }
-                Action::Script { line, commands } => drop(self.run(page, *line, commands, &[])),
+                Action::Script { line, commands } => self.run_all(page, *line, commands),
             }
         }
+        let commands = page.actions.iter().filter(|action| action.is_command()).count();
+        eprintln!("{}: {commands} commands in {:.1} s", page.name, began.elapsed().as_secs_f64());
     }
 
     /// Saves a file where the shell is.
@@ -101,6 +107,18 @@ impl Session {
         printed.iter().map(|line| self.to_page(line)).collect()
     }
 
+    /// Runs all commands of a block. Each of them has to succeed.
+    fn run_all(&mut self, page: &Page, line: usize, commands: &str) {
+        if commands.starts_with("ferroplane up") {
+            self.start(commands, &[]);
+            return;
+        }
+        let commands = self.to_here(commands);
+        let script = format!("{REMEMBER_FAILURES}\n{commands}\ntrap - ERR\n(exit $failed)");
+        let (printed, code) = self.type_in(&script);
+        assert!(code == 0, "{}:{line}: {commands}\n{}", page.name, printed.join("\n"));
+    }
+
     /// Starts a control plane, at a port that is free.
     fn start(&mut self, command: &str, expected: &[String]) -> Vec<String> {
         self.stop();
@@ -120,7 +138,7 @@ impl Session {
             printed.extend(plane.lines_until(last, is_last));
         }
         self.plane = Some(plane);
-        printed.iter().map(|line| self.to_page(line)).collect()
+        printed.iter().filter(|line| !is_log_line(line)).map(|line| self.to_page(line)).collect()
     }
 
     fn stop(&mut self) {
@@ -132,7 +150,8 @@ impl Session {
 
     /// What a command prints, and its exit code.
     fn type_in(&mut self, command: &str) -> (Vec<String>, i32) {
-        writeln!(self.input, "{command}\necho \"{END}$?\"").unwrap();
+        // The exit code stays that of the command, for a page that prints it.
+        writeln!(self.input, "{command}\n(code=$?; echo \"{END}$code\"; exit $code)").unwrap();
         let mut printed = Vec::new();
         loop {
             let Ok(line) = self.output.recv_timeout(PATIENCE) else {
@@ -168,13 +187,20 @@ impl Drop for Session {
     }
 }
 
+/// Whether a line is one of the log, which comes between the others at any time. Pages do not show them.
+fn is_log_line(line: &str) -> bool {
+    let has_level = |word: &str| matches!(word, "TRACE" | "DEBUG" | "INFO" | "WARN" | "ERROR");
+    line.starts_with(|first: char| first.is_ascii_digit())
+        && line.split_whitespace().nth(1).is_some_and(has_level)
+}
+
 /// A program that knows nothing of the person who runs the tests, but finds our binary and kubectl.
 fn terminal(home: &Path, program: &str) -> Command {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let ours = [home.join(".local/bin"), crate::peers::directory()];
     let paths = std::env::join_paths(ours.into_iter().chain(std::env::split_paths(&paths))).unwrap();
     let mut command = Command::new(program);
-    command.current_dir(home).env("HOME", home).env("PATH", paths).env("COLUMNS", "120");
+    command.current_dir(home).env("HOME", home).env("PATH", paths).env("COLUMNS", "120").env("TZ", "UTC");
     for name in ["KUBECONFIG", "FERROPLANE_DATA_DIR", "XDG_DATA_HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG"] {
         command.env_remove(name);
     }

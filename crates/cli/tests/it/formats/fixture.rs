@@ -63,6 +63,22 @@ spec:
     functionRef: {name: function-auto-ready}
 ";
 
+/// What fixtures have besides, from the second one on: recordings of version 2 tell operations from composite resources.
+const OPERATION: &str = "---
+apiVersion: ops.crossplane.io/v1alpha1
+kind: Operation
+metadata: {name: checked}
+spec:
+  mode: Pipeline
+  pipeline:
+  - step: check
+    functionRef: {name: function-cel-validation}
+    input:
+      apiVersion: validation.fn.ferroplane.io/v1beta1
+      kind: Validation
+      rules: [{rule: 'true', message: it holds}]
+";
+
 /// A composite resource of the platform.
 pub(super) fn shop(name: &str, color: &str) -> String {
     format!(
@@ -121,13 +137,15 @@ fn make_fixture() {
     let target = directory().join(format!("v{}", directory().read_dir().unwrap().count()));
     assert!(!target.exists(), "{} is there already", target.display());
     let temporary = TempDir::new().unwrap();
-    fs::write(temporary.path().join("platform.yaml"), [PLATFORM, &shop("one", "red")].concat()).unwrap();
+    let objects = [PLATFORM, &shop("one", "red"), OPERATION].concat();
+    fs::write(temporary.path().join("platform.yaml"), objects).unwrap();
     let mut command = ferroplane(temporary.path(), &["up", "platform.yaml", "--listen", "127.0.0.1:0"]);
     command.args(["--kubeconfig", "kubeconfig", "--data-dir", "data", "--watch"]);
     let plane = Plane::run_by(temporary, command);
     until_recorded(&plane.path(""), "shop/one", "  ready");
+    until_recorded(&plane.path(""), "operation/checked", "  succeeded");
     // A second state of the same object, so that there is history and more than one recording.
-    fs::write(plane.path("platform.yaml"), [PLATFORM, &shop("one", "blue")].concat()).unwrap();
+    fs::write(plane.path("platform.yaml"), [PLATFORM, &shop("one", "blue"), OPERATION].concat()).unwrap();
     until_blue(&plane.path(""));
     let directory = plane.stop();
     assert!(!directory.path().join("data/store.db-wal").exists(), "the database is not the whole store");

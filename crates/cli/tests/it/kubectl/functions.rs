@@ -277,7 +277,7 @@ fn function_that_is_down_is_named_keeps_nobody_else_and_is_called_once_it_is_bac
         told.contains("`say-python`") && told.contains("cannot reach the function at localhost:"),
         "{told}"
     );
-    // Nothing was applied of what only some of them said, and whoever was not looked at is as it was.
+    // Nothing was applied of what only some of them said, and whoever was not checked is as it was.
     assert_eq!(stage.composed("polyglot", "go")["data"]["greeting"], "hello from go");
     stage.until_condition("python", "Synced");
 

@@ -25,7 +25,7 @@ fn lease(renewed: &str) -> Value {
     })
 }
 
-/// Whoever runs Deployments writes to them, too.
+/// The process that runs Deployments writes to them, too.
 fn scale_down(ground: &Ground) {
     let path = format!("{DEPLOYMENTS}/crossplane");
     loop {

@@ -121,6 +121,11 @@ impl Ground {
         self.plane.is_some()
     }
 
+    /// The API server if it is ours, to run commands beside it. What tests leave behind on a real one is in the way of others.
+    pub(super) fn plane(&self) -> Option<&Plane> {
+        self.plane.as_ref()
+    }
+
     pub(super) fn kubeconfig(&self) -> &PathBuf {
         &self.kubeconfig
     }
@@ -139,12 +144,12 @@ impl Ground {
         answer["status"]["token"].as_str().unwrap().to_owned()
     }
 
-    /// Lets a service account read a path that is no resource.
+    /// Lets a service account read a path that is not a resource.
     pub(super) fn let_read(&self, account: &str, path: &str) {
         self.allow(account, &json!([{"verbs": ["get"], "nonResourceURLs": [path]}]));
     }
 
-    /// Gives a service account these rights.
+    /// Gives a service account these rights, and no others that it had, and waits until they count.
     pub(super) fn allow(&self, account: &str, rules: &Value) {
         const GROUP: &str = "rbac.authorization.k8s.io";
         let role = json!({
@@ -156,8 +161,41 @@ impl Ground {
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": account},
             "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": account}],
         });
-        self.send("POST", &format!("/apis/{GROUP}/v1/clusterroles"), &role);
-        self.send("POST", &format!("/apis/{GROUP}/v1/clusterrolebindings"), &binding);
+        // Another test may have left a role of this name on a server that they share.
+        for (plural, object) in [("clusterrolebindings", &binding), ("clusterroles", &role)] {
+            let path = format!("/apis/{GROUP}/v1/{plural}");
+            self.send("DELETE", &format!("{path}/{account}"), &Value::Null);
+            self.send("POST", &path, object);
+        }
+        for rule in rules.as_array().unwrap() {
+            self.until_allowed(account, rule);
+        }
+    }
+
+    /// A real API server hears of rights a moment after they are written.
+    fn until_allowed(&self, account: &str, rule: &Value) {
+        let user = format!("system:serviceaccount:{NAMESPACE}:{account}");
+        let mut spec = json!({"user": user, "groups": ["system:serviceaccounts", "system:authenticated"]});
+        let verb = &rule["verbs"][0];
+        match rule["nonResourceURLs"][0].as_str() {
+            Some(path) => spec["nonResourceAttributes"] = json!({"path": path, "verb": verb}),
+            None => {
+                spec["resourceAttributes"] =
+                    json!({"group": rule["apiGroups"][0], "resource": rule["resources"][0], "verb": verb});
+            }
+        }
+        let review =
+            json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec});
+        let began = Instant::now();
+        loop {
+            let (_, answer) =
+                self.send("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", &review);
+            if answer["status"]["allowed"] == true {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{answer:#}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Sends a request. Returns the code and the answer.
@@ -168,6 +206,26 @@ impl Ground {
             client.send(method, path, &body).await.unwrap()
         });
         (answer.code, serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
+    /// Applies an object as a user does. A kind that is not served yet is waited for.
+    pub(super) fn apply(&self, path: &str, object: &Value) {
+        let path = format!("{path}?fieldManager=user&force=true");
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        let began = Instant::now();
+        loop {
+            let answer = self.runtime.block_on(async {
+                let mut client = ApiClient::connect(&self.address).await.unwrap();
+                client.send_with("PATCH", &path, &headers, &object.to_string()).await.unwrap()
+            });
+            if answer.code < 300 {
+                return;
+            }
+            let text = String::from_utf8_lossy(&answer.body);
+            let is_early = matches!(answer.code, 404 | 409 | 500) && began.elapsed() < PATIENCE;
+            assert!(is_early, "{} {text}", answer.code);
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// An object; null if there is none.
@@ -269,8 +327,14 @@ impl Ground {
         ];
         let lists = lists.iter().flat_map(|list| {
             let items = self.get(list)["items"].as_array().cloned().unwrap_or_default();
+            // A real server gathers rights in roles of its own, a moment later.
+            let is_theirs = |item: &Value| {
+                let label = &item["metadata"]["labels"]["kubernetes.io/bootstrapping"];
+                !self.is_embedded() && label.is_string()
+            };
             items
                 .into_iter()
+                .filter(move |item| !is_theirs(item))
                 .map(move |item| format!("{list}/{}", item["metadata"]["name"].as_str().unwrap()))
         });
         secrets.into_iter().chain(hooks).chain(lists.collect::<Vec<_>>()).collect()

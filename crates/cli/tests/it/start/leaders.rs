@@ -1,11 +1,12 @@
 //! Of several replicas one leads, and the others take over.
 
+use ferroplane_testkit::plane::sites::is_ready;
 use rustix::process::Signal;
 
 use super::ground::{Ground, SITES, composed};
 use super::replica::Replica;
 
-/// Short, so that nobody waits for long.
+/// Short, so that nothing waits for long.
 const SHORT: &[&str] = &["--lease-duration", "3s"];
 
 /// Two replicas, the first of which leads and has composed a site.
@@ -66,7 +67,7 @@ fn leader_that_slept_through_its_term_writes_nothing_any_more() {
     ground.paint("blog", "green");
     ground.until(&map, |map| map["data"]["colour"] == "green");
     let paths = [map, format!("{SITES}/blog")];
-    ground.until(&paths[1], |site| site["metadata"]["generation"].is_i64() && Ground::is_ready(site));
+    ground.until(&paths[1], is_ready);
     let before = ground.versions(&paths);
     let holder = ground.lease()["holderIdentity"].clone();
     first.signal(Signal::CONT);

@@ -38,7 +38,7 @@ fn command(ground: &Ground, [health, metrics, hooks]: [u16; 3], flags: &[&str]) 
     command
 }
 
-/// What a start says that does not go on.
+/// What a start says that does not continue.
 pub(super) fn refused(ground: &Ground, flags: &[&str]) -> String {
     let ran = Ran::from(command(ground, free_ports(), flags).output().unwrap());
     assert_eq!(ran.code, Some(1), "{ran:#?}");
@@ -77,9 +77,12 @@ impl Replica {
 
     /// Waits until it says just this.
     pub(super) fn until(&self, message: &str) -> Value {
-        let fields = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_default();
-        let lines = self.process.lines_until(message, |line| fields(line)["message"] == message);
-        lines.last().map(|line| fields(line)).unwrap_or_default()
+        self.heard_until(message).last().map(|line| fields(line)).unwrap_or_default()
+    }
+
+    /// The same. Returns the lines that were not read before.
+    pub(super) fn heard_until(&self, message: &str) -> Vec<String> {
+        self.process.lines_until(message, |line| fields(line)["message"] == message)
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -98,6 +101,15 @@ impl Replica {
         assert!(status.success(), "{status}: {:#?}", self.process.unread_lines());
     }
 
+    /// The same. Returns the lines that were not read before.
+    pub(super) fn stop_hearing(mut self) -> Vec<String> {
+        self.signal(Signal::TERM);
+        let lines = self.process.lines_to_the_end();
+        let status = self.end();
+        assert!(status.success(), "{status}: {lines:#?}");
+        lines
+    }
+
     pub(super) fn page(&self, path: &str) -> (u16, String) {
         get(self.ports[0], path)
     }
@@ -105,6 +117,11 @@ impl Replica {
     pub(super) fn metrics(&self) -> (u16, String) {
         get(self.ports[1], "/metrics")
     }
+}
+
+/// The fields of a line of the log.
+fn fields(line: &str) -> Value {
+    serde_json::from_str(line).unwrap_or_default()
 }
 
 fn get(port: u16, path: &str) -> (u16, String) {

@@ -100,6 +100,7 @@ fn collector_receives_one_trace_for_each_reconcile_with_its_steps() {
         assert_eq!(step.says(attribute), value, "{step:?}");
     }
     assert_ne!(step.says("version"), "", "{step:?}");
+    assert!(step.says("function_revision").starts_with("function-patch-and-transform"), "{step:?}");
     named(&steps, "step ready");
     let writes = children(&spans, named(&phases, "apply"));
     let write = named(&writes, "apply ConfigMap");

@@ -139,7 +139,7 @@ pub(super) fn attempt(tenants: &Tenants) -> usize {
     reaches.len()
 }
 
-/// The attempts to read what is not the tenant's. No request is made for them, so that the plane's own log tells of them.
+/// The attempts to read what is not the tenant's. No request is made for them, so that the plane's own log reports them.
 pub(super) fn denied_reads() -> Vec<&'static str> {
     reaches()
         .iter()

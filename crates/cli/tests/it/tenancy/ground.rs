@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Everybody who sends requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
-    /// Whoever runs the plane.
+    /// The process that runs the plane.
     Administrator,
     /// The administrator of the namespace `red`: the attacker.
     Red,

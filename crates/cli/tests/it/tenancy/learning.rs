@@ -32,7 +32,7 @@ pub(super) fn median_times(tenants: &Tenants, paths: [&str; 2]) -> [Duration; 2]
     })
 }
 
-/// What a tenant may look at.
+/// What a tenant may check.
 const OWN: &[&str] = &[
     "/api/v1/namespaces/red/configmaps",
     "/api/v1/namespaces/red/configmaps?limit=1",
@@ -50,7 +50,7 @@ const OWN: &[&str] = &[
 /// Headers that differ with every answer, or with the number of digits of a resource version.
 const FICKLE: &[&str] = &["audit-id", "content-length", "date"];
 
-/// Everything that a tenant is answered who looks at its own, but for resource versions of lists.
+/// Everything that a tenant is answered who reads its own, but for resource versions of lists.
 pub(super) fn sights(tenants: &Tenants) -> Vec<String> {
     tenants.runtime().block_on(async {
         let mut client = ApiClient::connect(&tenants.address(Who::Red)).await.unwrap();
@@ -70,7 +70,7 @@ pub(super) fn sights(tenants: &Tenants) -> Vec<String> {
     })
 }
 
-/// The resource version of a list counts all writes to the server, as in Kubernetes, and where a list goes on says it, too.
+/// The resource version of a list counts all writes to the server, as in Kubernetes, and where a list continues says it, too.
 fn hide_revision(body: &mut Value) {
     let is_list = body.get("items").is_some();
     if let Some(metadata) = body["metadata"].as_object_mut().filter(|_| is_list) {

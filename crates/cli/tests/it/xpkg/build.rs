@@ -76,6 +76,24 @@ fn program_comes_from_a_directory_for_each_platform() {
     assert_eq!(printed, "g.xpkg\n");
 }
 
+/// As the design of functions has it: of what `docker save` writes, compressed.
+#[test]
+fn program_that_is_no_server_becomes_a_function_that_is_run_for_every_call() {
+    let workshop = Workshop::new();
+    workshop.write("package/crossplane.yaml", FUNCTION).write("bin/jq", "#!/bin/sh\ncat\n");
+    let image = ["--embed-runtime-image", "bin", "--entrypoint", "/jq"];
+    workshop.says(&[&["build", "-f", "package", "-o", "image.tar"][..], &image].concat());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &fs::read(workshop.path("image.tar")).unwrap()).unwrap();
+    fs::write(workshop.path("image.tgz"), gzip.finish().unwrap()).unwrap();
+    workshop.says(&["build", "-f", "package", "-o", "f.xpkg", "--from-oci-tarball", "image.tgz"]);
+    let stream = workshop.says(&["extract", "--from-xpkg", "f.xpkg", "-o", "-"]);
+    assert!(stream.contains("ferroplane.io/protocol: RunFunction"), "{stream}");
+    workshop.configuration("platform");
+    let refused = workshop.fails(&["build", "-f", "platform", "--from-oci-tarball", "image.tgz"]);
+    assert!(refused.contains("a Configuration has none"), "{refused}");
+}
+
 #[test]
 fn mistakes_are_told_with_a_remedy() {
     let workshop = Workshop::new();

@@ -5,7 +5,8 @@ use std::fs;
 use ferroplane_testkit::DebianRegistry;
 
 use super::{COMPOSITION, Workshop, registry};
-use crate::plane::Plane;
+use crate::plane::{Plane, ferroplane};
+use crate::sandbox::Ran;
 
 /// A manifest of a package that depends on others.
 fn manifest(kind: &str, name: &str, dependencies: &[(&str, String, &str)]) -> String {
@@ -123,8 +124,97 @@ fn bundle_has_everything_and_needs_no_registry() {
     packages.sort_unstable();
     wanted.sort_unstable();
     assert_eq!(packages, wanted);
-    assert!(plane.path("data/images/blobs/sha256").read_dir().unwrap().count() > 0);
+    // Nothing but the bundle is asked.
+    plane.says("kubectl wait providers,configurations --all --for=condition=Installed --timeout=60s");
+    plane.says("kubectl wait configuration/team-base --for=condition=Healthy --timeout=60s");
     // Whoever has it as a directory can do the same again: what exists stays.
     let said = plane.fails(&install("directory", &platform), "");
     assert!(said.contains("it exists already") && !said.contains("provider/team-provider created"), "{said}");
+}
+
+const BUCKETS: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: buckets.cloud.example.org}
+spec:
+  group: cloud.example.org
+  scope: Cluster
+  names: {kind: Bucket, listKind: BucketList, plural: buckets, singular: bucket}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: integer}}}
+";
+
+/// Its size is wrong.
+const BUCKET: &str =
+    "apiVersion: cloud.example.org/v1\nkind: Bucket\nmetadata: {name: b}\nspec: {size: large}\n";
+
+/// Publish a provider of buckets.
+fn publish_buckets(workshop: &Workshop, source: &str) {
+    workshop.write("provider/crd.yaml", BUCKETS);
+    workshop.write("provider/crossplane.yaml", &manifest("Provider", "provider", &[]));
+    workshop.says(&["build", "-f", "provider", "-o", "provider.xpkg"]);
+    workshop.says(&["push", &format!("{source}:v1.0.0"), "-f", "provider.xpkg"]);
+}
+
+fn validate(workshop: &Workshop, arguments: &[&str]) -> Ran {
+    let mut command = ferroplane(workshop.directory.path(), &["validate"]);
+    command.args(arguments).env_remove("XDG_CACHE_HOME").env_remove("DOCKER_CONFIG").output().unwrap().into()
+}
+
+/// `validate` knows the kinds of packages that manifests name, and of those that they depend on.
+#[test]
+fn manifests_are_validated_by_the_kinds_of_packages_in_a_registry() {
+    let Some(registry) = registry::start(None, false) else { return };
+    let workshop = Workshop::new();
+    let source = |name: &str| format!("{}/team/{name}", registry.address);
+    publish_buckets(&workshop, &source("provider"));
+    let base = manifest("Configuration", "base", &[("Provider", source("provider"), ">=v1.0.0")]);
+    workshop.publish(&base, &format!("{}:v1.0.0", source("base")));
+    let package = format!(
+        "apiVersion: pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {{name: base}}\nspec: {{package: '{}:v1.0.0'}}\n",
+        source("base")
+    );
+    workshop.write("package.yaml", &package).write("bucket.yaml", BUCKET);
+    let validate = |flags: &[&str]| validate(&workshop, &[&["package.yaml", "bucket.yaml"], flags].concat());
+    let without = validate(&[]);
+    assert!(without.stdout.contains("1 missing schemas"), "{}{}", without.stdout, without.stderr);
+    for flag in ["--download-packages", "--update-cache"] {
+        let ran = validate(&[flag]);
+        let counts = "0 missing schemas, 1 success cases, 1 failure cases";
+        assert!(ran.stdout.contains(counts), "{}{}", ran.stdout, ran.stderr);
+    }
+    drop(registry);
+    let ran = validate(&["--download-packages"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("cannot pull the packages that the manifests name"), "{}", ran.stderr);
+}
+
+/// The author of a Configuration validates its objects before it is a package.
+#[test]
+fn objects_are_validated_by_what_the_source_of_a_package_depends_on() {
+    let Some(registry) = registry::start(None, false) else { return };
+    let workshop = Workshop::new();
+    let provider = format!("{}/team/provider", registry.address);
+    publish_buckets(&workshop, &provider);
+    let platform = manifest("Configuration", "platform", &[("Provider", provider, ">=v1.0.0")]);
+    workshop.write("platform/crossplane.yaml", &platform).write("bucket.yaml", BUCKET);
+    let flags = ["bucket.yaml", "--schemas", "platform"];
+    let without = validate(&workshop, &flags);
+    assert!(without.stdout.contains("1 missing schemas"), "{}{}", without.stdout, without.stderr);
+    let ran = validate(&workshop, &[&flags[..], &["--download-packages"]].concat());
+    let counts = "0 missing schemas, 0 success cases, 1 failure cases";
+    assert!(ran.stdout.contains(counts), "{}{}", ran.stdout, ran.stderr);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+
+    let nameless = platform.replace("package:", "image:");
+    workshop.write("platform/crossplane.yaml", &nameless);
+    let ran = validate(&workshop, &[&flags[..], &["--download-packages"]].concat());
+    assert_eq!(ran.code, Some(1), "{}", ran.stdout);
+    assert!(ran.stderr.contains("cannot read what Configuration `platform` depends on"), "{}", ran.stderr);
 }

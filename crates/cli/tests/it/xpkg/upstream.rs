@@ -4,8 +4,18 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{Workshop, registry, uncompressed};
+use super::{CONFIGURATION, EXAMPLE, Workshop, registry, uncompressed};
 use crate::peers;
+use crate::plane::Plane;
+
+const DEFINITION: &str = "apiVersion: apiextensions.crossplane.io/v1
+kind: CompositeResourceDefinition
+metadata: {name: apps.example.org}
+spec:
+  group: example.org
+  names: {kind: App, plural: apps}
+  versions: [{name: v1, served: true, referenceable: true, schema: {openAPIV3Schema: {type: object}}}]
+";
 
 /// Crossplane's command line, if it is there.
 fn crossplane() -> Option<PathBuf> {
@@ -58,4 +68,26 @@ fn packages_go_both_ways() {
     workshop.says(&["extract", "--from-xpkg", "back.xpkg", "-o", "c.gz"]);
     assert_eq!(uncompressed(&workshop.path("c.gz")), ours);
     assert!(fs::exists(workshop.path("theirs.xpkg")).unwrap());
+}
+
+/// That Crossplane installs ours is shown by `cargo xtask compare --packages`.
+#[test]
+fn package_of_crossplanes_command_line_is_installed() {
+    let (Some(program), Some(_)) = (crossplane(), peers::peer("kubectl")) else { return };
+    let Some(registry) = registry::start(None, false) else { return };
+    let workshop = Workshop::new();
+    workshop.write("package/crossplane.yaml", CONFIGURATION).write("package/examples/app.yaml", EXAMPLE);
+    workshop.write("package/apis/definition.yaml", DEFINITION);
+    let build = ["build", "-f", "package", "-e", "package/examples", "-o", "theirs.xpkg"];
+    workshop.crossplane(&program, &build);
+    let image = format!("{}/team/theirs:v1.0.0", registry.address);
+    workshop.crossplane(&program, &["push", &image, "-f", "theirs.xpkg"]);
+
+    let plane = Plane::new();
+    let package = format!(
+        "apiVersion: pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {{name: theirs}}\nspec: {{package: '{image}'}}\n"
+    );
+    plane.told("kubectl apply -f -", &package);
+    plane.says("kubectl wait configuration/theirs --for=condition=Healthy --timeout=60s");
+    plane.says("kubectl wait xrd/apps.example.org --for=condition=Established --timeout=60s");
 }

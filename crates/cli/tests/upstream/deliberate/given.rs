@@ -5,11 +5,15 @@ use serde_json::{Value, json};
 use super::{Views, items};
 use crate::case::list;
 
+pub(super) fn field_description(views: &mut Views<'_>) -> bool {
+    give_fields_their_own_description(&mut views.theirs)
+}
+
 /// The schema of a field keeps its own description and default, though the rest of it stands elsewhere.
 /// Crossplane replaces them by those of what the field refers to.
-pub(super) fn field_description(views: &mut Views<'_>) -> bool {
+pub(crate) fn give_fields_their_own_description(theirs: &mut Value) -> bool {
     let mut is_found = false;
-    for request in items(&mut views.theirs, "/requests") {
+    for request in items(theirs, "/requests") {
         let schemas = request.get_mut("requiredSchemas").and_then(Value::as_object_mut);
         for (_, schema) in schemas.into_iter().flatten() {
             let Some(field) = schema.pointer_mut("/openapiV3/properties/metadata") else { continue };

@@ -65,7 +65,7 @@ fn put(object: &mut Value, parent: &str, key: &str, value: Option<&Value>) {
     };
 }
 
-/// A condition that tells of a failure has the code of its cause, and says where it failed.
+/// A condition that reports a failure has the code of its cause, and says where it failed.
 pub(super) fn cause_code(views: &mut Views<'_>) -> bool {
     let mut is_found = false;
     for condition in items(&mut views.ours, &format!("{OUTPUT}/status/conditions")) {

@@ -1,9 +1,10 @@
-//! What the API server serves of the kinds that a Composition names.
+//! The schemas that the API server serves for the kinds that a Composition names.
 
 use std::collections::BTreeSet;
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Error, ObjectPath};
+use ferroplane_engine::defined_group;
 use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
@@ -13,7 +14,7 @@ use crate::setup::install::definitions;
 /// How many definitions are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// What the API server knows that a Composition is about.
+/// What the API server serves of the kinds in a Composition.
 #[derive(Debug, Default)]
 pub struct ServedDefinitions {
     /// The `CompositeResourceDefinition`s of the group of the composite resource, and the `CustomResourceDefinition`s of composed
@@ -37,11 +38,9 @@ impl ServedDefinitions {
         let group = composition
             .get("spec")
             .and_then(|spec| Some(meta::group(spec.get("compositeTypeRef")?.get("apiVersion")?.as_str()?)));
-        let is_composite = |object: &Object| {
-            group.is_some() && object.get("spec").and_then(|spec| spec.get("group")?.as_str()) == group
-        };
+        let is_composite = |object: &Object| group.is_some_and(|group| defined_group(object) == group);
         let mut found: Vec<_> = context.definitions.objects().into_iter().filter(is_composite).collect();
-        // What cannot be read is not known, and nothing is said about it.
+        // Of a definition that cannot be read nothing is known, so that there is nothing to warn about.
         found.extend(custom.into_iter().filter_map(|read| read.ok().flatten()));
         let groups = names.iter().filter_map(|name| Some(name.split_once('.')?.1.to_owned())).collect();
         Self { definitions: found, groups, functions: context.functions.objects() }
@@ -78,7 +77,7 @@ async fn find(
     if let Some(resource) = context.cluster.resource(api_version, kind).await? {
         return read(context, &format!("{}.{group}", resource.plural)).await;
     }
-    // This version is not served. Another may be, of which only names are known.
+    // This version is not served. Another one may be, of which only names are known.
     let beginning = kind.to_lowercase();
     let beginning = beginning.strip_suffix('y').unwrap_or(&beginning);
     for name in candidates.into_iter().filter(|name| name.starts_with(beginning)) {

@@ -1,4 +1,4 @@
-//! Hands connection details on: from the Secret of a composite resource to that of its claim.
+//! Copies connection details from the Secret of a composite resource to that of its claim.
 
 use std::sync::PoisonError;
 
@@ -13,26 +13,35 @@ use super::settle::ClaimProblem;
 /// The reason of events about connection details.
 pub(super) const PROPAGATE: &str = "PropagateConnectionSecret";
 
-/// What came of handing connection details on.
+/// The result of copying connection details.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Handover {
     /// The claim's Secret changed.
     pub(super) is_changed: bool,
-    /// They were published in this very second. If others are published before it is over, nobody can tell.
+    /// They were published within this second. If others are published before it is over, their time is the same.
     pub(super) is_fresh: bool,
 }
 
-/// Which connection details were handed on: what the two say about them.
+/// Identifies the connection details that were copied: references and times of both objects.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Propagated {
+pub(crate) struct Propagated {
+    /// The reference to the composite resource's Secret.
     from: Value,
     published: Value,
-    to: String,
+    /// The name of the claim's Secret.
+    pub(crate) to: String,
+}
+
+impl Propagated {
+    /// The namespace and the name of the composite resource's Secret.
+    pub(crate) fn source(&self) -> (&str, &str) {
+        let text = |field: &str| self.from.get(field).and_then(Value::as_str).unwrap_or_default();
+        (text("namespace"), text("name"))
+    }
 }
 
 impl Controller {
-    /// Hand on connection details. What was handed on before is not asked for again until the composite resource says that
-    /// it has published something else.
+    /// Copy connection details. Details that were copied before are not read again until the composite resource has published others.
     pub(super) async fn propagate(
         &self,
         claim: &Object,
@@ -44,73 +53,90 @@ impl Controller {
             return Ok(Handover::default());
         }
         let is_fresh = details.published == self.context.clock.now();
-        let data = self.read(composite, &details.from).await?;
+        let data = self.read(composite, &details).await?;
         let is_changed = self.write(claim, &details.to, data).await?;
-        // Times have seconds. What is published later in the same one looks the same, so that it is read again when the second
-        // is over.
+        // Times have a resolution of seconds. Details that are published later in the same second look the same, so
+        // that they are read again when it is over.
         if !is_fresh {
             self.propagated.lock().unwrap_or_else(PoisonError::into_inner).insert(name, details);
         }
         Ok(Handover { is_changed, is_fresh })
     }
 
-    /// The claim is gone.
+    /// The claim was deleted.
     pub(super) fn forget(&self, name: &str) {
         self.propagated.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    /// The connection details of a composite resource, if they are its own: nobody gets to read a Secret by way of it.
-    async fn read(&self, composite: &Object, from: &Value) -> Result<Option<Value>, ClaimProblem> {
-        let text = |field: &str| from.get(field).and_then(Value::as_str).unwrap_or_default();
-        let (namespace, name) = (text("namespace"), text("name"));
+    /// The connection details of a composite resource.
+    async fn read(&self, composite: &Object, details: &Propagated) -> Result<Option<Value>, ClaimProblem> {
+        let (namespace, name) = details.source();
         let path = ObjectPath { resource: &secrets(), namespace, name };
         let secret = self.context.cluster.get_object(path).await;
         let secret = secret
             .map_err(ClaimProblem::doing(PROPAGATE, "read the composite resource's connection secret"))?;
-        let Some(mut secret) = secret else {
-            let message =
-                format!("cannot find the composite resource's connection secret `{namespace}/{name}`");
-            return Err(
-                ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretNotFound, message).looked_at_again()
-            );
-        };
-        if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
-            let message = format!(
-                "cannot propagate the connection secret `{namespace}/{name}`: the composite resource does not control it"
-            );
-            return Err(
-                ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again()
-            );
-        }
-        Ok(secret.remove("data"))
+        own_data(composite, details, secret)
     }
 
-    /// Make the claim's Secret say this. Whether that changed anything.
+    /// Write the claim's Secret. Returns whether that changed anything.
     async fn write(&self, claim: &Object, name: &str, data: Option<Value>) -> Result<bool, ClaimProblem> {
         let (resource, namespace) = (secrets(), meta::namespace(claim));
         let path = ObjectPath { resource: &resource, namespace, name };
         let fail = ClaimProblem::doing(PROPAGATE, "write the connection secret");
-        let Some(mut present) = self.context.cluster.get_object(path).await.map_err(&fail)? else {
-            let secret = secret(claim, name, data);
+        let present = self.context.cluster.get_object(path).await.map_err(&fail)?;
+        let is_new = present.is_none();
+        let Some(secret) = copied(claim, name, present, data)? else { return Ok(false) };
+        if is_new {
             self.context.cluster.create(&resource, namespace, &secret).await.map_err(&fail)?;
-            return Ok(true);
-        };
-        refuse_another(claim, &present)?;
-        if present.get("data") == data.as_ref() {
-            return Ok(false);
+        } else {
+            self.context.cluster.replace(path, Subresource::None, &secret).await.map_err(&fail)?;
         }
-        match data {
-            Some(data) => present.insert("data".to_owned(), data),
-            None => present.remove("data"),
-        };
-        meta::set_controller(&mut present, claim);
-        self.context.cluster.replace(path, Subresource::None, &present).await.map_err(&fail)?;
         Ok(true)
     }
 }
 
-/// Where connection details come from and go to. Nothing if either does not say so.
-fn details(claim: &Object, composite: &Object) -> Option<Propagated> {
+/// The data of a composite resource's Secret, if the Secret is its own: otherwise a user could read any Secret through it.
+pub(crate) fn own_data(
+    composite: &Object,
+    details: &Propagated,
+    secret: Option<Object>,
+) -> Result<Option<Value>, ClaimProblem> {
+    let (namespace, name) = details.source();
+    let Some(mut secret) = secret else {
+        let message = format!("cannot find the composite resource's connection secret `{namespace}/{name}`");
+        return Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretNotFound, message).requeued());
+    };
+    if meta::controller_uid(&secret) != Some(meta::uid(composite)) {
+        let message = format!(
+            "cannot propagate the connection secret `{namespace}/{name}`: the composite resource does not control it"
+        );
+        return Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).requeued());
+    }
+    Ok(secret.remove("data"))
+}
+
+/// The claim's Secret with this data. None if it has the data already.
+pub(crate) fn copied(
+    claim: &Object,
+    name: &str,
+    present: Option<Object>,
+    data: Option<Value>,
+) -> Result<Option<Object>, ClaimProblem> {
+    let Some(mut present) = present else { return Ok(Some(secret(claim, name, data))) };
+    refuse_another(claim, &present)?;
+    if present.get("data") == data.as_ref() {
+        return Ok(None);
+    }
+    match data {
+        Some(data) => present.insert("data".to_owned(), data),
+        None => present.remove("data"),
+    };
+    meta::set_controller(&mut present, claim);
+    Ok(Some(present))
+}
+
+/// The source and the target of connection details. None if one of them names no Secret.
+pub(crate) fn details(claim: &Object, composite: &Object) -> Option<Propagated> {
     let reference = |object: &Object| object.get("spec")?.get("writeConnectionSecretToRef").cloned();
     let status = composite.get("status");
     let published = status.and_then(|status| status.get("connectionDetails")?.get("lastPublishedTime"));
@@ -118,14 +144,14 @@ fn details(claim: &Object, composite: &Object) -> Option<Propagated> {
     Some(Propagated { from: reference(composite)?, published: published.cloned().unwrap_or_default(), to })
 }
 
-/// A Secret that belongs to somebody else, or that holds something else, is not written to.
+/// Refuse to write to a Secret that belongs to something else, or that contains something else.
 fn refuse_another(claim: &Object, secret: &Object) -> Result<(), ClaimProblem> {
     if may_be_connection_secret_of(claim, secret) {
         return Ok(());
     }
     let message =
         format!("cannot write the connection secret `{}`: it belongs to another object", meta::name(secret));
-    Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).looked_at_again())
+    Err(ClaimProblem::new(PROPAGATE, Cause::ConnectionSecretControlled, message).requeued())
 }
 
 fn secret(claim: &Object, name: &str, data: Option<Value>) -> Object {

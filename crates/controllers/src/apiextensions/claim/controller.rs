@@ -1,4 +1,4 @@
-//! The controller of one kind of claim: what wakes whom.
+//! The controller of one kind of claim, and the watches that enqueue claims.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,24 +17,24 @@ use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
-/// How many claims of a kind are worked on at a time.
+/// How many claims of a kind are reconciled at a time.
 const CONCURRENCY: usize = 50;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// Who says what happened, in events.
+/// The source of events.
 const COMPONENT: &str = "offered/compositeresourcedefinition.apiextensions.crossplane.io";
 
-/// What a claim is called among those of its kind: `namespace/name`.
+/// The key of a claim: `namespace/name`.
 pub(super) type Name = String;
 
 pub(super) struct Controller {
     pub(super) kind: ClaimKind,
-    /// What is claimed.
+    /// The kind of the composite resources.
     pub(super) type_ref: TypeRef,
     pub(super) context: Arc<Context>,
     pub(super) recorder: Recorder,
     pub(super) claims: Arc<Informer>,
     pub(super) composites: Arc<Informer>,
-    /// Which connection details were handed on last.
+    /// The connection details that were copied last.
     pub(super) propagated: Mutex<HashMap<Name, Propagated>>,
     is_enforced: AtomicBool,
     queue: Queue<Name>,
@@ -77,7 +77,7 @@ impl Controller {
                 Change::Applied { before, .. } => before,
                 Change::Deleted { .. } => None,
             };
-            // One that is given to another claim is news for both.
+            // If it was bound to another claim, both claims are reconciled.
             for held in [Some(change.object()), before].into_iter().flatten() {
                 if let Some(claim) = claim_of(held) {
                     queue.add(claim);
@@ -99,12 +99,12 @@ impl Controller {
         info!(definition = self.kind.definition, "stopped a claim controller");
     }
 
-    /// Whether it looks after just this kind.
+    /// Whether the controller is for just this kind.
     pub(super) fn is_of(&self, kind: &ClaimKind) -> bool {
         self.kind.resource == kind.resource && self.kind.composite == kind.composite
     }
 
-    /// The definition says, or no longer says, which composition its composite resources have.
+    /// Set whether the definition enforces a composition.
     pub(super) fn enforce(&self, is_enforced: bool) {
         if self.is_enforced.swap(is_enforced, Ordering::Relaxed) == is_enforced {
             return;
@@ -128,7 +128,7 @@ impl Controller {
     }
 
     async fn work(self: Arc<Self>) {
-        // A composite resource that was not read yet would look like one that is gone.
+        // A composite resource that was not read yet would look as if it had been deleted.
         self.claims.synced().await;
         self.composites.synced().await;
         let queue = self.queue.clone();
@@ -137,7 +137,7 @@ impl Controller {
     }
 }
 
-/// The claim that a composite resource belongs to, read without reading the rest.
+/// The claim of a composite resource, read without parsing the rest.
 fn claim_of(composite: &CachedObject) -> Option<Name> {
     #[derive(Deserialize)]
     struct Composite {

@@ -1,4 +1,4 @@
-//! The end of a claim: its composite resource goes first, or is told to go.
+//! Deletes a claim: its composite resource is deleted first, or in the background.
 
 use ferroplane_api::{keys, meta};
 use ferroplane_client::Propagation;
@@ -20,7 +20,7 @@ impl Controller {
         let policy = case.claim.get("spec").and_then(|spec| spec.get("compositeDeletePolicy"));
         let waits = policy.and_then(Value::as_str) == Some("Foreground");
         self.delete_composite(case, waits).await?;
-        // When it is gone, the claim is looked at again.
+        // Its deletion event reconciles the claim again.
         if waits && case.composite.is_some() {
             return Ok(ClaimOutcome::Deleting);
         }

@@ -1,4 +1,4 @@
-//! What is done about a claim: find its composite resource, bind the two, hand on what each has to tell.
+//! Reconciles a claim: finds its composite resource, binds the two, and copies spec and status between them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) const BIND: &str = "BindCompositeResource";
 /// How many names are tried for a composite resource.
 const NAMES: u32 = 10;
 
-/// A claim at work. Writes make it what they came to.
+/// A claim that is being reconciled. Each write updates it with the response.
 pub(super) struct Case {
     pub(super) claim: Object,
     pub(super) composite: Option<Object>,
@@ -37,14 +37,14 @@ impl Controller {
         let written_for = cause_of_writes(&claim);
         let mut case = Case { claim, composite: None };
         let work = async {
-            let result = self.look_after(&mut case).await;
+            let result = self.sync(&mut case).await;
             self.settle(&case, result).await
         };
         written_for.scope(work).await
     }
 
     /// Each line must hold before the next may happen.
-    async fn look_after(&self, case: &mut Case) -> Result<ClaimOutcome, ClaimProblem> {
+    async fn sync(&self, case: &mut Case) -> Result<ClaimOutcome, ClaimProblem> {
         if meta::annotation(&case.claim, keys::PAUSED) == "true" {
             return Ok(ClaimOutcome::Paused);
         }
@@ -61,7 +61,7 @@ impl Controller {
         self.propagate(&case.claim, composite).await.map(ClaimOutcome::Available)
     }
 
-    /// The composite resource that the claim names, if it is there.
+    /// The composite resource that the claim names, if it exists.
     async fn find(&self, claim: &Object) -> Result<Option<Object>, ClaimProblem> {
         let name = composite_name(claim);
         if name.is_empty() {
@@ -70,12 +70,12 @@ impl Controller {
         if let Some(composite) = self.composites.object("", name) {
             return Ok(Some(composite));
         }
-        // It may have been made a moment ago.
+        // The cache may not have it yet if it was just created.
         let found = self.context.cluster.get_object(self.composite_path(name)).await;
         found.map_err(ClaimProblem::doing(BIND, "read the composite resource"))
     }
 
-    /// Bind claim and composite resource, and have both say what they should.
+    /// Bind claim and composite resource, and copy their fields.
     async fn bind(&self, case: &mut Case) -> Result<(), ClaimProblem> {
         let name = match composite_name(&case.claim) {
             "" => self.free_name(&case.claim).await?,
@@ -86,7 +86,8 @@ impl Controller {
         let is_enforced = self.is_enforced();
         let other = Counterpart { kind: &self.type_ref, name: &name, present, is_enforced };
         let binding = bind(&case.claim, other);
-        // The claim first: if we ended between the two, a composite resource that nobody refers to would be left.
+        // The claim first: a crash between the two writes would otherwise leave a composite resource without a
+        // reference.
         self.change_claim(case, binding.claim).await?;
         self.apply(case, &name, &binding.composite).await?;
         if !was_bound {
@@ -95,7 +96,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A name for the composite resource that no other has.
+    /// A name that no other composite resource has.
     async fn free_name(&self, claim: &Object) -> Result<String, ClaimProblem> {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
@@ -105,10 +106,10 @@ impl Controller {
             }
         }
         let message = "cannot find a name for the composite resource: all generated names are taken";
-        Err(ClaimProblem::new(BIND, Cause::CompositeResourceNameTaken, message).looked_at_again())
+        Err(ClaimProblem::new(BIND, Cause::CompositeResourceNameTaken, message).requeued())
     }
 
-    /// Change what the claim has to say, and see to it that it cannot go unnoticed. If it is so already, nothing is sent.
+    /// Write the changes of the claim, with its finalizer. Nothing is sent if it has both already.
     async fn change_claim(&self, case: &mut Case, changes: Option<Value>) -> Result<(), ClaimProblem> {
         let claim = &case.claim;
         if changes.is_none() && finalizers::has(claim, keys::CLAIM_FINALIZER) {
@@ -144,7 +145,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Continue with what a write made of the claim.
+    /// Continue with the claim as the API server returned it.
     pub(super) fn take_in(&self, case: &mut Case, written: &Bytes) {
         self.claims.insert_written(written);
         if let Ok(claim) = serde_json::from_slice(written) {
@@ -153,7 +154,7 @@ impl Controller {
     }
 }
 
-/// Who is bound to another claim is not ours to change, to delete, or to learn from.
+/// Refuse a composite resource that is bound to another claim: it must not be changed, deleted or copied from.
 fn refuse_another(case: &mut Case) -> Result<(), ClaimProblem> {
     let Some(composite) = &case.composite else { return Ok(()) };
     let Some(other) = bound_elsewhere(&case.claim, composite) else { return Ok(()) };

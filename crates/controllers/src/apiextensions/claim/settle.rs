@@ -1,4 +1,4 @@
-//! What a claim says of itself after it was looked at: the only writer of its status.
+//! Writes the status of a claim after a reconcile. The only writer of it.
 
 use std::time::Duration;
 
@@ -15,54 +15,56 @@ use super::reconcile::{BIND, Case};
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
 
-/// After this, the second is over.
+/// After this time, a timestamp has a new second.
 const NEXT_SECOND: Duration = Duration::from_secs(1);
 
-/// What became of a claim.
+/// The result of a reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClaimOutcome {
     Paused,
     /// The composite resource is not ready yet.
     Waiting,
-    /// With what was done about connection details.
+    /// With the result of copying connection details.
     Available(Handover),
-    /// The composite resource is not gone yet.
+    /// The composite resource still exists.
     Deleting,
-    /// Nothing is left to be said.
+    /// The claim is deleted: there is no status to write.
     Gone,
 }
 
 impl ClaimOutcome {
     fn next(self) -> Next {
         match self {
+            // Times have a resolution of seconds: a second change within the same one looks like the first.
             Self::Available(Handover { is_fresh: true, .. }) => Next::After(NEXT_SECOND),
             _ => Next::Rest,
         }
     }
 }
 
-/// Why a claim is not what it should be.
+/// Why a claim is not reconciled.
 #[derive(Debug)]
-pub(super) struct ClaimProblem {
+pub(crate) struct ClaimProblem {
     reason: &'static str,
-    message: String,
+    pub(crate) message: String,
     cause: Cause,
     next: Next,
 }
 
 impl ClaimProblem {
-    /// One that only a change can solve.
+    /// A problem that only a change can solve.
     pub(super) fn new(reason: &'static str, cause: Cause, message: impl Into<String>) -> Self {
         Self { reason, message: message.into(), cause, next: Next::Rest }
     }
 
-    /// The same, but nobody would tell us if it were solved.
-    pub(super) fn looked_at_again(self) -> Self {
+    /// The same, but no watch event would report that it is solved, so that it is requeued.
+    pub(super) fn requeued(self) -> Self {
         Self { next: Next::Retry, ..self }
     }
 
     pub(super) fn doing(reason: &'static str, doing: &'static str) -> impl Fn(Error) -> Self {
         move |error| {
+            // Not found, too: an object that was just read is deleted, which the next reconcile sees.
             let is_outrun = error.is_conflict() || error.is_already_exists() || error.is_not_found();
             let next = if is_outrun { Next::Conflict } else { Next::Retry };
             let message = format!("cannot {doing}: {}", chain(&error));
@@ -75,7 +77,7 @@ impl Controller {
     pub(super) async fn settle(&self, case: &Case, result: Result<ClaimOutcome, ClaimProblem>) -> Next {
         let (conditions, next) = match &result {
             Ok(ClaimOutcome::Gone) => return Next::Rest,
-            // Somebody else was faster: look again, tell nobody.
+            // Another writer was faster: reconcile again, without an event.
             Err(problem) if problem.next == Next::Conflict => return Next::Conflict,
             Ok(outcome) => (self.report(case, *outcome), outcome.next()),
             Err(problem) => (self.complain(case, problem), problem.next),
@@ -128,7 +130,7 @@ impl Controller {
         conditions
     }
 
-    /// Write the status, if it says anything new.
+    /// Write the status, if it changed.
     async fn write_status(&self, claim: &Object, status: Object) -> Next {
         let status = Value::Object(status);
         if claim.get("status") == Some(&status) {

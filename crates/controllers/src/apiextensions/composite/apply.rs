@@ -24,34 +24,34 @@ use crate::takeover::take_over;
 /// How many composed resources of one composite resource are applied at the same time.
 const CONCURRENCY: usize = 16;
 
-/// What came of applying.
+/// The result of applying a plan.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// What the API server would not have, by the name the composition knows it by.
+    /// Composed resources that the API server refused, by resource name.
     pub(super) unsynced: BTreeSet<String>,
     pub(super) events: Vec<Event>,
-    /// Whether anything is different now.
+    /// Whether anything changed.
     pub(super) has_news: bool,
-    /// The versions of what was applied.
+    /// The versions of the applied resources.
     pub(super) versions: Vec<u64>,
 }
 
-/// What came of applying one composed resource.
+/// The result of applying one composed resource.
 enum Application {
-    /// It was so already.
+    /// Nothing had to change.
     Held,
     Written {
         resource: Arc<Resource>,
         bytes: Bytes,
         version: u64,
-        /// What others had taken from it.
+        /// Fields that other managers had changed.
         losses: Vec<Loss>,
     },
     Refused(Error),
 }
 
 impl Controller {
-    /// Delete what is no longer wanted. It loses the labels of what is composed first: from now on it is not.
+    /// Delete composed resources that are no longer desired. The labels of composed resources are removed first.
     pub(super) async fn delete_unwanted(
         &self,
         composite: &Object,
@@ -67,7 +67,7 @@ impl Controller {
             let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
             let target = path_of(&resource, object);
             if let Some(labels) = disowning_labels(object) {
-                // Not of another one of the same name.
+                // Only this object, and not another one of the same name.
                 let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
                 match cluster.merge(target, Subresource::None, &patch).await {
                     Ok(bytes) => {
@@ -80,13 +80,13 @@ impl Controller {
                 }
             }
             let uid = meta::uid(object);
-            // By its UID: another one of the same name may have been created since it was observed.
+            // By its UID: another object of the same name may have been created since it was observed.
             cluster.delete(target, Some(uid), Propagation::Foreground).await.map_err(fail)?;
         }
         Ok(!deletions.is_empty())
     }
 
-    /// Apply everything that is wanted and not so already.
+    /// Apply all desired resources that are not up to date.
     pub(super) async fn apply_wanted(
         &self,
         composite: &Object,
@@ -122,8 +122,8 @@ impl Controller {
                     applied.events.push(Event::failure(COMPOSE, message, failure));
                     applied.unsynced.insert(wanted.resource.clone());
                 }
-                // The others are applied all the same: what one composed resource lacks is not the others' fault. The first
-                // problem is told.
+                // The others are applied all the same: they do not depend on the one that failed. The first problem
+                // is reported.
                 Err(problem) => failure = failure.or(Some(problem)),
             }
         }
@@ -134,7 +134,7 @@ impl Controller {
         }
     }
 
-    /// Remember what others had taken. Returns what to say about those who do so again and again.
+    /// Record fields that other managers had changed. Returns the events about fights.
     fn note_losses(&self, composite: &Object, losses: Vec<Loss>) -> Vec<Event> {
         let name = name_of(composite);
         let events = self.memory.lose_fields(&name, losses);
@@ -150,7 +150,7 @@ impl Controller {
         events
     }
 
-    /// What was written before it was applied is nobody's from now on. Returns what it came to, if there was such a thing.
+    /// Release fields that Crossplane wrote by updates. Returns the result if there were any.
     async fn take_over(&self, wanted: &Wanted, observed: &Object) -> Result<Option<Object>, Problem> {
         let cluster = &self.shared.context.composer;
         let fail = |error: Error| {
@@ -165,6 +165,16 @@ impl Controller {
         let taken_over =
             take_over(cluster, path_of(&resource, observed), observed, is_ours).await.map_err(fail)?;
         Ok(taken_over.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    }
+
+    async fn resource_to_apply(&self, wanted: &Wanted) -> Result<Arc<Resource>, Problem> {
+        let what = || cannot_apply(&wanted.resource, &wanted.step);
+        let found = resource_of(&self.shared.context.composer, &wanted.object).await;
+        found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))?.ok_or_else(|| {
+            let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
+            let message = format!("{}: there is no kind {kind} in {api_version}: is it installed?", what());
+            Problem::new(COMPOSE, Cause::ComposedKindUnavailable, message).about(wanted)
+        })
     }
 
     async fn apply_one(
@@ -185,32 +195,26 @@ impl Controller {
         }
         let cluster = &self.shared.context.composer;
         let what = || cannot_apply(&wanted.resource, &wanted.step);
-        let found = resource_of(cluster, &wanted.object).await;
-        let Some(resource) = found.map_err(|error| Problem::refused(COMPOSE, &what(), &error))? else {
-            let (kind, api_version) = (meta::kind(&wanted.object), meta::api_version(&wanted.object));
-            let message = format!("{}: there is no kind {kind} in {api_version}: is it installed?", what());
-            return Err(Problem::new(COMPOSE, Cause::ComposedKindUnavailable, message).about(wanted));
-        };
-        // From now on it is followed: what happens to it is not missed.
+        let resource = self.resource_to_apply(wanted).await?;
+        // From now on it is watched, so that no change is missed.
         self.shared.dependencies.composed(&resource);
         let target = path_of(&resource, &wanted.object);
         match cluster.apply(target, Subresource::None, manager, &wanted.object).await {
             Ok(bytes) => {
                 let version = ObjectHeader::read(&bytes).map_or(0, |header| header.version());
                 let before = observed.map(meta::resource_version).and_then(|version| version.parse().ok());
-                // The API server knows better that nothing changed.
+                // The API server returns the same version if nothing changed.
                 if before == Some(version) && taken_over.is_none() {
-                    Ok(Application::Held)
-                } else {
-                    let losses = observed.map(|observed| losses(&wanted.object, observed, manager));
-                    Ok(Application::Written { resource, bytes, version, losses: losses.unwrap_or_default() })
+                    return Ok(Application::Held);
                 }
+                let losses = observed.map(|observed| losses(&wanted.object, observed, manager));
+                Ok(Application::Written { resource, bytes, version, losses: losses.unwrap_or_default() })
             }
-            // What an API server will never take concerns this resource alone. Anything else may pass, and ends the round to
+            // A refusal that is final concerns this resource alone. Any other error may pass, and ends the round to
             // be tried again.
             Err(error) if error.is_invalid() => Ok(Application::Refused(error)),
             Err(error) => {
-                // Only now: to ask what we may do costs a request.
+                // Only now: checking rights costs a request.
                 let mut denied = None;
                 if error.is_forbidden() {
                     denied = self.denied(&resource, meta::namespace(&wanted.object)).await;
@@ -221,12 +225,12 @@ impl Controller {
     }
 }
 
-/// What a composite resource is remembered by.
+/// The key of a composite resource.
 pub(super) fn name_of(composite: &Object) -> Name {
     cache_key(meta::namespace(composite), meta::name(composite)).into()
 }
 
-/// What others have taken of what is wanted.
+/// The desired fields that other managers have changed.
 fn losses(wanted: &Object, observed: &Object, manager: &str) -> Vec<Loss> {
     let (kind, namespace, name) = (meta::kind(observed), meta::namespace(observed), meta::name(observed));
     let object = match namespace {

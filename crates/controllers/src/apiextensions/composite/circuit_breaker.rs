@@ -1,4 +1,4 @@
-//! Counts changes of what a composite resource composes, to notice when they are too many.
+//! Counts changes of composed resources, to detect that they are too many.
 //!
 //! While the circuit is open, the composite resource is reconciled every 30 seconds only. The numbers are those of Crossplane 2.4;
 //! docs/differences.md says what is different.
@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use crate::metrics::{Breaking, Passage};
 use crate::tuning::CircuitBreakerTuning;
 
-/// How often its user may change one whose circuit is open, in a row and per second, and see it reconciled at once.
+/// How often a user may change a composite resource whose circuit is open, in a row and per second, and have it reconciled at once.
 const USER_BURST: f64 = 20.0;
 const USER_REFILL_PER_SECOND: f64 = 0.5;
 /// How often the composite resource is reconciled while the circuit is open.
 const PROBE: Duration = Duration::from_secs(30);
-/// How many sources of changes are kept.
+/// How many sources of changes are counted separately.
 const SOURCES: usize = 16;
 /// How many changes may be uncertain.
 const UNCERTAIN: usize = 1024;
@@ -25,9 +25,9 @@ pub(super) struct CircuitBreaker {
     changes: TokenBucket,
     /// For how long the circuit stays open.
     cooldown: Duration,
-    /// Changes by its user that did not have to wait.
+    /// Changes by users, which do not have to wait.
     user_changes: TokenBucket,
-    /// Changes that may yet turn out to be our own: a watch can be quicker than the answer to a write.
+    /// Changes that may still turn out to be our own: a watch event can arrive before the response to a write.
     uncertain: Vec<(u64, String)>,
     opened_at: Option<Instant>,
     sources: Vec<String>,
@@ -48,26 +48,26 @@ impl CircuitBreaker {
         }
     }
 
-    /// Something has come to this version, and as far as is known by now it was not our doing.
+    /// Record a change to this version that is not known to be ours.
     pub(super) fn note(&mut self, version: u64, source: String, breaking: &Breaking) {
-        // Nobody has looked for a long time. An answer to a write cannot be that late, so that they count.
+        // The last reconcile was long ago. A response to a write cannot be that late, so that the changes count.
         if self.uncertain.len() == UNCERTAIN {
             self.count(Instant::now(), breaking);
         }
         self.uncertain.push((version, source));
     }
 
-    /// It was our doing that something came to this version.
+    /// This version is the result of our own write.
     pub(super) fn ignore_own_write(&mut self, version: u64) {
         self.uncertain.retain(|(other, _)| *other != version);
     }
 
-    /// Its user has changed it. Returns whether it may be reconciled at once.
+    /// Record a change by a user. Returns whether it may be reconciled at once.
     pub(super) fn admit_user(&mut self) -> bool {
         self.user_changes.take(Instant::now())
     }
 
-    /// What most of the changes come from, if there are too many.
+    /// The source of most changes, if there are too many.
     pub(super) fn open_because_of(&mut self, breaking: &Breaking) -> Option<String> {
         let now = Instant::now();
         self.count(now, breaking);
@@ -82,7 +82,7 @@ impl CircuitBreaker {
         Some(self.loudest_source())
     }
 
-    /// How long to leave the composite resource alone because there are too many changes. None: it may be reconciled now.
+    /// How long to wait because there are too many changes. None: it may be reconciled now.
     pub(super) fn wait(&mut self, breaking: &Breaking) -> Option<Duration> {
         self.open_because_of(breaking)?;
         let now = Instant::now();
@@ -99,12 +99,12 @@ impl CircuitBreaker {
         self.opened_at.is_some()
     }
 
-    /// When the circuit closes, if nothing more happens.
+    /// When the circuit closes if there are no more changes.
     pub(super) fn closes_at(&self) -> Option<Instant> {
         self.opened_at.map(|time| time + self.cooldown)
     }
 
-    /// Whether nothing has to be remembered of it.
+    /// Whether nothing has to be remembered.
     pub(super) fn is_at_rest(&self) -> bool {
         self.opened_at.is_none()
             && self.uncertain.is_empty()
@@ -112,11 +112,11 @@ impl CircuitBreaker {
             && self.user_changes.is_full()
     }
 
-    /// Whatever nobody has said to be our doing is not.
+    /// Count the uncertain changes: no write of ours has claimed them.
     fn count(&mut self, now: Instant, breaking: &Breaking) {
         for (_, source) in std::mem::take(&mut self.uncertain) {
             breaking.pass(if self.is_open() { Passage::Dropped } else { Passage::Allowed });
-            // Also while the circuit is open: it must not close over changes that go on.
+            // Also while the circuit is open: it must not close over changes that continue.
             self.changes.take(now);
             if self.sources.len() == SOURCES {
                 self.sources.remove(0);
@@ -135,7 +135,7 @@ impl CircuitBreaker {
     }
 }
 
-/// So much may happen in a row, and so much per second after that.
+/// A token bucket: a burst, and a rate per second after it.
 #[derive(Debug)]
 struct TokenBucket {
     size: f64,
@@ -149,7 +149,7 @@ impl TokenBucket {
         Self { size, refill_per_second, tokens: size, counted_at: now }
     }
 
-    /// Something happens. Returns whether it may.
+    /// Take a token. Returns whether there was one.
     fn take(&mut self, now: Instant) -> bool {
         self.refill(now);
         let may = self.tokens >= 1.0;

@@ -16,7 +16,7 @@ use super::problem::Problem;
 use super::secrets;
 
 impl Controller {
-    /// Write connection details to where the composite resource wants them. Whether that changed anything.
+    /// Write connection details to the Secret that the composite resource names. Returns whether that changed anything.
     pub(super) async fn publish(
         &self,
         composite: &Object,
@@ -39,11 +39,12 @@ impl Controller {
             Some(present) => {
                 refuse_foreign(composite, &present)?;
                 let held = secret_data(&present).unwrap_or_default();
-                // Other keys stay: others may have added them.
+                // Keys of other writers stay.
                 if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
                     return Ok(false);
                 }
-                // Only what was judged is written to: somebody may take the Secret over between the two requests.
+                // Only the version that was checked is written: another owner may take the Secret over between the
+                // two requests.
                 let version = meta::resource_version(&present);
                 let patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(&wanted)});
                 cluster.merge(target, Subresource::None, &patch).await.map_err(fail)?;
@@ -52,7 +53,7 @@ impl Controller {
         }
     }
 
-    /// Only what the definition lists is published; if it lists nothing, everything.
+    /// Only keys that the definition lists are published; all keys if it lists none.
     pub(super) fn published(&self, details: &BTreeMap<String, Bytes>) -> BTreeMap<String, Bytes> {
         let keys = self.kind.object.get("spec").and_then(|spec| spec.get("connectionSecretKeys")?.as_array());
         let keys = keys.map(Vec::as_slice).unwrap_or_default();
@@ -65,7 +66,7 @@ impl Controller {
     }
 }
 
-/// What belongs to somebody else is not written to.
+/// Refuse to write to a Secret that belongs to something else.
 pub(super) fn refuse_foreign(composite: &Object, secret: &Object) -> Result<(), Problem> {
     if may_be_connection_secret_of(composite, secret) {
         return Ok(());

@@ -17,10 +17,10 @@ use crate::metrics::Tally;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
 
-/// How many composite resources of a kind are worked on at a time, if nobody says otherwise.
+/// The default number of composite resources of a kind that are reconciled at a time.
 const CONCURRENCY: usize = 100;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Who says what happened, in events.
+/// The source of events.
 const COMPONENT: &str = "defined/compositeresourcedefinition.apiextensions.crossplane.io";
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(super) struct Controller {
     pub(super) memory: Memory,
     pub(super) recorder: Recorder,
     pub(super) queue: Queue<Name>,
-    /// How they are, for those who count.
+    /// Counts their conditions, for metrics.
     pub(super) tally: Arc<Tally>,
     /// Which of their fields are not recorded.
     pub(super) sensitive: Arc<SensitiveFields>,
@@ -91,9 +91,9 @@ impl Controller {
         info!(definition = self.kind.definition, "stopped a composite controller");
     }
 
-    /// Whether another controller would do the same.
+    /// Whether the controller of another kind would do the same.
     pub(super) fn is_of(&self, kind: &CompositeKind) -> bool {
-        // Annotations belong to no generation.
+        // Annotations do not increment the generation.
         let annotation =
             |kind: &CompositeKind| meta::annotation(&kind.object, keys::SENSITIVE_FIELDS).to_owned();
         self.kind.generation == kind.generation && annotation(&self.kind) == annotation(kind)
@@ -112,7 +112,7 @@ impl Controller {
     }
 
     async fn work(self: Arc<Self>) {
-        // What was read last is what is worked on: before everything is read, much would be done twice.
+        // Waits until all caches are complete: a reconcile before that would be repeated.
         self.informer.synced().await;
         let queue = self.queue.clone();
         let concurrency = self.shared.context.tuning.concurrency(CONCURRENCY);

@@ -1,4 +1,4 @@
-//! What composite resources depend on, followed: what they compose, and what functions want to see.
+//! Watches the objects that composite resources depend on: composed and required resources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,12 +22,12 @@ pub(super) struct Dependencies {
     composed: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     required: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
-    /// Follows Secrets, once one is of interest.
+    /// The task that watches Secrets, once a composite resource depends on one.
     secrets: Mutex<Option<JoinHandle<()>>>,
     poll_interval: Duration,
 }
 
-/// Which objects of a kind are of interest.
+/// Objects of a kind that composite resources depend on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Wanted {
     namespace: Option<String>,
@@ -40,17 +40,16 @@ enum By {
     Labels(BTreeMap<String, String>),
 }
 
-/// Who wants to know.
+/// The composite resources that depend on an object or selector.
 #[derive(Debug, Default)]
 struct Interest {
-    /// Grows whenever something that is wanted changes.
+    /// Increases whenever a matching object changes.
     epoch: u64,
-    /// Of a Secret: the version that it is known to have. Zero if it is not there. Of Secrets that are selected by labels: the
-    /// newest version that is known.
+    /// For a Secret: its known version. Zero if it does not exist. For Secrets that are selected by labels: the newest known version.
     version: Option<u64>,
-    /// Of Secrets that are selected by labels: what identifies the list that was read last.
+    /// For Secrets that are selected by labels: a hash of the list that was read last.
     listed: Option<u64>,
-    /// By the name of their definition, and their own.
+    /// By definition and name.
     composites: BTreeSet<(String, Name)>,
 }
 
@@ -66,7 +65,7 @@ impl Wanted {
         Self { namespace: selector.namespace.clone().filter(|namespace| !namespace.is_empty()), by }
     }
 
-    /// Whether it is the object with this header that is wanted.
+    /// Whether the object with this header matches.
     pub(super) fn matches(&self, header: &ObjectHeader<'_>) -> bool {
         let namespace = &header.metadata.namespace;
         match &self.by {
@@ -80,7 +79,7 @@ impl Wanted {
         }
     }
 
-    /// The name that is wanted, if it is one.
+    /// The namespace and name, if it is a single object.
     pub(super) fn name(&self) -> Option<(&str, &str)> {
         match &self.by {
             By::Name(name) => Some((self.namespace.as_deref().unwrap_or_default(), name)),
@@ -90,7 +89,7 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// The Secrets that are wanted.
+    /// The selector as a selector of Secrets.
     fn secrets(&self) -> ResourceSelector {
         let labels = match &self.by {
             By::Labels(labels) => labels.clone(),
@@ -125,7 +124,7 @@ impl Dependencies {
         }
     }
 
-    /// How many objects are held, and how many composite resources want to know of how many things.
+    /// How many objects are cached, and how many dependencies there are.
     pub(super) fn len(&self) -> (usize, usize) {
         let held = [&self.composed, &self.required].map(|informers| {
             let informers = informers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +135,7 @@ impl Dependencies {
         (held.iter().sum(), interests.sum())
     }
 
-    /// Everything of a kind that is composed, by whomever.
+    /// The informer of all composed resources of a kind.
     pub(super) fn composed(&self, resource: &Arc<Resource>) -> Arc<Informer> {
         let mut informers = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(informer) = informers.get(resource) {
@@ -150,12 +149,12 @@ impl Dependencies {
         informer
     }
 
-    /// Everything of a kind that is composed, if anything of it is followed.
+    /// The informer of composed resources of a kind, if there is one.
     pub(super) fn followed(&self, resource: &Arc<Resource>) -> Option<Arc<Informer>> {
         self.composed.lock().unwrap_or_else(PoisonError::into_inner).get(resource).cloned()
     }
 
-    /// Who wants to know of an object, by the name of their definition and their own.
+    /// The composite resources that depend on an object, by definition and name.
     pub(super) fn interested_in(&self, object: &Object) -> BTreeSet<(String, Name)> {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = (meta::api_version(object).to_owned(), meta::kind(object).to_owned());
@@ -166,7 +165,7 @@ impl Dependencies {
         interested.flat_map(|(_, interest)| interest.composites.iter().cloned()).collect()
     }
 
-    /// Everything of a kind.
+    /// The informer of all objects of a kind.
     pub(super) fn required(&self, resource: &Arc<Resource>) -> Arc<Informer> {
         let mut informers = self.required.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(informer) = informers.get(resource) {
@@ -179,7 +178,7 @@ impl Dependencies {
         informer
     }
 
-    /// Whenever one of these changes, this composite resource wants to know.
+    /// Replace the dependencies of a composite resource on objects.
     pub(super) fn follow(&self, definition: &str, name: &Name, before: &[Requirement], now: &[Requirement]) {
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let me = (definition.to_owned(), name.clone());
@@ -207,8 +206,7 @@ impl Dependencies {
         }
     }
 
-    /// Whenever a Secret changes, or one that is selected, this composite resource wants to know. Returns how often that has
-    /// happened by now.
+    /// Make a composite resource depend on a Secret or a selector of Secrets. Returns the current epoch.
     pub(super) fn follow_secret(&self, definition: &str, name: &Name, secret: &Requirement) -> u64 {
         self.follow(definition, name, &[], std::slice::from_ref(secret));
         let mut following = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,8 +217,8 @@ impl Dependencies {
         self.epoch(&secret.selector)
     }
 
-    /// A Secret was read for a composite resource, and had this version. Returns how often it had changed by then,
-    /// given how often it had before it was read.
+    /// Record that a Secret was read for a composite resource with this version. Returns its epoch then, given the epoch before it was
+    /// read.
     pub(super) fn secret_read(
         &self,
         reader: (&str, &Name),
@@ -233,26 +231,27 @@ impl Dependencies {
         let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else {
             return before;
         };
-        // It changed while it was read, and nobody can tell whether before or after. Whoever noticed has woken the reader, who
-        // reads it again because this is not what it will find.
+        // It changed while it was read, and it is unknown whether before or after. The change has requeued the
+        // reader, which reads it again because the epoch differs.
         if interest.epoch != before {
             return before;
         }
         if interest.version.replace(version).is_none_or(|known| known == version) {
             return before;
         }
-        // The reader is the first who sees this version. Others follow the same Secret, perhaps, and would never be told.
+        // The reader is the first to see this version. Other dependents of the same Secret would never be requeued.
         interest.epoch += 1;
         let epoch = interest.epoch;
         let is_other = |other: &&(String, Name)| (other.0.as_str(), &other.1) != reader;
         let others: Vec<_> = interest.composites.iter().filter(is_other).cloned().collect();
+        // Released before others are woken, which takes locks of their controllers: two locks at once would need
+        // an order.
         drop(interests);
         self.wake(others, selector, version);
         epoch
     }
 
-    /// Secrets that are selected by labels were listed, for a composite resource given how often they had changed before, or to see
-    /// whether they have. Returns how often they had changed by then.
+    /// Record a list of Secrets that are selected by labels, given the epoch before they were listed. Returns the epoch then.
     pub(super) fn secrets_listed(
         &self,
         reader: Option<(&str, &Name, u64)>,
@@ -266,7 +265,7 @@ impl Dependencies {
         let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(selector))) else {
             return before.unwrap_or_default();
         };
-        // They changed while they were read: as with one that is read by its name.
+        // They changed while they were listed: as with a Secret that is read by its name.
         if let Some(before) = before
             && interest.epoch != before
         {
@@ -287,7 +286,7 @@ impl Dependencies {
         epoch
     }
 
-    /// A Secret changed. Wakes those that have selected it by labels, or had before, if that is news.
+    /// A Secret changed. Requeues composite resources whose selectors match it, or matched it before, if the version is new.
     pub(super) fn selected_secret_changed(&self, change: Change<'_>) {
         let (before, is_gone) = match change {
             Change::Applied { before, .. } => (before, false),
@@ -302,7 +301,7 @@ impl Dependencies {
         for (wanted, interest) in selections {
             let is_selected = wanted.matches(change.header())
                 || before.as_ref().is_some_and(|header| wanted.matches(header));
-            // What was there when they were listed is told once more by a watch that begins.
+            // A new watch reports objects again that were listed already.
             let is_news = is_gone || interest.version.is_none_or(|known| version > known);
             if is_selected && is_news {
                 interest.version = interest.version.max(Some(version));
@@ -319,7 +318,8 @@ impl Dependencies {
         }
     }
 
-    /// A Secret has this version now; zero if it is gone. Wakes those that have read it by its name, if that is news.
+    /// A Secret has this version now; zero if it was deleted. Requeues composite resources that read it by its name, if the version is
+    /// new.
     pub(super) fn secret_changed(&self, namespace: &str, name: &str, version: u64) {
         let selector = secrets::selector(namespace, name);
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -327,7 +327,7 @@ impl Dependencies {
         let Some(interest) = of_kind.and_then(|of_kind| of_kind.get_mut(&Wanted::of(&selector))) else {
             return;
         };
-        // A watch may be behind what was read by name.
+        // A watch may be older than what was read by name.
         let is_news = interest.version.is_none_or(|known| version == 0 && known != 0 || version > known);
         if !is_news {
             return;
@@ -343,7 +343,7 @@ impl Dependencies {
         let Some(composites) = self.composites.upgrade() else { return };
         for (definition, name) in woken {
             if let Some(controller) = composites.get(&definition) {
-                // A Secret that never rests is one of the things that may be too much.
+                // A Secret that changes all the time counts for the circuit breaker, too.
                 controller.memory.count_change(&name, version, || match &selector.r#match {
                     Some(Match::MatchName(secret)) => format!("Secret/{secret}"),
                     _ => "Secret".to_owned(),
@@ -353,7 +353,7 @@ impl Dependencies {
         }
     }
 
-    /// The namespaces and names of all Secrets that are of interest, sorted, and how others are selected.
+    /// The namespaces and names of all Secrets that composite resources depend on, sorted, and all selectors of Secrets.
     pub(super) fn followed_secrets(&self) -> (BTreeSet<(String, String)>, Vec<ResourceSelector>) {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get(&kind_of(&secrets::selector("", "")));
@@ -370,7 +370,7 @@ impl Dependencies {
         (names, selected)
     }
 
-    /// Composite resources of this definition want to know of nothing any more.
+    /// Remove all dependencies of composite resources of this definition.
     pub(super) fn forget_kind(&self, definition: &str) {
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         interests.retain(|_, of_kind| {
@@ -382,14 +382,14 @@ impl Dependencies {
         });
     }
 
-    /// How often what is required has changed.
+    /// The epoch of a selector.
     pub(super) fn epoch(&self, selector: &ResourceSelector) -> u64 {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get(&kind_of(selector));
         of_kind.and_then(|of_kind| of_kind.get(&Wanted::of(selector))).map_or(0, |interest| interest.epoch)
     }
 
-    /// Something that may be required has changed. Returns who wants to know, by the name of their definition and their own.
+    /// An object of a required kind has changed. Returns the composite resources that depend on it, by definition and name.
     pub(super) fn required_changed(
         &self,
         resource: &Resource,

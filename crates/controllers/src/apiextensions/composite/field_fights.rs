@@ -1,4 +1,4 @@
-//! Who keeps changing fields that are composed: [`Fights`] on the clock of this process.
+//! Detects field managers that keep changing composed fields: [`Fights`] on the clock of this process.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ impl FightClock {
     }
 }
 
-/// Who keeps changing fields of what one composite resource composes. Nothing is kept while nobody does.
+/// Fights over fields of one composite resource. Allocated only while there are any.
 #[derive(Debug, Default)]
 pub(super) struct FieldFights(Option<Box<Fights>>);
 
 impl FieldFights {
-    /// Others have taken these fields. Returns what to say about that.
+    /// Other managers have changed these fields. Returns the events to record.
     pub(super) fn lose(&mut self, losses: Vec<Loss>, clock: FightClock) -> Vec<Event> {
         self.0.get_or_insert_with(Box::default).lose(losses, clock.now())
     }
 
-    /// What to say about those who keep taking fields, given what is said now.
+    /// The condition about fights, given the current conditions.
     pub(super) fn condition(&mut self, conditions: &[Condition], clock: FightClock) -> Option<Condition> {
         let Some(fights) = &mut self.0 else { return Fights::default().condition(conditions, clock.now()) };
         let condition = fights.condition(conditions, clock.now());
@@ -38,7 +38,7 @@ impl FieldFights {
         condition
     }
 
-    /// When the last of them is over, if nothing more happens.
+    /// When the last fight is over if nothing more changes.
     pub(super) fn over_at(&self, clock: FightClock) -> Option<Instant> {
         self.0.as_ref().and_then(|fights| fights.over_at()).map(|time| clock.0 + time)
     }

@@ -1,4 +1,4 @@
-//! Tells whether anything changed of what a composite resource was composed from.
+//! Detects whether any input of a composite resource has changed.
 
 use std::sync::Arc;
 
@@ -9,50 +9,50 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-/// Of everything that a run is made from.
+/// A hash of all inputs of a run.
 pub(super) type Fingerprint = [u8; 32];
 
 /// How the last reconcile of a composite resource ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastReconcile {
-    /// What it was made from.
+    /// The inputs of the run.
     pub(super) fingerprint: Fingerprint,
-    /// The generation of the composite resource, with what we wrote ourselves. If it has another one, its user has changed it.
+    /// The generation of the composite resource after our own writes. If it has another one, a user has changed it.
     pub(super) generation: i64,
     pub(super) composition: Arc<str>,
     pub(super) revision: Arc<str>,
-    /// What steps asked for.
+    /// The requirements of steps.
     pub(super) requirements: Arc<[Requirement]>,
-    /// When to reconcile again, whatever happens.
+    /// When to reconcile again, even if nothing changes.
     pub(super) requeue_at: Option<Instant>,
-    /// How often in a row it failed.
+    /// How many reconciles in a row failed.
     pub(super) failures: u32,
-    /// How often in a row it changed what it was made from.
+    /// How many reconciles in a row changed their own inputs.
     pub(super) restlessness: u32,
-    /// Whether to leave the composite resource alone until then, whatever happens.
+    /// Whether the composite resource is not reconciled until then, even if something changes.
     pub(super) is_resting: bool,
-    /// Whether it failed because a function could not be reached.
+    /// Whether it failed because a function could not be called.
     pub(super) is_function_missing: bool,
 }
 
-/// What a run is made from, apart from the composite resource itself.
+/// The inputs of a run, apart from the composite resource itself.
 #[derive(Debug, Default)]
 pub(super) struct Basis {
-    /// What was selected.
+    /// Identifies the selection.
     pub(super) identity: Arc<str>,
-    /// The versions of what it composes.
+    /// The versions of composed resources.
     pub(super) versions: Vec<u64>,
-    /// How often what functions required had changed.
+    /// The epochs of requirements.
     pub(super) epochs: Vec<u64>,
 }
 
 impl Basis {
-    /// The fingerprint of a run that is made from this, and from this composite resource.
+    /// The fingerprint of these inputs, with this composite resource.
     pub(super) fn fingerprint(&self, live: &Object) -> Fingerprint {
         let mut hash = Sha256::new();
         hash.update(content(live));
         hash.update(&*self.identity);
-        // Divided by a number that is no version: the last version must not count as the first epoch.
+        // Separated by a number that is no version: the last version must not be hashed like the first epoch.
         for number in self.versions.iter().chain([&u64::MAX]).chain(&self.epochs) {
             hash.update(number.to_le_bytes());
         }
@@ -60,18 +60,18 @@ impl Basis {
     }
 }
 
-/// What changes with every write, or with what only the plane makes of it.
+/// Metadata that changes with every write, or that only the plane sets.
 const BOOKKEEPING: [&str; 3] = ["resourceVersion", "managedFields", "generation"];
 
-/// What an object says, apart from what changes with every write.
+/// A hash of an object without the metadata that changes with every write.
 fn content(object: &Object) -> Fingerprint {
-    // One text for all of it: to hash it piece by piece, and to allocate each piece, would take twice as long.
+    // One buffer for all of it: to hash and allocate each part separately would take twice as long.
     let mut text = Vec::with_capacity(TYPICAL_CONTENT);
     let mut add = |key: &str, value: &Value| {
         text.extend_from_slice(key.as_bytes());
-        // What neither a key nor JSON has in it: `a` with 12 must not look like `a1` with 2.
+        // A byte that is in neither a key nor JSON: `a` with 12 must not be hashed like `a1` with 2.
         text.push(0);
-        // Nothing can be wrong with JSON that goes to memory.
+        // Writing JSON to memory cannot fail.
         let _ = serde_json::to_writer(&mut text, value);
     };
     for (key, value) in object {
@@ -99,10 +99,10 @@ fn content(object: &Object) -> Fingerprint {
     Sha256::digest(text).into()
 }
 
-/// How much most composite resources say, in bytes.
+/// The size of most composite resources, in bytes.
 const TYPICAL_CONTENT: usize = 2 << 10;
 
-/// Whether functions would go by the same: by everything but what the plane itself writes down.
+/// Whether two versions are the same to functions: in everything that the plane does not record itself.
 pub(super) fn is_same_to_functions(one: &Object, other: &Object, layout: Layout) -> bool {
     let parts = |part: &str| [one, other].map(|object| child(object, part));
     let [metadata, other_metadata] = parts("metadata");
@@ -123,7 +123,7 @@ pub(super) fn is_same_to_functions(one: &Object, other: &Object, layout: Layout)
         }
 }
 
-/// An object that is part of another. One that is missing says as much as one that is empty.
+/// An object that is part of another. A missing one counts as an empty one.
 fn child<'o>(object: &'o Object, field: &str) -> Option<&'o Object> {
     object.get(field).and_then(Value::as_object)
 }
@@ -220,7 +220,7 @@ mod tests {
                 assert!(!is_same(changed, json!("other"), layout), "{changed}");
             }
         }
-        // What has never been composed has nothing yet of what the plane writes down.
+        // An object that was never composed has none of the fields that the plane records.
         let (bare, empty) =
             (json!({"spec": {}}), json!({"spec": {"crossplane": {"resourceRefs": []}}, "status": {}}));
         assert!(is_same_to_functions(&object(&bare), &object(&empty), Layout::Modern));

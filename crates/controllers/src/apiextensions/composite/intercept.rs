@@ -1,4 +1,5 @@
-//! Sends calls of a composite resource to a developer's process: for real, or in the shadow of what the control plane decides itself.
+//! Sends calls of a composite resource to a developer's process: its responses are used, or only compared with those of the control plane
+//! (a shadow).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,36 +18,36 @@ use super::select::Selection;
 use super::trial::{Resolved, recording_of};
 use crate::function_registry::CallableFunctions;
 
-/// How long a process may take whose answers are only compared. Whoever debugs it may have stopped it.
+/// How long a process may take whose responses are only compared. Its developer may have stopped it in a debugger.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// How much of a comparison is told.
+/// How many changes a comparison lists.
 const MOST_CHANGES: usize = 20;
 const MOST_FIELDS: usize = 20;
 const LONGEST_TEXT: usize = 200;
 const LARGEST: usize = 16 << 10;
 
-/// Whether a developer's process gets calls of a composite resource.
+/// Whether a developer's process gets calls for a composite resource.
 #[derive(Debug, Default)]
 pub(super) enum Intercepted {
     #[default]
     No,
-    /// Its answers count.
+    /// Its responses are used.
     ForReal(Intercept),
-    /// Its answers are compared.
+    /// Its responses are compared.
     Shadow(Shadow),
     /// An administrator has not granted it.
     Denied(Intercept, String),
 }
 
 impl Intercepted {
-    /// How much longer a reconcile may take because of it. What a process takes whose answers are only compared is not taken from the
-    /// time in which the control plane composes, so that it never makes a reconcile fail.
+    /// How much longer a reconcile may take because of it. The time of a process whose responses are only compared is not part of the
+    /// control plane's own, so that it never makes a reconcile fail.
     pub(super) fn allowance(&self) -> Duration {
         if matches!(self, Self::Shadow(_)) { PATIENCE } else { Duration::ZERO }
     }
 }
 
-/// A pipeline that calls a developer's process, and whose decisions are only compared.
+/// A pipeline that calls a developer's process, and whose plan is only compared.
 #[derive(Debug, Clone)]
 pub(super) struct Shadow {
     intercept: Intercept,
@@ -54,7 +55,8 @@ pub(super) struct Shadow {
 }
 
 impl Controller {
-    /// Which calls a developer's process gets. If its answers count, they are what is resolved. Nothing is noted: plans ask, too.
+    /// Decide which calls a developer's process gets. If its responses are used, the pipeline calls it. Nothing is recorded, as plans use
+    /// this, too.
     pub(super) fn intercept(
         &self,
         live: &Object,
@@ -83,13 +85,13 @@ impl Controller {
         Intercepted::ForReal(intercept)
     }
 
-    /// Whether a process has to be compared though nothing changed.
+    /// Whether a process has to be compared although nothing changed.
     pub(super) fn is_shadow_due(&self, live: &Object, intercepted: &Intercepted) -> bool {
         let Intercepted::Shadow(Shadow { intercept, .. }) = intercepted else { return false };
         !self.shared.functions.interceptions().has(&intercept.uid, meta::uid(live), intercept.spec.round)
     }
 
-    /// Note that calls are not sent to a process because nobody has granted it.
+    /// Record that calls are not sent to a process because there is no grant.
     pub(super) fn note_denied(&self, live: &Object, selection: &Selection) {
         let Ok(follows) = &selection.result else { return };
         if let Intercepted::Denied(intercept, why) = &follows.intercepted
@@ -99,7 +101,7 @@ impl Controller {
         }
     }
 
-    /// Note that calls are sent to a process, for the composite resource and for auditors.
+    /// Record that calls are sent to a process, in an event and in the audit log.
     pub(super) fn note_intercepted(&self, it: &mut Reconciliation<'_>, intercept: &Intercept) {
         let interceptions = self.shared.functions.interceptions();
         let is_first = interceptions.note(&intercept.uid, meta::uid(&it.live), intercept.spec.round);
@@ -108,7 +110,7 @@ impl Controller {
         }
         let (function, to, name) = (intercept.function(), &intercept.spec.to, &intercept.name);
         let (kind, count) = if intercept.is_for_real() {
-            (EventKind::Warning, "its answers count")
+            (EventKind::Warning, "its responses are used")
         } else {
             (EventKind::Normal, "its answers are only compared")
         };
@@ -119,7 +121,7 @@ impl Controller {
         it.events.push(Event::new(kind, "FunctionIntercepted", message));
     }
 
-    /// Ask the process the same, and compare. Whatever comes of it, the reconcile goes on.
+    /// Call the process with the same inputs, and compare. The reconcile continues whatever the result is.
     pub(super) async fn run_shadow(
         &self,
         it: &mut Reconciliation<'_>,
@@ -136,7 +138,7 @@ impl Controller {
                 let answered = answered.outcome;
                 (judge(outcome, &answered), self.changes(&it.live, outcome, &answered))
             }
-            // Something moved meanwhile, and it is reconciled again.
+            // An input changed meanwhile, and the composite resource is reconciled again.
             Ok(Err(_)) => return,
             Err(_) => {
                 let detail = format!("did not answer within {} seconds", PATIENCE.as_secs());
@@ -156,7 +158,7 @@ impl Controller {
         self.shared.functions.interceptions().compare(&intercept.uid, comparison);
     }
 
-    /// What the process would do otherwise, without what is secret.
+    /// The changes that the process would make instead, with secrets redacted.
     fn changes(&self, live: &Object, own: &Outcome, answered: &Outcome) -> Vec<Change> {
         let (Ok(old), Ok(new)) = (&own.result, &answered.result) else { return Vec::new() };
         let with_status = |status: &Option<Object>| {
@@ -169,7 +171,7 @@ impl Controller {
     }
 }
 
-/// How a process differs. That it does better is a difference, too.
+/// How the process differs. An improvement is a difference, too.
 fn judge(own: &Outcome, answered: &Outcome) -> Comparison {
     match (&own.result, &answered.result) {
         (Err(own), Ok(_)) => {
@@ -184,7 +186,7 @@ fn judge(own: &Outcome, answered: &Outcome) -> Comparison {
     }
 }
 
-/// As many changes as an object can have in its status, and how many are left out.
+/// The changes that fit into a status, and how many are left out.
 fn bounded(changes: Vec<Change>) -> (Vec<Value>, i64) {
     let (mut told, mut size, mut more) = (Vec::new(), 0, 0);
     for mut change in changes {
@@ -217,7 +219,7 @@ fn shorten(value: &mut Value) {
     }
 }
 
-/// Write down who got to see what is not theirs, or was kept from it.
+/// Write to the audit log which process was sent the data of a composite resource, or was denied it.
 fn audit(decision: &'static str, intercept: &Intercept, composite: &Object, reason: &str) {
     warn!(
         target: "audit",

@@ -16,7 +16,7 @@ use super::own_writes::OwnWrites;
 use crate::metrics::Breaking;
 use crate::tuning::CircuitBreakerTuning;
 
-/// What a composite resource is called among those of its kind: `namespace/name`.
+/// The key of a composite resource: `namespace/name`.
 pub(super) type Name = Arc<str>;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct Memory {
     breaker_tuning: CircuitBreakerTuning,
 }
 
-/// What is remembered about one composite resource. There are many: what is rare is boxed.
+/// The state of one composite resource. There are many, so that rare parts are boxed.
 #[derive(Debug, Default)]
 struct Remembered {
     last: Option<LastReconcile>,
@@ -45,7 +45,7 @@ impl Memory {
         self.lock().get(name)?.last.clone()
     }
 
-    /// A reconcile ended so. These versions were seen by it, or written.
+    /// Record the end of a reconcile. It has read or written these versions.
     pub(super) fn remember(&self, name: &Name, last: LastReconcile, seen: Vec<u64>) {
         let mut memory = self.lock();
         let remembered = memory.entry(name.clone()).or_default();
@@ -53,7 +53,7 @@ impl Memory {
         remembered.own_writes.reset(seen);
     }
 
-    /// It asked for this, and nothing came of it. It is told when that changes, until somebody says that it need not be.
+    /// Record requirements of a reconcile that failed. The composite resource is requeued when they change, until they are replaced.
     pub(super) fn note_asked(&self, name: &Name, asked: Vec<Requirement>) {
         if asked.is_empty() {
             return;
@@ -69,10 +69,10 @@ impl Memory {
         last.requirements = requirements.into();
     }
 
-    /// It is not known any more what it was made from.
+    /// Forget the inputs of the last reconcile.
     pub(super) fn invalidate(&self, name: &str) {
         if let Some(remembered) = self.lock().get_mut(name) {
-            // Its own writes, too: without a fingerprint, even the echo of one has to be looked at.
+            // Its own writes, too: without a fingerprint, even the event of our own write has to be checked.
             remembered.own_writes.reset(Vec::new());
             if let Some(last) = &mut remembered.last {
                 last.fingerprint = Fingerprint::default();
@@ -80,7 +80,7 @@ impl Memory {
         }
     }
 
-    /// Those that failed because a function could not be reached. They have not to wait any longer.
+    /// Those that failed because a function could not be called. They no longer wait.
     pub(super) fn stop_waiting_for_functions(&self) -> Vec<Name> {
         let mut names = Vec::new();
         for (name, remembered) in self.lock().iter_mut() {
@@ -105,7 +105,7 @@ impl Memory {
         self.lock().len()
     }
 
-    /// Those whose last reconcile, if there was one, is like this.
+    /// Those whose last reconcile, if there was one, matches.
     pub(super) fn names_of(&self, is_concerned: impl Fn(Option<&LastReconcile>) -> bool) -> Vec<Name> {
         let memory = self.lock();
         let concerned = memory.iter().filter(|(_, remembered)| is_concerned(remembered.last.as_ref()));
@@ -114,7 +114,7 @@ impl Memory {
         names
     }
 
-    /// It is not known, or is known again, what we recorded last.
+    /// Set whether it is unknown what we recorded last.
     pub(super) fn mark_record_uncertain(&self, name: &Name, is_uncertain: bool) {
         self.lock().entry(name.clone()).or_default().own_writes.mark_uncertain(is_uncertain);
     }
@@ -128,7 +128,7 @@ impl Memory {
         self.lock().get(name).is_some_and(|remembered| remembered.own_writes.contains(version))
     }
 
-    /// A write of ours came to this version.
+    /// Record a version that is the result of our own write.
     pub(super) fn note_own_write(&self, name: &str, version: u64) {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return };
@@ -138,7 +138,7 @@ impl Memory {
         }
     }
 
-    /// Something that it composes has come to this version, and as far as is known by now it was not our doing.
+    /// Record a change of a composed resource to this version that is not known to be ours.
     pub(super) fn count_change(&self, name: &str, version: u64, source: impl FnOnce() -> String) {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return };
@@ -147,8 +147,8 @@ impl Memory {
         breaker.note(version, source(), &self.breaking);
     }
 
-    /// Whether its user has changed it since the last reconcile, to this generation or by asking for one, and need not wait until
-    /// the circuit is closed. One that is changed all the time has to.
+    /// Whether a user has changed it since the last reconcile, to this generation or by requesting a reconcile, and does not have to wait
+    /// until the circuit closes. One that is changed all the time has to.
     pub(super) fn admits_user(&self, name: &str, generation: i64, is_asked_for: bool) -> bool {
         let mut memory = self.lock();
         let Some(remembered) = memory.get_mut(name) else { return true };
@@ -161,23 +161,23 @@ impl Memory {
         breaker.admit_user()
     }
 
-    /// How long to leave it alone because its circuit is open.
+    /// How long to wait because its circuit is open.
     pub(super) fn wait_for_circuit(&self, name: &str) -> Option<Duration> {
         self.lock().get_mut(name)?.breaker.as_mut()?.wait(&self.breaking)
     }
 
-    /// Whether too much happens to what it composes.
+    /// Whether its composed resources change too often.
     pub(super) fn circuit(&self, name: &str) -> Circuit {
         let mut memory = self.lock();
         let breaker = memory.get_mut(name).map(|remembered| &mut remembered.breaker);
         let Some(breaker) = breaker else { return Circuit::Closed };
         let source = breaker.as_mut().and_then(|breaker| breaker.open_because_of(&self.breaking));
-        // There is one for each composite resource that something happened to: memory must not grow with history.
+        // There is an entry for each composite resource with changes: memory must not grow with history.
         breaker.take_if(|breaker| breaker.is_at_rest());
         source.map_or(Circuit::Closed, |source| Circuit::Open { source })
     }
 
-    /// When its circuit closes, or a fight over its fields is over, if nothing more happens.
+    /// When its circuit closes, or a fight over its fields is over, if nothing more changes.
     pub(super) fn calm_in(&self, name: &str) -> Option<Duration> {
         let memory = self.lock();
         let remembered = memory.get(name)?;
@@ -186,7 +186,7 @@ impl Memory {
         Some(calm.into_iter().flatten().min()?.saturating_duration_since(Instant::now()))
     }
 
-    /// Others have taken these fields of what it composes. Returns what to say about that.
+    /// Other managers have changed these fields of composed resources. Returns the events to record.
     pub(super) fn lose_fields(&self, name: &Name, losses: Vec<Loss>) -> Vec<Event> {
         if losses.is_empty() {
             return Vec::new();
@@ -194,7 +194,7 @@ impl Memory {
         self.lock().entry(name.clone()).or_default().fights.lose(losses, self.fight_clock)
     }
 
-    /// What to say about those who keep taking fields, given what is said now.
+    /// The condition about fights, given the current conditions.
     pub(super) fn contested(&self, name: &str, conditions: &[Condition]) -> Option<Condition> {
         let mut memory = self.lock();
         match memory.get_mut(name) {
@@ -230,7 +230,7 @@ mod tests {
         assert!(is_open(10.0) && !is_open(30.0));
     }
 
-    /// What is remembered after 200 things have happened.
+    /// The state after 200 events.
     fn after_many_events() -> (Memory, Name) {
         let (memory, name) = (memory_of(CircuitBreakerTuning::default()), Name::from("default/blog"));
         memory.remember(&name, LastReconcile::default(), Vec::new());

@@ -1,4 +1,4 @@
-//! Finds what a composite resource composes.
+//! Reads the composed resources of a composite resource.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ use super::problem::Problem;
 use super::required::{RequiredResources, read_secret};
 use super::secrets;
 
-/// What a composite resource composes, as it is now.
+/// The composed resources as they are now.
 #[derive(Debug, Default)]
 pub(super) struct ObservedState {
-    /// By the name the composition knows it by.
+    /// By resource name.
     pub(super) observed: BTreeMap<String, Observed>,
-    /// The version of everything it refers to, in that order. Zero if it is not there.
+    /// The version of each reference, in order. Zero if the object does not exist.
     pub(super) versions: Vec<u64>,
-    /// The connection Secrets of what it composes.
+    /// The connection Secrets of composed resources.
     pub(super) secrets: Vec<Requirement>,
-    /// What is to be told about them.
+    /// Events about them.
     pub(super) events: Vec<Event>,
 }
 
-/// Where composed resources and Secrets are read: as they are, or as they would be.
+/// Where composed resources and Secrets are read: the cluster, or a planned one.
 pub(super) trait ObservedSource: Sync {
-    /// What a reference leads to, and its version.
+    /// The object of a reference, and its version.
     fn find(
         &self,
         reference: &Reference,
@@ -53,7 +53,7 @@ pub(super) trait ObservedSource: Sync {
     ) -> impl Future<Output = Result<Option<Object>, Error>> + Send;
 }
 
-/// What there is. Whatever is read is followed from then on.
+/// The cluster. Everything that is read is watched from then on.
 pub(super) struct LiveSource<'a> {
     pub(super) controller: &'a Controller,
     pub(super) required: &'a RequiredResources<'a>,
@@ -78,7 +78,7 @@ impl ObservedSource for LiveSource<'_> {
 }
 
 impl Controller {
-    /// Everything the composite resource refers to, and may.
+    /// Read all composed resources that the composite resource refers to and may refer to.
     pub(super) async fn observe(
         &self,
         composite: &Object,
@@ -116,7 +116,7 @@ impl Controller {
         Ok(state)
     }
 
-    /// The versions of everything a composite resource refers to, as far as they have been told.
+    /// The versions of all references, as far as caches have them.
     pub(super) async fn known_versions(&self, composite: &Object) -> Option<Vec<u64>> {
         let mut versions = Vec::new();
         for reference in &Machinery::of(composite, self.layout).references() {
@@ -148,20 +148,20 @@ impl Controller {
         }
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let informer = self.shared.dependencies.composed(&resource);
-        // If it cannot be followed, it can perhaps be read.
+        // If it cannot be watched, it can perhaps be read.
         let _ = informer.synced_or_failed().await;
         if let Some(held) = informer.get(namespace, &reference.name) {
             return Ok(Some((resource, held)));
         }
-        // The informer may be behind, or it lost the label by which it is cached. A function that is told that
-        // something is gone may want everything else gone, too.
+        // The informer may be behind, or the object lost the label by which it is cached. A function that sees no
+        // object may desire that everything else is deleted, too.
         let path = ObjectPath { resource: &resource, namespace, name: &reference.name };
         let Some(bytes) = cluster.get(path).await.map_err(fail)? else { return Ok(None) };
         let version = ferroplane_client::ObjectHeader::read(&bytes).map_or(0, |head| head.version());
         Ok(Some((resource.clone(), CachedObject { bytes, version })))
     }
 
-    /// What the connection secret of the composite resource holds. Nothing if it has none.
+    /// The data of the composite resource's connection secret. Empty if it has none.
     pub(super) async fn own_connection_details(
         &self,
         composite: &Object,
@@ -170,15 +170,15 @@ impl Controller {
         let secret = named(composite_connection_secret(composite, self.layout));
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
         let secret = source.own_secret(namespace, name).await.map_err(|error| unreadable_secret(&error))?;
-        // Whoever may create a composite resource may name any Secret here. Only the one that was published for it is its own;
-        // that nothing can be published in another is told when that is tried.
+        // A user who may create a composite resource may name any Secret here. Only the one that was published for
+        // it is its own; publishing reports if it cannot write to another one.
         let is_own = |secret: &Object| meta::controller_uid(secret) == Some(meta::uid(composite));
         Ok(secret.filter(is_own).as_ref().map(data_of).unwrap_or_default())
     }
 }
 
-/// Whether functions may see the connection Secret of a composed resource. One in a namespace of its own may see every Secret there
-/// anyway; any other could name the Secret of somebody else.
+/// Whether functions may see the connection Secret of a composed resource. A namespaced composite resource may read every Secret in its
+/// namespace anyway; any other could name a Secret of something else.
 fn may_read(composite: &Object, composed: &Object, secret: &Object) -> bool {
     !meta::namespace(composite).is_empty() || may_be_connection_secret_of(composed, secret)
 }
@@ -194,18 +194,18 @@ fn foreign_secret(composed: &Object, secret: &Object) -> Event {
     Event::failure(COMPOSE, &message, Cause::ConnectionSecretControlled.into())
 }
 
-/// What is in a Secret. No API server holds one that cannot be read.
+/// The data of a Secret. No API server stores an invalid one.
 fn data_of(secret: &Object) -> BTreeMap<String, Bytes> {
     secret_data(secret).unwrap_or_default()
 }
 
-/// Whether a reference into a namespace is to a kind that has none. Composite resources in a namespace have no other references, and
-/// what is outside of it is not theirs to look at.
+/// Whether a reference with a namespace is to a cluster-scoped kind. Namespaced composite resources have no other references, and must
+/// not read objects outside of their namespace.
 pub(super) fn leads_nowhere(reference: &Reference, resource: &Resource) -> bool {
     reference.namespace.is_some() && !resource.is_namespaced
 }
 
-/// A Secret without a namespace is none that could be read.
+/// A reference without a namespace cannot be read.
 fn named(secret: Option<SecretReference<'_>>) -> Option<SecretReference<'_>> {
     secret.filter(|secret| !secret.namespace.is_empty())
 }

@@ -1,21 +1,21 @@
-//! What the plane wrote itself: to be told of it by a watch is no news.
+//! Remembers the control plane's own writes, whose watch events need no reconcile.
 
-/// What is known of our own writes to one composite resource and what it composes.
+/// Our own writes to one composite resource and its composed resources.
 #[derive(Debug, Default)]
 pub(super) struct OwnWrites {
-    /// The versions that our writes came to, and those that were seen by the last reconcile.
+    /// The versions of our writes, and those that the last reconcile has read.
     known: Vec<u64>,
-    /// Whether it is not known what our last record of references came to: what seems to be recorded is not to be believed.
+    /// Whether the result of our last write of references is unknown: the cached references cannot be trusted.
     is_uncertain: bool,
 }
 
 impl OwnWrites {
-    /// These versions, and no others, are known.
+    /// Replace the known versions.
     pub(super) fn reset(&mut self, known: Vec<u64>) {
         self.known = known;
     }
 
-    /// A write of ours came to this version.
+    /// Add the version of a write.
     pub(super) fn add(&mut self, version: u64) {
         self.known.push(version);
     }
@@ -24,7 +24,7 @@ impl OwnWrites {
         version != 0 && self.known.contains(&version)
     }
 
-    /// It is not known, or is known again, what our last record came to.
+    /// Set whether the result of our last write of references is unknown.
     pub(super) fn mark_uncertain(&mut self, is_uncertain: bool) {
         self.is_uncertain = is_uncertain;
     }

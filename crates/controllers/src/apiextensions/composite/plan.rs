@@ -1,16 +1,18 @@
-//! Plans: what a change would do to composite resources and what they compose, decided and not done.
+//! Plans the effect of a change on composite resources and their composed resources, without making it.
 //!
-//! A plan is made by the code that reconciles: select, observe, decide. What a reconcile would write is put in a [`PlannedCluster`] in
-//! memory instead, as the API server answers a dry run, and composite resources are visited until nothing changes any more.
+//! The code that reconciles makes the plan: select, observe, decide. Writes go to a [`PlannedCluster`] in memory instead, as the API
+//! server answers a dry run, and composite resources are visited until nothing changes any more. Their claims come last.
 //!
 //! # Invariants
 //! * Nothing is written: every write is a dry run.
-//! * A plan is exact, or it says of whom it is not known what would happen, and why.
-//! * Whoever asks is shown no object that they may not read, and may propose none that they may not write.
+//! * A plan is exact, or it names the composite resources whose changes are unknown, and why.
+//! * A client sees no object that it may not read, and cannot propose one that it may not write.
 
 mod access;
+mod claims;
 mod planned_cluster;
 mod proposal;
+mod readiness;
 mod redact;
 mod report;
 mod visit;
@@ -35,24 +37,24 @@ use proposal::{Proposals, Proposed};
 
 /// How many composite resources are visited at a time.
 const CONCURRENCY: usize = 32;
-/// How often a composite resource is visited before it is given up on. Each level of nesting takes some.
+/// How many visits a composite resource gets before the plan gives up on it. Each level of nesting takes some.
 const VISITS: u32 = 20;
-/// How often a plan is made again because something has moved while it was made.
+/// How often a plan is made again because an object changed while it was made.
 const ATTEMPTS: u32 = 5;
 
 /// What to plan.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PlanRequest {
-    /// Objects that would be applied, as files have them.
+    /// The objects to apply, as in files.
     #[serde(default)]
     pub objects: Vec<Object>,
-    /// Revisions of functions that steps would call which name only the function, by its name.
+    /// The revisions that steps would call which name only the function, by function.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub function_revisions: BTreeMap<String, String>,
 }
 
-/// Why there is no plan at all.
+/// Why a plan cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     #[error("cannot plan {object}: {reason}")]
@@ -61,6 +63,10 @@ pub enum PlanError {
     Functions(String),
     #[error("cannot plan: {0} kept changing while the plan was made; try again later")]
     Moving(String),
+    #[error(
+        "cannot plan: the composite resources of CompositeResourceDefinition `{0}` have not been read yet; try again later"
+    )]
+    Unread(String),
 }
 
 /// Makes plans.
@@ -69,17 +75,17 @@ pub struct Planner {
     pub(super) composites: Arc<Composites>,
 }
 
-/// What is known of a composite resource while a plan is made.
+/// The state of a composite resource while a plan is made.
 #[derive(Debug, Default)]
 struct Progress {
     visits: u32,
     verdict: Option<Verdict>,
     revision: Option<String>,
-    /// What functions asked for the last time.
+    /// The requirements of functions in the last visit.
     requirements: Option<Vec<Requirement>>,
-    /// What the API server would refuse, by the name the composition knows it by.
+    /// The composed resources that the API server would refuse, by resource name.
     refused: BTreeMap<String, (ObjectName, String)>,
-    /// What identifies that which it would follow.
+    /// Identifies the selection.
     identity: Arc<str>,
 }
 
@@ -91,10 +97,10 @@ struct Planning {
     now: String,
 }
 
-/// What selections are made from in a plan.
+/// The sources of selections in a plan.
 struct PlannedSources {
     common: SelectionSources,
-    /// What definitions would say, by their name.
+    /// The defaults of the proposed definitions, by name.
     defaults: BTreeMap<String, Defaults>,
 }
 
@@ -110,28 +116,31 @@ impl Planner {
         Self { composites: composites.clone() }
     }
 
-    /// What a change would do. `caller` is the API server as whoever asks sees it.
+    /// Plan a change. `caller` is the API server with the rights of the client.
     pub async fn plan(&self, request: &PlanRequest, caller: &ApiClient) -> Result<ChangePlan, PlanError> {
         let mut moved = String::new();
         for _ in 0..ATTEMPTS {
             let epoch = self.epoch();
+            self.until_read().await?;
             let (planning, proposals) = self.begin(request, caller).await?;
-            let progress = planning.settle(&proposals).await;
+            let mut progress = planning.settle(&proposals).await;
+            let claimed = planning.settle_claims(&proposals, &mut progress).await;
             match planning.planned.moved().await {
                 Some(what) => moved = what.to_string(),
                 None if self.epoch() != epoch => {
-                    "a Composition, a Function or a grant".clone_into(&mut moved);
+                    "a definition, a Composition, a Function or a grant".clone_into(&mut moved);
                 }
-                None => return Ok(planning.report(&proposals, progress, caller).await),
+                None => return Ok(planning.report(&proposals, progress, &claimed, caller).await),
             }
         }
         Err(PlanError::Moving(moved))
     }
 
-    /// Grows when something changes that selections are made from.
-    fn epoch(&self) -> (u64, u64, u64) {
+    /// Increases when the sources of selections or the set of composite resources change.
+    fn epoch(&self) -> (u64, u64, u64, u64) {
         let shared = &self.composites.shared;
-        (shared.compositions.epoch(), shared.functions.current().epoch, shared.grants.epoch())
+        let functions = shared.functions.current().epoch;
+        (shared.compositions.epoch(), functions, shared.grants.epoch(), self.composites.epoch())
     }
 
     async fn begin(
@@ -146,7 +155,7 @@ impl Planner {
             planned.propose(before.as_ref(), after.clone());
         }
         let callables = shared.functions.current().preferring(&proposals.function_revisions);
-        // What a change comes to in the end, whatever rolls it out.
+        // The plan shows the final result of a change, without rollouts.
         let callables =
             callables.map_err(PlanError::Functions)?.without_rollouts_of(&proposals.changed_compositions());
         let callables = Arc::new(callables);
@@ -163,7 +172,7 @@ impl Planner {
 }
 
 impl Planning {
-    /// Visit everything that the change reaches, until nothing changes any more.
+    /// Visit everything that the change affects, until nothing changes any more.
     async fn settle(&self, proposals: &Proposals) -> BTreeMap<Key, Progress> {
         let mut progress = BTreeMap::<Key, Progress>::new();
         let mut waiting = self.reached_at_first(proposals);
@@ -197,7 +206,7 @@ impl Planning {
         (key, known, changed)
     }
 
-    /// The composite resources that a change reaches without detours.
+    /// The composite resources that a change affects directly.
     fn reached_at_first(&self, proposals: &Proposals) -> BTreeSet<Key> {
         let mut reached = BTreeSet::new();
         for Proposed { before, after } in &proposals.objects {
@@ -209,14 +218,14 @@ impl Planning {
             let sources = self.sources.of(&controller);
             let is_unknowable = proposals.unknowable.contains_key(&controller.kind.definition);
             for live in controller.informer.objects() {
-                // What would be selected is cheap to say, and the same for most.
+                // The selection is cheap to compute, and the same for most.
                 let now = controller.select(&live).identity;
                 if is_unknowable || controller.select_from(&live, &sources).identity != now {
                     reached.insert(Key::of(&live));
                 }
             }
         }
-        // Nothing but functions can tell whether something changes if nothing is proposed.
+        // If nothing is proposed, only functions can tell whether anything changes.
         if proposals.is_empty() {
             let all = self.composites.all().into_iter();
             reached
@@ -225,8 +234,7 @@ impl Planning {
         reached
     }
 
-    /// The composite resources that have to be visited because of an object that changes: itself, the one that composes it, and those
-    /// whose functions want to see it.
+    /// The composite resources to visit because of a changed object: itself, its composer, and those whose functions require it.
     fn concerned_by(&self, object: &Object, progress: &BTreeMap<Key, Progress>) -> BTreeSet<Key> {
         let mut concerned = BTreeSet::new();
         if self.composites.of_kind(&group_kind(object)).is_some() {

@@ -6,33 +6,33 @@ use ferroplane_engine::{Failure, Outcome, Trouble, Wanted, chain};
 
 use crate::runtime::refused::cause_of;
 
-/// What stands in a condition instead of a refusal that would never be the same twice.
+/// Replaces the message of a refusal in a condition if it changes every time.
 const UNSTABLE: &str = "cannot compose resources: the API server finds an object invalid; its events say why";
 
 /// Why a composite resource could not be composed.
 #[derive(Debug)]
 pub(super) enum Problem {
-    /// Somebody else was faster: look again, and tell nobody.
+    /// Another writer was faster: reconcile again, without an event.
     Conflict,
     /// It is gone.
     Gone,
-    /// It is too early: wait for what is on its way, and tell nobody.
+    /// An object that is needed does not exist yet: wait for it, without an event.
     Early,
-    /// Something that the user should know.
+    /// A problem to report to the user.
     Trouble(Box<Report>),
 }
 
-/// What to tell the user.
+/// The report to the user.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) trouble: Trouble,
-    /// What functions had said by then.
+    /// The results of functions up to then.
     pub(super) outcome: Option<Box<Outcome>>,
-    /// What we may not do, if that is the trouble.
+    /// The right that the plane lacks, if that is the problem.
     pub(super) denied: Option<String>,
-    /// The step that composed what could not be applied.
+    /// The step that desired the resource that could not be applied.
     step: Option<String>,
-    /// Whether that is a Secret: what the API server says about it may quote it.
+    /// Whether that is a Secret: the API server's message may quote its values.
     is_about_secret: bool,
 }
 
@@ -41,13 +41,13 @@ impl Report {
         Self { trouble, outcome: None, denied: None, step: None, is_about_secret: false }
     }
 
-    /// The step that it is about, if it is about one.
+    /// The step that the problem concerns, if there is one.
     pub(super) fn step(&self) -> Option<&str> {
         let failure = self.outcome.as_ref().and_then(|outcome| outcome.result.as_ref().err());
         failure.and_then(Failure::step).or(self.step.as_deref())
     }
 
-    /// What may stand in a log, which more people see than the object.
+    /// The message for the log, which more people can read than the object.
     pub(super) fn log_message(&self) -> &str {
         if self.is_about_secret {
             return "a composed Secret could not be applied; the events of the composite resource say why";
@@ -71,19 +71,19 @@ impl Problem {
         Self::from(Trouble::new(reason, message, failure))
     }
 
-    /// The API server would not have it.
+    /// The API server refused a request.
     pub(super) fn refused(reason: &'static str, what: &str, error: &Error) -> Self {
         if error.is_conflict() {
             return Self::Conflict;
         }
         let message = format!("{what}: {}", chain(error));
-        // Such an error quotes values and lists mistakes in any order. In a condition it would change, and wake the composite
-        // resource, for ever.
+        // Such an error quotes values and lists mistakes in any order. In a condition it would change, and
+        // reconcile the composite resource, for ever.
         let stable_message = error.is_invalid().then(|| UNSTABLE.to_owned());
         Self::from(Trouble { stable_message, ..Trouble::new(reason, message, cause_of(error)) })
     }
 
-    /// The same, with what functions had said by then.
+    /// Add the results of functions up to then.
     pub(super) fn after(mut self, outcome: Outcome) -> Self {
         if let Self::Trouble(report) = &mut self {
             report.outcome = Some(Box::new(outcome));
@@ -91,7 +91,7 @@ impl Problem {
         self
     }
 
-    /// The same, with what it is about.
+    /// Add the composed resource.
     pub(super) fn about(mut self, wanted: &Wanted) -> Self {
         if let Self::Trouble(report) = &mut self {
             report.step = Some(wanted.step.clone());
@@ -101,7 +101,7 @@ impl Problem {
         self
     }
 
-    /// The same, with what we may not do.
+    /// Add the right that the plane lacks.
     pub(super) fn with_denial(mut self, denied: Option<String>) -> Self {
         if let Self::Trouble(report) = &mut self {
             if denied.is_some() {
@@ -113,7 +113,7 @@ impl Problem {
     }
 }
 
-/// What failed of a composed resource.
+/// The failure point of a composed resource.
 pub(super) fn point_of(cause: Cause, wanted: &Wanted) -> FailurePoint {
     FailurePoint::new(cause).in_step(&wanted.step).of_resource(&wanted.resource)
 }

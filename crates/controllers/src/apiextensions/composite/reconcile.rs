@@ -1,6 +1,8 @@
-//! The story of a composite resource: select, observe, decide, apply, settle.
+//! Reconciles a composite resource: select, observe, decide, apply, report.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod round;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,75 +10,70 @@ use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
-    remove_own_status,
 };
-use ferroplane_engine::{
-    CompositeSubject, Event, Grants, Inputs, NAMESPACE_OVERRIDDEN, Observed, Outcome, Pipeline, Requirement,
-    Subject, Trouble,
-};
+use ferroplane_engine::{Event, Grants, Outcome, Pipeline, Requirement};
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
-use ferroplane_runner::drive_noting;
-use ferroplane_wire::Struct;
-use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{Instrument as _, debug, field, warn};
 
-use super::apply::Applied;
 use super::controller::Controller;
-use super::fingerprints::Basis;
+use super::fingerprints::{Basis, LastReconcile};
 use super::intercept::{Intercepted, Shadow};
 use super::memory::Name;
-use super::observe::{LiveSource, ObservedSource, ObservedState};
 use super::problem::{Problem, Report};
 use super::requeue::Failed;
 use super::required::RequiredResources;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
-use super::trial::{Decided, Instead, OnTrial};
+use super::trial::{Instead, OnTrial};
 use crate::function_registry::CallableFunctions;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Slot};
 
-/// How long composing may take. Telling what came of it is not part of that, nor is a developer's process whose answers are only
-/// compared.
+pub(super) use round::{Considered, Question};
+use round::{Input, Round};
+
+/// How long composing may take, without the report and without a developer's process whose responses are only compared.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// How often to wait for the pipeline of a new revision to be checked before that is told.
+/// How many times to wait for the validation of a new revision before that is reported.
 const PATIENT_LOOKS: u32 = 4;
 
-/// A composite resource while it is reconciled. The phases take it, and leave in it what they did.
+/// A composite resource that is being reconciled. Each phase takes it, and records in it what it did.
 pub(super) struct Reconciliation<'a> {
     pub(super) name: Name,
-    /// The composite resource. Writes make it what they came to.
+    /// The composite resource. Each write updates it with the response.
     pub(super) live: Object,
-    /// What identifies that which was selected, and when that was.
+    /// Identifies the selection and its time.
     pub(super) identity: Arc<str>,
     pub(super) epoch: Epoch,
-    /// What may be read besides what may be anyway.
+    /// The grants that apply to it.
     grants: Arc<Grants>,
-    /// How often functions had come back by then.
+    /// How many times functions had become reachable again by then.
     pub(super) returns: u64,
-    /// The revision that was selected, if one was.
+    /// The selected revision, if there is one.
     pub(super) revision: Arc<str>,
-    /// Whether a rollout refuses what its candidates decided, so that others decide.
+    /// Whether a rollout refuses the decision of its candidates, so that the stable revisions decide.
     pub(super) is_refused: bool,
-    /// What is to be told, in this order.
+    /// The events to record, in order.
     pub(super) events: Vec<Event>,
     pub(super) recording: RecordingBuilder,
     pub(super) required: RequiredResources<'a>,
+    /// What steps asked for before, and were given at once in this round.
+    pub(super) remembered: Arc<[Requirement]>,
     slot: &'a Slot,
 }
 
-/// What came of composing.
+/// The result of composing.
 #[derive(Debug)]
 pub(super) struct Composed {
     pub(super) outcome: Outcome,
     pub(super) unsynced: BTreeSet<String>,
-    /// What the last run of the pipeline was made from.
+    /// The inputs of the last run of the pipeline.
     pub(super) basis: Basis,
-    /// What functions saw of the composite resource.
+    /// The composite resource as functions saw it.
     pub(super) composite: Object,
-    /// Whether the last run changed what it was made from.
+    /// Whether the last run changed its own inputs.
     pub(super) has_news: bool,
     published: Published,
 }
@@ -85,73 +82,34 @@ pub(super) struct Composed {
 pub(super) struct Run {
     selected: Selected,
     pipeline: Arc<Pipeline>,
-    /// The candidates of rollouts that are among what it calls.
+    /// The candidates of rollouts that it calls.
     trial: Option<OnTrial>,
-    /// A developer's process that is asked the same.
+    /// A developer's process that is called with the same inputs.
     shadow: Option<Shadow>,
     callables: Arc<CallableFunctions>,
 }
 
 impl Run {
-    /// What it calls.
+    /// The pipeline to run.
     pub(super) fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// What is run in the end, given whether candidates of rollouts are refused.
+    /// The pipeline whose decision is applied, given whether candidates of rollouts are refused.
     fn decisive(&self, is_refused: bool) -> &Arc<Pipeline> {
         let trial = self.trial.as_ref().filter(|_| is_refused);
         trial.and_then(|trial| trial.other().ok()).unwrap_or(&self.pipeline)
     }
 
-    /// What is followed in place of the candidate of a rollout of the composition that is refused.
+    /// The stable revision, if the candidate of a rollout of the composition is refused.
     fn instead(&self, is_refused: bool) -> Option<&Instead> {
         self.trial.as_ref().filter(|_| is_refused)?.instead()
     }
 
-    /// What is followed in the end.
+    /// The selection that is applied.
     fn selected(&self, is_refused: bool) -> &Selected {
         self.instead(is_refused).map_or(&self.selected, |instead| &instead.selected)
     }
-}
-
-/// What functions are asked about.
-pub(super) struct Question<'a> {
-    /// The composite resource as functions see it.
-    pub(super) composite: &'a Object,
-    pub(super) pipeline: &'a Arc<Pipeline>,
-    pub(super) observed: &'a BTreeMap<String, Observed>,
-    /// What functions asked for the last time.
-    pub(super) remembered: Vec<Requirement>,
-    pub(super) grants: &'a Arc<Grants>,
-}
-
-/// What a round starts from.
-struct Input {
-    /// What functions see of the composite resource.
-    composite: Object,
-    /// What functions asked for the last time.
-    remembered: Vec<Requirement>,
-    /// One, or two.
-    number: usize,
-}
-
-/// What a run of the pipeline is made from.
-pub(super) struct Considered<'a> {
-    /// What functions see of the composite resource.
-    pub(super) composite: &'a Object,
-    pub(super) state: &'a ObservedState,
-    /// What functions asked for the last time.
-    pub(super) remembered: &'a [Requirement],
-}
-
-/// A run of the pipeline, carried out.
-struct Round {
-    outcome: Outcome,
-    applied: Applied,
-    basis: Basis,
-    /// What functions saw of the composite resource.
-    composite: Object,
 }
 
 impl Controller {
@@ -163,8 +121,8 @@ impl Controller {
             return Next::Rest;
         };
         self.tally.set(&name, &live);
-        // Selected once, before anything else: whether anything changed depends on what is selected, and everything after goes
-        // by the same.
+        // Selected once, before anything else: whether anything changed depends on the selection, and everything
+        // after uses the same one.
         let selection = match begin(&live) {
             Begin::Run => {
                 let selection = self.select(&live);
@@ -211,8 +169,8 @@ impl Controller {
         let next = self.conclude(&mut it, composed).await;
         let micros = began_at.elapsed().as_micros();
         if let Err(problem) = &next {
-            // It could not be told, so that nothing is remembered of this reconcile; but what it asked for is followed, and
-            // has to be let go one day.
+            // The report failed, so that nothing is remembered of this reconcile; but its requirements are watched,
+            // and those watches have to end one day.
             self.memory.note_asked(name, it.required.asked());
             if let Problem::Trouble(report) = problem {
                 it.recording.trouble(&report.trouble.message);
@@ -237,6 +195,7 @@ impl Controller {
             events: Vec::new(),
             recording: RecordingBuilder::off(),
             required: RequiredResources::new(&self.shared, &self.kind.definition, name),
+            remembered: Arc::default(),
             slot,
         }
     }
@@ -248,16 +207,23 @@ impl Controller {
         selection: Result<Follows, Problem>,
     ) -> Result<Composed, Problem> {
         let run = self.adopt(it, selection?).await?;
-        let before = self.memory.last(&it.name).map(|last| last.requirements).unwrap_or_default();
-        // Functions see it as it will be, not as it was read: it gets the finalizer when references are recorded.
+        let last = self.memory.last(&it.name);
+        // Another spec or another pipeline probably has other requirements. The engine discards responses to outdated
+        // ones in any case; here, the call is saved.
+        let is_same = |last: &&LastReconcile| {
+            last.generation == meta::generation(&it.live) && last.revision == it.revision
+        };
+        let remembered = last.as_ref().filter(is_same).map(|last| last.requirements.clone());
+        let before = last.map(|last| last.requirements).unwrap_or_default();
+        // Functions see the composite resource as it will be: it gets the finalizer when references are recorded.
         let finalizer = Some(keys::COMPOSITE_FINALIZER);
         let composite = composite_for_functions(&it.live, self.layout, &run.selected, finalizer);
-        let mut round =
-            self.round(it, &run, Input { composite, remembered: before.to_vec(), number: 1 }).await?;
+        let input = Input { composite, remembered: remembered.unwrap_or_default(), number: 1 };
+        let mut round = self.round(it, &run, input).await?;
         let mut asked = before.to_vec();
         if round.applied.has_news {
             asked.extend_from_slice(&round.outcome.requirements);
-            // Boxed: it holds all that a round does and more, and every reconcile would have to hold room for it.
+            // Boxed: the future is large, and every reconcile would have to reserve space for it.
             round = Box::pin(self.round_again(it, &run, round)).await?;
         }
         let published = match self.publish_details(it, &mut round).await {
@@ -277,11 +243,12 @@ impl Controller {
         })
     }
 
-    /// Go by what was selected. It is written down even if it cannot be used.
+    /// Use a selection. It is recorded even if it cannot be used.
     async fn adopt(&self, it: &mut Reconciliation<'_>, follows: Follows) -> Result<Run, Problem> {
         let Follows { selected, revision, events, pipeline, trial, intercepted, callables, .. } = follows;
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
-        // Another controller is checking its pipeline right now. To say so would only flash up and go.
+        // Another controller is validating the pipeline right now. A condition about it would only appear for an
+        // instant.
         if revision.is_new && failures < PATIENT_LOOKS {
             return Err(Problem::Early);
         }
@@ -305,190 +272,6 @@ impl Controller {
         }
     }
 
-    /// Observe, decide, apply.
-    async fn round(&self, it: &mut Reconciliation<'_>, run: &Run, input: Input) -> Result<Round, Problem> {
-        let Input { composite, remembered, number } = input;
-        let source = LiveSource { controller: self, required: &it.required };
-        let observing = self.observe(&composite, &source).instrument(spans::phase("observe", number)).await;
-        let mut state = match observing {
-            Ok(state) => state,
-            // Nothing came of it, but what was selected stays selected.
-            Err(problem) => return Err(self.record(it, &run.selected, None).await.err().unwrap_or(problem)),
-        };
-        for event in std::mem::take(&mut state.events) {
-            // The first round has said it, perhaps.
-            if !it.events.contains(&event) {
-                it.events.push(event);
-            }
-        }
-        let slot = it.slot;
-        let considered = Considered { composite: &composite, state: &state, remembered: &remembered };
-        let deciding = self.decide(it, run, &considered, number);
-        // A function that hangs must not keep others from being called.
-        let mut outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
-        // What functions were shown of Secrets has to stay as it was, as much as what they asked for.
-        outcome.requirements.extend_from_slice(&state.secrets);
-        if let Err(failure) = &outcome.result {
-            let problem = Problem::from(Trouble::of(failure));
-            self.record(it, run.selected(it.is_refused), None).await?;
-            self.compare_shadow(it, run, &considered, &outcome, number).await;
-            return Err(problem.after(outcome));
-        }
-        let carrying_out = self.carry_out(it, run, &outcome, &state);
-        let applied = match carrying_out.instrument(spans::phase("apply", number)).await {
-            Ok(applied) => applied,
-            Err(problem) => return Err(problem.after(outcome)),
-        };
-        it.recording.did(applied.versions.len(), &applied.unsynced);
-        self.compare_shadow(it, run, &considered, &outcome, number).await;
-        let epochs = it.required.epochs_of(&outcome.requirements);
-        let basis = Basis { identity: it.identity.clone(), versions: state.versions, epochs };
-        let composite = match run.instead(it.is_refused).filter(|_| number == 1) {
-            Some(instead) => instead.composite(&it.live, self.layout),
-            None => composite,
-        };
-        Ok(Round { outcome, applied, basis, composite })
-    }
-
-    /// Ask a developer's process the same, if one is to be compared. Only after everything else: it may take its time.
-    async fn compare_shadow(
-        &self,
-        it: &mut Reconciliation<'_>,
-        run: &Run,
-        considered: &Considered<'_>,
-        outcome: &Outcome,
-        round: usize,
-    ) {
-        if let Some(shadow) = run.shadow.as_ref().filter(|_| round == 1) {
-            let slot = it.slot;
-            // Boxed: it is rare, and every reconcile would have to hold room for it.
-            slot.wait_for(Box::pin(self.run_shadow(it, run, shadow, considered, outcome))).await;
-        }
-    }
-
-    /// What was composed was not there when functions were asked: ask them again, as if they had been told what they said
-    /// themselves. Not more often: a function that changes its mind each time would be asked for ever.
-    async fn round_again(
-        &self,
-        it: &mut Reconciliation<'_>,
-        run: &Run,
-        first: Round,
-    ) -> Result<Round, Problem> {
-        let composite = foresee(&it.live, &first.composite, &first.outcome);
-        it.events.extend(first.applied.events);
-        // Next time it is where it should be, and nobody would know.
-        let is_about_namespace = |event: &Event| event.reason == NAMESPACE_OVERRIDDEN;
-        it.events.extend(first.outcome.events.into_iter().filter(is_about_namespace));
-        let input = Input { composite, remembered: first.outcome.requirements, number: 2 };
-        self.round(it, run, input).await
-    }
-
-    async fn decide(
-        &self,
-        it: &mut Reconciliation<'_>,
-        run: &Run,
-        considered: &Considered<'_>,
-        number: usize,
-    ) -> Result<Outcome, Problem> {
-        let pipeline = run.decisive(it.is_refused);
-        let inputs = self.live_inputs(it, pipeline, considered).await?;
-        let notes = it.recording.run(&inputs);
-        let callables = self.callables(pipeline, &run.callables);
-        let began_at = Instant::now();
-        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
-        let took = began_at.elapsed();
-        it.recording.came_to(&outcome);
-        self.shared.context.metrics.count_versions(&outcome.ran);
-        // What was refused once in a reconcile is not asked again.
-        match run.trial.as_ref().filter(|_| !it.is_refused) {
-            // Boxed: trials are rare, and every reconcile would have to hold room for one.
-            Some(trial) => {
-                let decided = Decided { outcome, took };
-                Box::pin(self.judge(it, run, trial, considered, (decided, number))).await
-            }
-            None => Ok(outcome),
-        }
-    }
-
-    /// Decide what another pipeline would do. It is recorded as a run that was only tried.
-    pub(super) async fn decide_besides(
-        &self,
-        it: &mut Reconciliation<'_>,
-        run: &Run,
-        pipeline: &Arc<Pipeline>,
-        considered: &Considered<'_>,
-    ) -> Result<Decided, Problem> {
-        let inputs = self.live_inputs(it, pipeline, considered).await?;
-        let callables = self.callables(pipeline, &run.callables);
-        let notes = it.recording.try_run(&inputs);
-        let began_at = Instant::now();
-        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
-        it.recording.trial_came_to(&outcome);
-        Ok(Decided { outcome, took: began_at.elapsed() })
-    }
-
-    /// The pipeline names revisions. Where each is served is looked up now: it may have moved since the pipeline was resolved. A
-    /// revision that is not listed any more still answers whoever began with it.
-    fn callables(&self, pipeline: &Pipeline, begun_with: &Arc<CallableFunctions>) -> Arc<CallableFunctions> {
-        let current = self.shared.functions.current();
-        if current.lists(pipeline) { current } else { begun_with.clone() }
-    }
-
-    async fn live_inputs(
-        &self,
-        it: &Reconciliation<'_>,
-        pipeline: &Arc<Pipeline>,
-        considered: &Considered<'_>,
-    ) -> Result<Inputs, Problem> {
-        let Considered { composite, state, remembered } = considered;
-        let source = LiveSource { controller: self, required: &it.required };
-        let (observed, remembered) = (&state.observed, remembered.to_vec());
-        self.inputs(Question { composite, pipeline, observed, remembered, grants: &it.grants }, &source).await
-    }
-
-    /// What a run of the pipeline starts from. Plans start from the same.
-    pub(super) async fn inputs(
-        &self,
-        question: Question<'_>,
-        source: &impl ObservedSource,
-    ) -> Result<Inputs, Problem> {
-        let Question { composite, pipeline, observed, remembered, grants } = question;
-        let subject = CompositeSubject {
-            connection_details: self.own_connection_details(composite, source).await?,
-            object: Struct::try_from(composite.clone()).map_err(|error| {
-                let message = format!("cannot read the composite resource: {error}");
-                Problem::new(COMPOSE, Cause::CompositeResourceInvalid, message)
-            })?,
-            layout: self.layout,
-            observed: observed.clone(),
-        };
-        Ok(Inputs {
-            subject: Subject::Composite(subject),
-            pipeline: pipeline.clone(),
-            remembered,
-            context: None,
-            grants: grants.clone(),
-        })
-    }
-
-    /// Do what was decided.
-    async fn carry_out(
-        &self,
-        it: &mut Reconciliation<'_>,
-        run: &Run,
-        outcome: &Outcome,
-        state: &ObservedState,
-    ) -> Result<Applied, Problem> {
-        let Ok(plan) = &outcome.result else { return Ok(Applied::default()) };
-        // Delete before references are rewritten, and record references before anything is created. In any other order a
-        // crash halfway leaves a resource that nobody remembers.
-        let has_deleted = self.delete_unwanted(&it.live, &plan.delete).await?;
-        self.record(it, run.selected(it.is_refused), Some(&plan.references)).await?;
-        let mut applied = self.apply_wanted(&it.live, plan, state).await?;
-        applied.has_news |= has_deleted;
-        Ok(applied)
-    }
-
     /// Publish the connection details of the last round. Its events come first.
     async fn publish_details(
         &self,
@@ -504,7 +287,7 @@ impl Controller {
         Ok(Published::Now)
     }
 
-    /// Tell what came of it, and decide when to reconcile again.
+    /// Report the result, and decide when to reconcile again.
     async fn conclude(
         &self,
         it: &mut Reconciliation<'_>,
@@ -532,7 +315,7 @@ impl Controller {
         let ending = Ending::Failed { trouble: &report.trouble, outcome, denied };
         let settled = self.settle(it, ending).instrument(spans::phase("settle", 1)).await?;
         spans::fail(report.trouble.reason);
-        // What is the same as before was said before.
+        // An event that was the same before was recorded before.
         if settled.is_written {
             warn!(
                 kind = meta::kind(&it.live),
@@ -548,9 +331,10 @@ impl Controller {
         let failed = Failed {
             is_overtaken: settled.is_overtaken,
             is_function_missing: report.trouble.failure.cause == Cause::FunctionUnreachable,
+            is_unanswered: is_unanswered(it, &report),
         };
         let mut requirements = report.outcome.map(|outcome| outcome.requirements).unwrap_or_default();
-        // What was asked for in vain is what may help.
+        // The requirements of the failed run are watched: a change of them may solve the problem.
         requirements.extend(it.required.asked());
         Ok(self.requeue_failed(it, requirements, failed).await)
     }
@@ -561,9 +345,9 @@ impl Controller {
         Ok(Next::Rest)
     }
 
-    /// Somebody wants it gone: stop keeping it. What it composes goes with it.
+    /// It is being deleted: remove the finalizer. Garbage collection deletes its composed resources.
     async fn let_go(&self, it: &mut Reconciliation<'_>) -> Result<Next, Problem> {
-        // First of all: whatever happens to what it composed does not concern it any more.
+        // Before everything else: changes of composed resources no longer concern it.
         self.forget(&it.name);
         if finalizers::has(&it.live, keys::COMPOSITE_FINALIZER) {
             let (namespace, name) = (meta::namespace(&it.live), meta::name(&it.live));
@@ -583,7 +367,7 @@ impl Controller {
         Ok(Next::Rest)
     }
 
-    /// What came of it could not even be told.
+    /// The report itself failed.
     fn requeue_unsettled(&self, name: &Name, problem: &Problem) -> Next {
         match problem {
             Problem::Gone | Problem::Early => return Next::Rest,
@@ -607,7 +391,7 @@ impl Controller {
     }
 }
 
-/// How a reconcile ended that could be told of. One that failed before has said so on its recording.
+/// The end of a reconcile for its recording. One that failed earlier has set it already.
 fn ending(next: &Result<Next, Problem>) -> RecordingEnding {
     match next {
         Ok(_) => RecordingEnding::Succeeded,
@@ -617,7 +401,23 @@ fn ending(next: &Result<Next, Problem>) -> RecordingEnding {
     }
 }
 
-/// Write down who was kept from what is not theirs. Only once: what is the same as before was said before.
+/// Whether a step failed before its requirements were resolved. The next attempt resolves them.
+fn is_unanswered(it: &Reconciliation<'_>, report: &Report) -> bool {
+    let Some(outcome) = &report.outcome else { return false };
+    // Requirements without a step are never resolved up front. One that could not be, although it was remembered,
+    // cannot be the next time either.
+    let is_open = |asked: &Requirement| {
+        !asked.step.is_empty() && !it.required.has_read(&asked.selector) && !it.remembered.contains(asked)
+    };
+    if outcome.requirements.iter().any(is_open) {
+        return true;
+    }
+    // Its requirements are unknown: the next attempt calls it without the remembered ones.
+    report.trouble.failure.cause == Cause::FunctionTimeout
+        && it.remembered.iter().any(|given| report.step() == Some(given.step.as_str()))
+}
+
+/// Write to the audit log what was denied. Only once: a denial that was the same before was logged before.
 fn audit(composite: &Object, report: &Report) {
     let cause = report.trouble.failure.cause;
     if ![Cause::AccessNotGranted, Cause::ConnectionSecretControlled].contains(&cause) {
@@ -642,18 +442,4 @@ fn audit(composite: &Object, report: &Report) {
 fn late() -> Problem {
     let message = format!("composing took longer than {} seconds", PATIENCE.as_secs());
     Problem::new(COMPOSE, Cause::CompositionTimeout, message)
-}
-
-/// The composite resource as it will be once its status is written.
-pub(super) fn foresee(live: &Object, seen: &Object, outcome: &Outcome) -> Object {
-    let mut composite = live.clone();
-    let status = outcome.result.as_ref().ok().and_then(|plan| plan.status.clone()).unwrap_or_default();
-    // Over what functions saw, field by field, as the status will be merged.
-    let mut foreseen = seen.get("status").and_then(Value::as_object).cloned().unwrap_or_default();
-    foreseen.extend(status);
-    if !foreseen.is_empty() {
-        composite.insert("status".to_owned(), Value::Object(foreseen));
-    }
-    remove_own_status(&mut composite);
-    composite
 }

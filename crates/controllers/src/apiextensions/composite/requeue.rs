@@ -1,4 +1,4 @@
-//! When a composite resource is reconciled next, and whether it has to be at all.
+//! Decides when a composite resource is reconciled next, and whether it has to be at all.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,20 +19,22 @@ use super::trial::OnTrial;
 use crate::runtime::backoff::pause;
 use crate::runtime::queue::Next;
 
-/// How soon to try again what failed.
+/// The first pause after a failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often something may change its own inputs before it has to wait, and how long at first.
+/// How many reconciles in a row may change their own inputs before the next one has to wait, and the first wait.
 const PATIENT_ROUNDS: u32 = 8;
 const RESTLESS_PAUSE: Duration = Duration::from_millis(100);
 
-/// What is known of a failure that decides when to try again.
+/// The parts of a failure that decide when to try again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Failed {
-    /// Its user has changed the composite resource since.
+    /// A user has changed the composite resource since.
     pub(super) is_overtaken: bool,
-    /// A function could not be reached.
+    /// A function could not be called.
     pub(super) is_function_missing: bool,
+    /// A function was not given what it asks for.
+    pub(super) is_unanswered: bool,
 }
 
 impl Controller {
@@ -50,7 +52,7 @@ impl Controller {
         (!self.admits_user(name, live)).then_some(Next::After(wait))
     }
 
-    /// Whether nothing changed since the last reconcile; then, when to reconcile again.
+    /// When to reconcile again, if nothing changed since the last reconcile.
     async fn is_unchanged(&self, name: &Name, live: &Object, selection: &Selection) -> Option<Next> {
         let has_to_run = |follows: &Follows| {
             let is_preview = follows.trial.as_ref().is_some_and(OnTrial::is_preview);
@@ -67,7 +69,7 @@ impl Controller {
         if let (true, Some(rest)) = (last.is_resting, rest) {
             return (!self.admits_user(name, live)).then_some(Next::After(rest));
         }
-        // What was changed and changed back is as it was, but its conditions have to say that they know.
+        // An object that was changed back has the same content, but its conditions need the new generation.
         if last.generation != meta::generation(live) {
             return None;
         }
@@ -78,7 +80,7 @@ impl Controller {
         Some(rest.map_or(Next::Rest, Next::After))
     }
 
-    /// Whether its user wants something that has not been looked at, and need not wait.
+    /// Whether a user has made a change that does not have to wait.
     fn admits_user(&self, name: &Name, live: &Object) -> bool {
         let asked = meta::annotation(live, keys::RECONCILE_REQUESTED_AT);
         let handled = live.get("status").and_then(|status| status.get("lastHandledReconcileAt")?.as_str());
@@ -86,7 +88,7 @@ impl Controller {
         self.memory.admits_user(name, meta::generation(live), is_asked_for)
     }
 
-    /// What would be composed from, if it were composed now. Nothing if that cannot be told without trying.
+    /// The inputs of a reconcile now. None if they are not all cached.
     async fn current_basis(
         &self,
         live: &Object,
@@ -100,7 +102,7 @@ impl Controller {
         Some(Basis { identity: identity.clone(), versions, epochs })
     }
 
-    /// It was composed, and that was told.
+    /// When to reconcile after a success.
     pub(super) fn requeue_composed(
         &self,
         it: &Reconciliation<'_>,
@@ -109,14 +111,14 @@ impl Controller {
     ) -> Next {
         let is_same = is_same_to_functions(&composed.composite, &it.live, self.layout);
         if composed.has_news || !is_same || settled.is_overtaken {
-            // What functions would see now is not what they saw.
+            // The composite resource has changed since functions saw it.
             return self.requeue_restless(it, composed);
         }
         let failures = self.memory.last(&it.name).map_or(0, |last| last.failures);
-        // What was refused may be welcome later, and nothing that we follow has to change for that.
+        // A refused resource may be accepted later, without a change of anything that we watch.
         let retry = (!composed.unsynced.is_empty()).then(|| pause_after(failures));
         let expiry = settled.requeue_after.map(|delay| jittered(delay, &it.name));
-        // Somebody has to say that it is calm again.
+        // The condition has to be updated when the circuit closes.
         let requeue_after = expiry.into_iter().chain(retry).chain(self.memory.calm_in(&it.name)).min();
         let last = LastReconcile {
             fingerprint: composed.basis.fingerprint(&it.live),
@@ -130,8 +132,8 @@ impl Controller {
         self.unless_outdated(it, requeue_after.map_or(Next::Rest, Next::After))
     }
 
-    /// It has to be reconciled once more, and sooner or later not at once: a function that changes its mind each time would never
-    /// let it rest.
+    /// When to reconcile after a run that changed its own inputs. The pause grows: a function that never settles would be called without
+    /// end.
     fn requeue_restless(&self, it: &Reconciliation<'_>, composed: Composed) -> Next {
         let restlessness = self.memory.last(&it.name).map_or(0, |last| last.restlessness);
         let delay = match restlessness.checked_sub(PATIENT_ROUNDS) {
@@ -148,7 +150,7 @@ impl Controller {
         Next::After(delay)
     }
 
-    /// It failed, so that it is tried again when something changes, or after a while, but not before.
+    /// When to reconcile after a failure: when an input changes or after a pause, but not before.
     pub(super) async fn requeue_failed(
         &self,
         it: &Reconciliation<'_>,
@@ -156,20 +158,25 @@ impl Controller {
         failed: Failed,
     ) -> Next {
         let before = self.memory.last(&it.name);
-        // What its user has changed since fails for the first time, if it fails.
+        // If a user has changed the object since, the next failure is the first one.
         let is_same = |last: &&LastReconcile| last.generation == meta::generation(&it.live);
         let failures = before.as_ref().filter(is_same).map_or(0, |last| last.failures);
+        // A function that asks for something else each time has to wait like others.
+        let restlessness = before.as_ref().filter(is_same).map_or(0, |last| last.restlessness);
+        let is_answered_next = failed.is_unanswered && restlessness < PATIENT_ROUNDS;
         let asked_before = before.map(|last| last.requirements).unwrap_or_default();
         self.shared.dependencies.follow(&self.kind.definition, &it.name, &asked_before, &requirements);
-        // What the user has changed meanwhile may be what helps. And a function that is back was, when nobody knew yet that it is
-        // waited for.
+        // A user's change may be the solution. And a function may have become reachable before this composite
+        // resource was known to wait for it.
         let is_back = failed.is_function_missing && self.shared.functions.returns() != it.returns;
-        let delay = if failed.is_overtaken || is_back { Duration::ZERO } else { pause_after(failures) };
+        let is_hopeful = failed.is_overtaken || is_back || is_answered_next;
+        let delay = if is_hopeful { Duration::ZERO } else { pause_after(failures) };
         let basis = self.current_basis(&it.live, &it.identity, &requirements).await;
         let last = LastReconcile {
             fingerprint: basis.map(|basis| basis.fingerprint(&it.live)).unwrap_or_default(),
             requeue_at: Some(Instant::now() + delay),
             failures: failures.saturating_add(1),
+            restlessness: if failed.is_unanswered { restlessness.saturating_add(1) } else { 0 },
             is_function_missing: failed.is_function_missing,
             ..self.last_reconcile(it, requirements)
         };
@@ -187,18 +194,18 @@ impl Controller {
         }
     }
 
-    /// What it follows may have changed meanwhile, when nobody knew yet that it follows it: then look again at once.
+    /// Reconcile again at once if a dependency changed before it was registered.
     fn unless_outdated(&self, it: &Reconciliation<'_>, next: Next) -> Next {
         if self.selection_epoch() == it.epoch { next } else { Next::After(Duration::ZERO) }
     }
 }
 
-/// How long to wait before trying again what failed so often.
+/// The pause after so many failures.
 fn pause_after(failures: u32) -> Duration {
     pause(FIRST_PAUSE, LONGEST_PAUSE, failures)
 }
 
-/// A tenth more or less, so that not all are reconciled in the same moment.
+/// Vary a delay by a tenth, so that not all are reconciled at the same time.
 fn jittered(delay: Duration, name: &Name) -> Duration {
     let hash = Sha256::digest(name.as_bytes());
     let fraction = f64::from(hash[0]) / 255.0;

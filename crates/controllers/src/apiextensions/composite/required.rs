@@ -1,4 +1,4 @@
-//! Reads what functions require, and follows it from then on.
+//! Reads required resources, and watches them from then on.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,12 +15,12 @@ use super::memory::Name;
 use super::{Shared, secrets};
 use crate::live_resources::LiveResources;
 
-/// What functions require while one composite resource is reconciled.
+/// The required resources of one reconcile.
 pub(super) struct RequiredResources<'a> {
     shared: &'a Shared,
     definition: &'a str,
     name: Name,
-    /// How often what was read had changed by then.
+    /// The epoch of each selector when it was read.
     epochs: Mutex<Vec<(ResourceSelector, u64)>>,
 }
 
@@ -29,18 +29,25 @@ impl<'a> RequiredResources<'a> {
         Self { shared, definition, name: name.clone(), epochs: Mutex::default() }
     }
 
-    /// How often each of these had changed when it was read.
+    /// The epochs of these requirements when they were read.
     pub(super) fn epochs_of(&self, requirements: &[Requirement]) -> Vec<u64> {
         let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
         let epoch = |requirement: &Requirement| {
+            // The last read: functions of later calls saw the objects of that one.
             let read = epochs.iter().rev().find(|(selector, _)| *selector == requirement.selector);
-            // What was not read does not have to stay as it was.
+            // A requirement that was not read is no input.
             read.map_or(u64::MAX, |(_, epoch)| *epoch)
         };
         requirements.iter().map(epoch).collect()
     }
 
-    /// Everything that was asked for.
+    /// Whether these objects were read, and so passed to the step that requires them.
+    pub(super) fn has_read(&self, selector: &ResourceSelector) -> bool {
+        let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
+        epochs.iter().any(|(read, _)| read == selector)
+    }
+
+    /// All requirements that were read.
     pub(super) fn asked(&self) -> Vec<Requirement> {
         let epochs = self.epochs.lock().unwrap_or_else(PoisonError::into_inner);
         let requirement = |(selector, _): &(ResourceSelector, u64)| Requirement {
@@ -51,12 +58,12 @@ impl<'a> RequiredResources<'a> {
         epochs.iter().map(requirement).collect()
     }
 
-    /// A Secret, which is followed from now on. None if it is not there (yet).
+    /// Read a Secret and watch it from now on. None if it does not exist (yet).
     pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
         let selector = secrets::selector(namespace, name);
         let secret = Requirement { step: String::new(), name: String::new(), selector };
         let dependencies = &self.shared.dependencies;
-        // First say that it is of interest, then look: what changes in between is not missed.
+        // Register the dependency first, then read: otherwise a change in between would be missed.
         let before = dependencies.follow_secret(self.definition, &self.name, &secret);
         let target = ObjectPath { resource: &secrets::resource(), namespace, name };
         let read = self.shared.context.cluster.get_object(target).await;
@@ -72,11 +79,11 @@ impl<'a> RequiredResources<'a> {
         read
     }
 
-    /// Secrets that are selected by labels, which are followed from now on.
+    /// Read Secrets that are selected by labels, and watch them from now on.
     async fn selected_secrets(&self, selector: &ResourceSelector) -> Result<Vec<Object>, Error> {
         let secrets = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
         let dependencies = &self.shared.dependencies;
-        // First say that they are of interest, then look: what changes in between is not missed.
+        // Register the dependency first, then read: otherwise a change in between would be missed.
         let before = dependencies.follow_secret(self.definition, &self.name, &secrets);
         let found = secrets::list(&self.shared.context.cluster, selector).await;
         let reader = Some((self.definition, &self.name, before));
@@ -88,10 +95,10 @@ impl<'a> RequiredResources<'a> {
         found
     }
 
-    /// Secrets that functions require. They are read anew each time, and not kept.
+    /// Read Secrets that functions require. They are read every time, and not cached.
     async fn secrets(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
         let found = match Wanted::of(selector).name() {
-            // No API server has a Secret that is in no namespace.
+            // No API server has a Secret without a namespace.
             Some(("", _)) => Vec::new(),
             Some((namespace, name)) => {
                 self.secret(namespace, name).await.map_err(|error| text(&error))?.into_iter().collect()
@@ -101,9 +108,9 @@ impl<'a> RequiredResources<'a> {
         found.into_iter().map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
     }
 
-    /// Objects of a kind that has to be cluster scoped.
+    /// Read objects of a kind that has to be cluster-scoped.
     async fn cluster_resources(&self, selector: &ResourceSelector) -> Result<Answer, String> {
-        // Before anything is followed: what may not be read is of no interest either.
+        // Before a watch starts: objects that may not be read must not be watched either.
         match self.resource(&selector.api_version, &selector.kind).await? {
             Some(resource) if resource.is_namespaced => Ok(Answer::Scope { is_namespaced: true }),
             _ => self.resources(selector).await.map(Answer::Resources),
@@ -114,7 +121,7 @@ impl<'a> RequiredResources<'a> {
         if secrets::are_selected(selector) {
             return self.secrets(selector).await;
         }
-        // First say that it is of interest, then look: what changes in between is not missed.
+        // Register the dependency first, then read: otherwise a change in between would be missed.
         let interest = Requirement { step: String::new(), name: String::new(), selector: selector.clone() };
         self.shared.dependencies.follow(self.definition, &self.name, &[], &[interest]);
         let epoch = self.shared.dependencies.epoch(selector);
@@ -156,7 +163,7 @@ impl Resources for RequiredResources<'_> {
             Want::Schema(selector) => self.live().schema(selector).await.map(Answer::Schema),
             Want::Secret { namespace, name } => read_secret(self.shared, namespace, name)
                 .await
-                // No API server holds a Secret that cannot be read.
+                // No API server stores an invalid Secret.
                 .map(|secret| Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
                 .map_err(|error| text(&error)),
             Want::Scope { api_version, kind } => self
@@ -169,7 +176,7 @@ impl Resources for RequiredResources<'_> {
     }
 }
 
-/// A Secret. None if there is none.
+/// Read a Secret. None if it does not exist.
 pub(super) async fn read_secret(
     shared: &Shared,
     namespace: &str,

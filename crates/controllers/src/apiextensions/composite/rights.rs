@@ -1,4 +1,4 @@
-//! What we may not do, told to the user who can change it.
+//! Reports missing rights of the control plane, to the user who can grant them.
 
 use ferroplane_client::{ApiClient, Resource};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const OURSELVES: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 
 impl Controller {
-    /// What we would have to be allowed to do with a kind, and are not.
+    /// The rights on a kind that the plane needs and lacks.
     pub(super) async fn denied(&self, resource: &Resource, namespace: &str) -> Option<String> {
         let mut denied = Vec::new();
         for verb in VERBS {
@@ -43,7 +43,7 @@ impl Controller {
     }
 }
 
-/// Whether we may do this with a kind, in one namespace or, if that is empty, in all. None if the API server does not say.
+/// Whether the plane may do this with a kind, in one namespace or, if that is empty, in all. None if the API server does not answer.
 pub(super) async fn may(
     cluster: &ApiClient,
     verb: &str,

@@ -1,15 +1,15 @@
-//! Follows the Secrets that composite resources read, so that one that comes late or changes reaches them: connection Secrets of
-//! composed resources, and Secrets that functions require.
+//! Watches the Secrets that composite resources read, so that a Secret that is created late or changes reaches them: connection Secrets
+//! of composed resources, and Secrets that functions require.
 //!
-//! Secrets are not cached as other things are: the data of one is read when a composite resource is reconciled, and held no longer
-//! than that. To learn that one has changed, there are two ways, and rights decide between them:
+//! Secrets are not cached like other objects: the data of one is read when a composite resource is reconciled, and not kept. There are
+//! two ways to notice a change, and rights decide between them:
 //!
-//! * Whoever may list and watch Secrets, as in `ferroplane up`, has one watch for all of them, of which only metadata is kept.
-//! * Everybody else reads each Secret by its name from time to time: every `poll_interval`, and never more than [`READS_PER_SECOND`] in all.
-//!   A watch for each name would be quicker, but takes the right to watch all Secrets just the same, and 100,000 watches. What is
-//!   selected by labels is listed instead, if that is allowed.
+//! * If the plane may list and watch Secrets, as in `ferroplane up`, there is one watch for all of them, of which only metadata is kept.
+//! * Otherwise each Secret is read by its name: every `poll_interval`, and at most [`READS_PER_SECOND`] in all. A watch for each name
+//!   would be faster, but needs the right to watch all Secrets just the same, and 100,000 watches. Secrets that are selected by labels
+//!   are listed instead, if that is allowed.
 //!
-//! Either way only versions are compared; the data is read by the reconcile that this wakes.
+//! Both compare versions only; the reconcile reads the data.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -28,14 +28,14 @@ use tracing::{debug, info};
 use super::Composites;
 use super::rights::may;
 
-/// How many Secrets are read per second at most, whatever there are. 3,000 of them are read once a minute, 100,000 in 34 minutes.
+/// The maximum number of Secrets that are read per second. 3,000 of them are read once a minute, 100,000 in 34 minutes.
 const READS_PER_SECOND: u32 = 50;
-/// How soon to look again whether there is anything to read, or whether a watch has failed.
+/// How soon to check again whether there is anything to read, or whether a watch has failed.
 const GLANCE: Duration = Duration::from_secs(1);
-/// How often to ask whether Secrets may be watched by now.
+/// How often to check whether Secrets may be watched by now.
 const RIGHTS_HOLD: Duration = Duration::from_mins(10);
 
-/// The kind.
+/// The kind `Secret`.
 pub(super) fn resource() -> Resource {
     Resource {
         api_version: "v1".to_owned(),
@@ -45,12 +45,12 @@ pub(super) fn resource() -> Resource {
     }
 }
 
-/// Whether Secrets are selected.
+/// Whether a selector selects Secrets.
 pub(super) fn are_selected(selector: &ResourceSelector) -> bool {
     selector.api_version == "v1" && selector.kind == "Secret"
 }
 
-/// A Secret, as something that is required.
+/// The selector of one Secret.
 pub(super) fn selector(namespace: &str, name: &str) -> ResourceSelector {
     ResourceSelector {
         api_version: "v1".to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn selector(namespace: &str, name: &str) -> ResourceSelector {
     }
 }
 
-/// The Secrets that are selected by labels, by namespace and name.
+/// The Secrets that match labels, by namespace and name.
 pub(super) async fn list(cluster: &ApiClient, selector: &ResourceSelector) -> Result<Vec<Object>, Error> {
     let labels = match &selector.r#match {
         Some(Match::MatchLabels(labels)) => labels.labels.clone(),
@@ -70,13 +70,13 @@ pub(super) async fn list(cluster: &ApiClient, selector: &ResourceSelector) -> Re
     let query = Query { labels: Some(&labels), ..Query::default() };
     let namespace = selector.namespace.as_deref().unwrap_or_default();
     let mut found = cluster.list_objects(&resource(), namespace, &query).await?;
-    // A label of a function is text like any other: one with a comma would be two conditions to the API server.
+    // A function can put any text into a label: with a comma it would be two conditions to the API server.
     let wanted = || labels.equal.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     found.retain(|secret| meta::matches_labels(secret, wanted()));
     Ok(found)
 }
 
-/// What tells apart two lists of Secrets, and the newest version in this one.
+/// A hash of a list of Secrets, and the newest version in it.
 pub(super) fn versions_of(secrets: &[Object]) -> (u64, u64) {
     let mut hash = DefaultHasher::new();
     let mut newest = 0;
@@ -88,7 +88,7 @@ pub(super) fn versions_of(secrets: &[Object]) -> (u64, u64) {
     (hash.finish(), newest)
 }
 
-/// Follow all Secrets that are of interest, until aborted.
+/// Watch all Secrets that composite resources depend on, until aborted.
 pub(super) async fn follow(cluster: ApiClient, composites: Weak<Composites>, poll_interval: Duration) {
     loop {
         if may_watch(&cluster).await {
@@ -108,7 +108,7 @@ pub(super) async fn follow(cluster: ApiClient, composites: Weak<Composites>, pol
 async fn may_watch(cluster: &ApiClient) -> bool {
     let secrets = resource();
     for verb in ["list", "watch"] {
-        // An API server that does not say is one that does not mind: then the watch itself tells.
+        // If the API server does not answer, the watch itself shows whether it is allowed.
         if may(cluster, verb, &secrets, "").await == Some(false) {
             return false;
         }
@@ -116,7 +116,7 @@ async fn may_watch(cluster: &ApiClient) -> bool {
     true
 }
 
-/// Follow all Secrets by one watch, for as long as that is allowed.
+/// Watch all Secrets, for as long as that is allowed.
 async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
     let scope = InformerScope { metadata_only: true, ..InformerScope::new(Arc::new(resource())) };
     let informer = Informer::start(cluster.clone(), scope);
@@ -131,7 +131,7 @@ async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
         composites.shared.dependencies.secret_changed(&metadata.namespace, &metadata.name, version);
         composites.shared.dependencies.selected_secret_changed(change);
     });
-    // However this ends: when it is aborted, too.
+    // Also if this task is aborted.
     let _informer = Stopped(informer.clone());
     loop {
         let is_failing = informer.synced_or_failed().await.is_err();
@@ -142,7 +142,7 @@ async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
     }
 }
 
-/// An informer that stops when this is dropped.
+/// Stops an informer when it is dropped.
 struct Stopped(Arc<Informer>);
 
 impl Drop for Stopped {
@@ -151,7 +151,7 @@ impl Drop for Stopped {
     }
 }
 
-/// Read every Secret that is of interest once, evenly spread over the interval.
+/// Read every Secret that composite resources depend on once, evenly spread over the interval.
 async fn poll(cluster: &ApiClient, composites: &Weak<Composites>, interval: Duration) {
     let began_at = Instant::now();
     let followed = composites.upgrade().map(|composites| composites.shared.dependencies.followed_secrets());
@@ -180,7 +180,7 @@ async fn poll(cluster: &ApiClient, composites: &Weak<Composites>, interval: Dura
     }
 }
 
-/// The version that a Secret has now. Zero if it is not there, none if that cannot be told.
+/// The current version of a Secret. Zero if it does not exist, none if it cannot be read.
 async fn version_of(cluster: &ApiClient, namespace: &str, name: &str) -> Option<u64> {
     let path = ObjectPath { resource: &resource(), namespace, name };
     match cluster.get_object(path).await {

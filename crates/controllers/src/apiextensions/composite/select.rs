@@ -1,4 +1,4 @@
-//! Selects what a composite resource follows: a composition, a revision of it, and what its steps call.
+//! Selects the Composition, its revision, and the functions of a composite resource.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
 use ferroplane_engine::rollout::Overlay;
 use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION, cannot_use_revision};
 use ferroplane_engine::{
-    Defaults, Event, Grants, Pipeline, Preferences, Unselectable, choose_composition, choose_revision,
+    Defaults, Event, Grants, Pipeline, Preferences, Unselectable, Why, choose_composition, choose_revision,
 };
 
 use super::controller::Controller;
@@ -18,38 +18,38 @@ use crate::apiextensions::composition_cache::{CompositionCache, Revision, Unusab
 use crate::function_registry::CallableFunctions;
 use crate::rollout::Cohort;
 
-/// What was selected for a composite resource. It is selected once in a reconcile.
+/// The selection for a composite resource. It is made once in a reconcile.
 #[derive(Debug)]
 pub(super) struct Selection {
     pub(super) result: Result<Follows, Problem>,
-    /// Changes when what would run changes, and when the reason changes for which nothing can run.
+    /// Changes when another pipeline would run, and when nothing can run for another reason.
     pub(super) identity: Arc<str>,
-    /// What it may read besides what it may anyway.
+    /// The grants that apply to it.
     pub(super) grants: Arc<Grants>,
-    /// When it was made.
+    /// The state of the sources that it was made from.
     pub(super) epoch: Epoch,
 }
 
-/// What a composite resource follows, whether or not it can be used.
+/// The composition of a composite resource, whether or not it can be used.
 #[derive(Debug)]
 pub(super) struct Follows {
     pub(super) selected: Selected,
     pub(super) revision: Arc<Revision>,
-    /// What is told about it.
+    /// Events about it.
     pub(super) events: Vec<Event>,
-    /// Its steps and what they call, or why it cannot be used.
+    /// Its steps and their functions, or why it cannot be used.
     pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
     /// The candidates of rollouts that it calls, or that are to be tried for it.
     pub(super) trial: Option<OnTrial>,
-    /// The candidates that it would call and cannot.
+    /// The candidates that it should call and cannot.
     pub(super) uncallable: Option<Uncallable>,
-    /// Whether a developer's process is called in place of a function.
+    /// Whether a developer's process is called instead of a function.
     pub(super) intercepted: Intercepted,
-    /// Everything that could be called when it was selected. What it calls is not ended as long as this is held.
+    /// All functions that could be called when it was selected. Their programs are not stopped while this is held.
     pub(super) callables: Arc<CallableFunctions>,
 }
 
-/// Grows when something changes that a selection is made from, apart from the composite resource itself.
+/// Increases when a source of selections changes, apart from the composite resource itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Epoch {
     compositions: u64,
@@ -57,7 +57,7 @@ pub(super) struct Epoch {
     grants: u64,
 }
 
-/// What a selection is made from, apart from the composite resource itself. Plans are made from what might be.
+/// The sources of selections, apart from the composite resource itself. Plans replace some of them.
 #[derive(Debug, Clone)]
 pub(super) struct SelectionSources {
     pub(super) compositions: Arc<CompositionCache>,
@@ -70,7 +70,7 @@ impl Controller {
         self.select_from(live, &self.current_sources())
     }
 
-    /// What selections are made from now.
+    /// The current sources.
     pub(super) fn current_sources(&self) -> SelectionSources {
         SelectionSources {
             compositions: self.shared.compositions.clone(),
@@ -80,7 +80,7 @@ impl Controller {
     }
 
     pub(super) fn select_from(&self, live: &Object, sources: &SelectionSources) -> Selection {
-        // Before anything is read: what changes in between is noticed.
+        // Before anything is read: a change in between is noticed.
         let epoch = self.selection_epoch();
         let grants = Arc::new(self.shared.grants.current().about(live));
         let result = self.follow(live, sources, &grants);
@@ -97,24 +97,11 @@ impl Controller {
         Epoch { compositions, functions, grants }
     }
 
-    /// Which composition, which revision of it, and what its steps call.
+    /// Select the composition, its revision, and the functions of its steps.
     fn follow(&self, live: &Object, sources: &SelectionSources, grants: &Grants) -> Result<Follows, Problem> {
-        let SelectionSources { compositions: cache, callables, defaults } = sources;
-        let select = |error: Unselectable| {
-            Problem::new(SELECT, error.cause(), format!("{CANNOT_SELECT_COMPOSITION}: {error}"))
-        };
+        let SelectionSources { compositions: cache, callables, .. } = sources;
         let mut preferences = Preferences::read(live, self.layout);
-        let candidates = cache.compositions();
-        let candidates = candidates.iter().map(AsRef::as_ref);
-        let (composition, why) =
-            choose_composition(&preferences, defaults, &self.type_ref, candidates).map_err(select)?;
-        preferences.take_default_revision_selector(defaults);
-
-        let unknown = || compose(&Unselectable::UnknownComposition(composition.clone()));
-        let candidate = cache.composition(&composition).ok_or_else(unknown)?;
-        let revisions = cache.revisions_of(&composition);
-        let facts = revisions.iter().map(|revision| &revision.facts);
-        let name = choose_revision(&preferences, &candidate, facts).map_err(|error| compose(&error))?;
+        let (composition, why, name) = self.choose(&mut preferences, sources)?;
         let overlay = callables.composition_overlays.get(&composition);
         let moving = overlay.and_then(|overlay| Moving::of(live, &preferences, overlay, cache));
         let revision = match &moving {
@@ -136,8 +123,11 @@ impl Controller {
             let instead = Instead { selected: select_revision(other), revision: other.clone() };
             let pipeline = self.resolve(other, callables, cohort_of(other).unmoved());
             let moving = moving.as_ref().map(Moving::overlay);
-            let is_done = |overlay: &Overlay| self.is_tried(live, overlay);
-            if let Some(overlay) = moving.filter(|overlay| !overlay.is_preview || !is_done(overlay))
+            let is_open = |overlay: &&Overlay| {
+                let is_done = overlay.is_preview && self.is_tried(live, overlay);
+                !is_done && !self.is_composition_awaited(overlay, &resolved, &pipeline)
+            };
+            if let Some(overlay) = moving.filter(is_open)
                 && let Some(followed) = resolved.try_composition(overlay, pipeline, instead)
             {
                 revision = followed;
@@ -151,7 +141,31 @@ impl Controller {
         Ok(Follows { selected, revision, events, pipeline, trial, uncallable, intercepted, callables })
     }
 
-    /// What the steps of a revision call for a cohort, if it can be used.
+    /// Select the composition and its revision, without rollouts.
+    fn choose(
+        &self,
+        preferences: &mut Preferences,
+        sources: &SelectionSources,
+    ) -> Result<(String, Why, String), Problem> {
+        let SelectionSources { compositions: cache, defaults, .. } = sources;
+        let select = |error: Unselectable| {
+            Problem::new(SELECT, error.cause(), format!("{CANNOT_SELECT_COMPOSITION}: {error}"))
+        };
+        let candidates = cache.compositions();
+        let candidates = candidates.iter().map(AsRef::as_ref);
+        let (composition, why) =
+            choose_composition(preferences, defaults, &self.type_ref, candidates).map_err(select)?;
+        preferences.take_default_revision_selector(defaults);
+
+        let unknown = || compose(&Unselectable::UnknownComposition(composition.clone()));
+        let candidate = cache.composition(&composition).ok_or_else(unknown)?;
+        let revisions = cache.revisions_of(&composition);
+        let facts = revisions.iter().map(|revision| &revision.facts);
+        let name = choose_revision(preferences, &candidate, facts).map_err(|error| compose(&error))?;
+        Ok((composition, why, name))
+    }
+
+    /// Resolve the functions of a revision for a cohort, if it can be used.
     pub(super) fn resolve(
         &self,
         revision: &Revision,
@@ -181,13 +195,13 @@ fn identity(result: &Result<Follows, Problem>) -> String {
     let pipeline = result.as_ref().and_then(|follows| Ok((follows, follows.pipeline.as_ref()?)));
     match pipeline {
         Ok((Follows { selected, revision, intercepted, .. }, pipeline)) => {
-            // Whoever changes the process asks for a further round.
+            // A developer who restarts the process expects a new reconcile.
             let round = match intercepted {
                 Intercepted::ForReal(intercept) => format!("/{}", intercept.spec.round),
                 _ => String::new(),
             };
             let callees = pipeline.steps().iter().map(|step| {
-                // With the code, too: what is built in may come to run a revision, or no longer.
+                // With the code, too: a built-in function may start or stop to replace a revision.
                 let callee = step.callee.as_ref().map(|callee| (callee.revision.as_str(), callee.code()));
                 let (revision, code) = callee.unwrap_or_default();
                 if revision == code { format!("/{revision}") } else { format!("/{revision}={code}") }
@@ -197,7 +211,7 @@ fn identity(result: &Result<Follows, Problem>) -> String {
                 .chain([round])
                 .collect()
         }
-        // Another reason has to be told.
+        // Another reason has to be reported.
         Err(Problem::Trouble(report)) => report.trouble.message.clone(),
         Err(_) => String::new(),
     }

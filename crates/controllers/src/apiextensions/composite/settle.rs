@@ -1,5 +1,5 @@
-//! Writes to composite resources: what was selected and composed, and how a reconcile ended. The only writer of their status, and the
-//! only one who tells events.
+//! Writes to composite resources: the selection and the references, and the result of a reconcile. The only writer of their status and of
+//! their events.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use super::reconcile::Reconciliation;
 use crate::runtime::events::{About, Event as Said};
 use crate::takeover::take_over;
 
-/// What came of telling how a reconcile ended.
+/// The result of reporting a reconcile.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Settled {
     /// Whether the status had to be written.
     pub(super) is_written: bool,
-    /// Whether its user has changed the composite resource since: conditions speak of the generation that was reconciled, even if a
-    /// later one says the same again.
+    /// Whether a user has changed the composite resource since: conditions have the generation that was reconciled, even if a later one
+    /// has the same content.
     pub(super) is_overtaken: bool,
-    /// When to reconcile again if nothing happens before.
+    /// When to reconcile again if nothing changes before.
     pub(super) requeue_after: Option<Duration>,
 }
 
 impl Controller {
-    /// Write the status, unless it is so already, and tell what happened.
+    /// Write the status if it changed, and record events.
     pub(super) async fn settle(
         &self,
         it: &mut Reconciliation<'_>,
@@ -65,9 +65,8 @@ impl Controller {
         }
     }
 
-    /// Write the status. A definition that Crossplane made does not have what programs go by in conditions, nor which functions ran, and
-    /// a server that applies refuses a field that is not declared. Until all API servers know the definition as we make it, people have
-    /// to do with words.
+    /// Write the status. A definition that Crossplane made does not have the codes in conditions or the functions that ran, and
+    /// server-side apply refuses undeclared fields. Until all API servers have our definition, those fields are left out.
     async fn write_status(&self, live: &Object, mut body: Object) -> Result<Object, Error> {
         match self.write_self(live, Subresource::Status, &body).await {
             Err(error) if is_about_undeclared_field(&error) && remove_own_fields(&mut body) => {
@@ -77,12 +76,12 @@ impl Controller {
         }
     }
 
-    /// What is known of a composite resource besides how its reconcile ended.
+    /// Facts about a composite resource besides how its reconcile ended.
     pub(super) fn facts<'a>(&self, name: &Name, live: &'a Object, ending: &Ending<'_>) -> Facts<'a> {
         let held_status = live.get("status").and_then(Value::as_object);
         let conditions = held_status.and_then(|status| status.get("conditions"));
         let conditions = conditions.map(conditions_in).unwrap_or_default();
-        // After a run, functions have said all there is to say.
+        // After a run, functions have set all of their conditions.
         let is_composed = matches!(ending, Ending::Composed { .. });
         let kept_status = if is_composed { Object::new() } else { kept_status(live) };
         Facts {
@@ -98,7 +97,7 @@ impl Controller {
         }
     }
 
-    /// Write down what was selected and what is referred to, unless it is so already. Without references, what is referred to stays.
+    /// Record the selection and the references if they changed. Without references, the existing ones stay.
     pub(super) async fn record(
         &self,
         it: &mut Reconciliation<'_>,
@@ -108,16 +107,17 @@ impl Controller {
         let live = &it.live;
         let is_ours = |path: &[&str]| owns(live, keys::COMPOSITE_MANAGER, "", path);
         let body = machinery_to_record(live, self.layout, selected, references, is_ours);
-        // What seems to be recorded may have been taken back by a write of ours of which nobody knows what it came to.
+        // The cached references may be wrong if the result of our last write is unknown.
         let was_uncertain = self.memory.is_record_uncertain(&it.name);
         if !was_uncertain && holds(&body, live, keys::COMPOSITE_MANAGER, "") {
             return Ok(());
         }
         let written = match self.take_over_self(live).await {
-            // What was read is out of date now, and with it everything that was decided. The next look finds what we wrote.
+            // The object that was read is out of date, and with it the decision. The next reconcile reads our
+            // write.
             Ok(true) => return Err(Problem::Conflict),
             Ok(false) => {
-                // Before it is sent: it may be that nobody waits for the answer any more.
+                // Before it is sent: this task may be aborted before the response arrives.
                 self.memory.mark_record_uncertain(&it.name, true);
                 self.write_self(live, Subresource::None, &body).await
             }
@@ -141,7 +141,7 @@ impl Controller {
         }
     }
 
-    /// What Crossplane wrote before it applied is nobody's from now on. Returns whether there was such a thing.
+    /// Release fields that Crossplane wrote by updates. Returns whether there were any.
     pub(super) async fn take_over_self(&self, live: &Object) -> Result<bool, Error> {
         let target = ObjectPath {
             resource: &self.kind.resource,
@@ -156,7 +156,7 @@ impl Controller {
         Ok(taken_over.is_some())
     }
 
-    /// Apply something to the composite resource itself. Returns what it is then.
+    /// Apply the composite resource itself. Returns the result.
     pub(super) async fn write_self(
         &self,
         live: &Object,
@@ -175,7 +175,7 @@ impl Controller {
         Ok(written)
     }
 
-    /// Tell the composite resource, and its claim if it is meant to know.
+    /// Record events on the composite resource, and on its claim if they are meant for it.
     async fn tell(&self, live: &Object, events: &[Event]) {
         let say = |about: About, event: &Event, message: String| {
             let (kind, reason, failure) = (event.kind, event.reason.clone(), event.failure.clone());
@@ -206,12 +206,12 @@ impl Controller {
     }
 }
 
-/// Whether the API server does not know a field that was applied.
+/// Whether the API server refused an undeclared field.
 pub(super) fn is_about_undeclared_field(error: &Error) -> bool {
     error.status().is_some_and(|status| status.message.contains("field not declared in schema"))
 }
 
-/// Take out of the status what Crossplane's does not have. Whether there was anything.
+/// Remove fields that Crossplane's status does not have. Returns whether there were any.
 pub(super) fn remove_own_fields(body: &mut Object) -> bool {
     let before = body.clone();
     remove_own_status(body);
@@ -223,7 +223,7 @@ pub(super) fn remove_own_fields(body: &mut Object) -> bool {
     *body != before
 }
 
-/// As much of the status as the plane has said itself.
+/// The part of the status that the plane has written.
 fn kept_status(live: &Object) -> Object {
     match extract(live, keys::COMPOSITE_MANAGER, "status").remove("status") {
         Some(Value::Object(status)) => status,
@@ -231,7 +231,7 @@ fn kept_status(live: &Object) -> Object {
     }
 }
 
-/// What an object is.
+/// The identity of an object.
 pub(super) fn identity(object: &Object) -> Object {
     let mut identity = Object::new();
     identity.insert("apiVersion".to_owned(), meta::api_version(object).into());

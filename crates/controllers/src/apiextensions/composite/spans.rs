@@ -1,8 +1,8 @@
-//! How a look at a composite resource is seen in a trace and in the log.
+//! Traces and logs a reconcile of a composite resource.
 //!
 //! # Guarantees
-//! * Nothing is made, and nothing is remembered, while nobody looks.
-//! * Only names, numbers and outcomes are told, never what objects say: that may be secret.
+//! * Without a subscriber nothing is allocated.
+//! * Only names, numbers and outcomes are recorded, never fields of objects: they may be secret.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::Selected;
@@ -11,7 +11,7 @@ use tracing::{Span, debug_span, field};
 use super::problem::Problem;
 use crate::runtime::queue::Next;
 
-/// A trace of its own for a look at a composite resource.
+/// Start a trace for a reconcile.
 pub(super) fn begin(live: &Object) -> Span {
     debug_span!(
         parent: None,
@@ -30,30 +30,30 @@ pub(super) fn begin(live: &Object) -> Span {
     )
 }
 
-/// A part of the story, of which there may be several rounds.
+/// A span for a phase, in one of the rounds.
 pub(super) fn phase(name: &'static str, round: usize) -> Span {
-    // Whoever follows a story follows its parts.
+    // Without a span of the reconcile there is no subscriber for its phases either.
     if Span::current().is_none() {
         return Span::none();
     }
     debug_span!("phase", otel.name = name, phase = name, round)
 }
 
-/// Tell what is followed.
+/// Record the selection.
 pub(super) fn selected(selected: &Selected) {
     let span = Span::current();
     span.record("composition", selected.composition.as_str());
     span.record("revision", selected.revision.as_deref().unwrap_or_default());
 }
 
-/// Tell that it could not be composed, in one of our own words.
+/// Record a failure with its reason.
 pub(super) fn fail(reason: &'static str) {
     let span = Span::current();
     span.record("failure", reason);
     span.record("otel.status_code", "ERROR");
 }
 
-/// Tell how it ended.
+/// Record how the reconcile ended.
 pub(super) fn end(span: &Span, result: &Result<Next, Problem>) {
     let outcome = match result {
         Ok(Next::Rest) => "settled",

@@ -13,11 +13,11 @@ use super::Composites;
 use super::controller::Controller;
 use crate::apiextensions::composition_cache::Revision;
 
-/// How long to wait for the composite resources of a kind to be read.
+/// How long to wait until the composite resources of a kind are cached.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Composites {
-    /// What is known of the revisions of a composition. One whose pipeline cannot be used is not in service.
+    /// The revisions of a composition. One with an invalid pipeline is not in service.
     pub(crate) fn composition_facts(&self, composition: &str) -> Vec<RevisionFact> {
         let fact = |revision: &Arc<Revision>| RevisionFact {
             name: revision.name.to_string(),
@@ -28,13 +28,13 @@ impl Composites {
         self.shared.compositions.revisions_of(composition).iter().map(fact).collect()
     }
 
-    /// Grows when a composition or a revision of one changes.
+    /// Increases when a composition or a revision of one changes.
     pub(crate) fn composition_epoch(&self) -> u64 {
         self.shared.compositions.epoch()
     }
 
-    /// All composite resources that call a function in a step that does not say which revision, or that follow a composition. None
-    /// before all are known: whoever counted a part of them would move too many.
+    /// All composite resources with a step that calls a function without naming a revision, or that use a composition. None before all
+    /// are cached: a rollout that counted only some would move too many.
     pub(crate) async fn subjects(
         &self,
         target: RolloutTarget<'_>,
@@ -76,8 +76,8 @@ impl Controller {
                 let mut subject = Subject::read(&composite, self.layout, target, first);
                 let selects = self.defaults.revision_selector.is_some();
                 subject.is_manual |= selects && matches!(target, RolloutTarget::Composition(_));
-                // What a developer's process does to it says nothing about the candidate, also if it fails. One that nobody has
-                // granted does nothing.
+                // What a developer's process does says nothing about the candidate, also if it fails. An intercept
+                // without a grant does nothing.
                 let is_its = |intercept: &Intercept| {
                     intercept.is_for_real()
                         && intercept.selects(&composite)
@@ -90,7 +90,8 @@ impl Controller {
     }
 }
 
-fn is_established(definition: &Object) -> bool {
+/// Whether a definition is established.
+pub(super) fn is_established(definition: &Object) -> bool {
     let conditions = definition.get("status").and_then(|status| status.get("conditions"));
     let conditions = conditions.map(conditions_in).unwrap_or_default();
     let is_so = conditions.iter().any(|it| it.kind == "Established" && it.status == Status::True);

@@ -1,11 +1,13 @@
-//! Tries candidates of rollouts: both revisions run on the same inputs, and only what the rollout does not refuse is carried out.
+//! Tries candidates of rollouts: both revisions run on the same inputs, and the result is applied unless the rollout refuses it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Object, RolloutDifference, keys, meta};
 use ferroplane_engine::composite::{Machinery, Selected, composite_for_functions};
-use ferroplane_engine::rollout::{Choice, Comparison, Overlay, compare, compare_alone, recorded_as};
+use ferroplane_engine::rollout::{
+    Choice, Comparison, Overlay, compare, compare_alone, is_uncallable, recorded_as,
+};
 use ferroplane_engine::{Layout, Outcome, Pipeline, Preferences, Trouble};
 use ferroplane_recorder::RecordingBuilder;
 use jiff::Timestamp;
@@ -18,16 +20,15 @@ use crate::apiextensions::composition_cache::{CompositionCache, Revision};
 use crate::function_registry::CallableFunctions;
 use crate::rollout::{Cohort, Trial};
 
-/// What is tried, and what is carried out if that is refused.
+/// A trial, and the alternative if it is refused.
 #[derive(Debug)]
 pub(super) struct OnTrial {
-    /// What is compared with what is run: what would be run if there were no candidates or, in a preview, what would be run with them. If
-    /// that cannot be called: why.
+    /// The pipeline to compare with: the one without candidates or, in a preview, the one with them. An error if it cannot be called.
     other: Result<Arc<Pipeline>, Trouble>,
     is_preview: bool,
-    /// The rollouts of the candidates. If there are several, all are blamed for what any of them does.
+    /// The rollouts of the candidates. If there are several, each is responsible for what any of them does.
     rollouts: Vec<Overlay>,
-    /// What is followed by whoever runs that, if it is another revision of the composition.
+    /// The selection of the other pipeline, if it is another revision of the composition.
     instead: Option<Instead>,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Moving<'o> {
 }
 
 impl<'o> Moving<'o> {
-    /// Nothing for those who say which revision they follow, and if the stable one is gone.
+    /// None for composite resources that name their revision, and if the stable one no longer exists.
     pub(super) fn of(
         live: &Object,
         preferences: &Preferences,
@@ -71,12 +72,12 @@ impl<'o> Moving<'o> {
         self.overlay
     }
 
-    /// The revision that it follows.
+    /// The revision that it uses.
     pub(super) fn followed(&self) -> &Arc<Revision> {
         self.candidate.as_ref().filter(|_| self.has_moved).unwrap_or(&self.stable)
     }
 
-    /// The revision that this one is compared with.
+    /// The revision to compare with.
     pub(super) fn other(&self) -> Option<&Arc<Revision>> {
         if self.has_moved {
             Some(&self.stable)
@@ -86,14 +87,14 @@ impl<'o> Moving<'o> {
     }
 }
 
-/// Candidates that cannot even be called.
+/// Candidates that cannot be called.
 #[derive(Debug)]
 pub(super) struct Uncallable {
     rollouts: Vec<Overlay>,
     comparison: Comparison,
 }
 
-/// What the steps of a revision call.
+/// The resolved functions of a revision.
 pub(super) struct Resolved {
     pub(super) pipeline: Result<Arc<Pipeline>, Problem>,
     pub(super) trial: Option<OnTrial>,
@@ -108,8 +109,8 @@ pub(super) struct Decided {
 }
 
 impl Controller {
-    /// What the steps of a revision call for a cohort. Where a candidate cannot be called, that is what is called without it. Nothing is
-    /// noted: plans ask, too.
+    /// Resolve the functions of a revision for a cohort. If a candidate cannot be called, resolve without it. Nothing is recorded, as
+    /// plans use this, too.
     pub(super) fn resolve_on_trial(
         &self,
         live: &Object,
@@ -136,6 +137,10 @@ impl Controller {
                 });
                 Resolved { pipeline: Ok(pipeline), trial, uncallable: None }
             }
+            // If the stable revision ran meanwhile, it would delete resources that only the candidate composes.
+            (Err(problem), Ok(_)) if self.is_awaited(&problem, &rollouts) => {
+                Resolved { pipeline: Err(problem), trial: None, uncallable: None }
+            }
             (Err(problem), Ok(stable)) => {
                 let uncallable = Uncallable::because(&problem, rollouts);
                 Resolved { pipeline: Ok(stable), trial: None, uncallable }
@@ -144,7 +149,7 @@ impl Controller {
         }
     }
 
-    /// The candidates that are to be tried for a composite resource that does not call them, if it has not been done.
+    /// The candidates to try for a composite resource that does not call them, if that was not done yet.
     fn preview(
         &self,
         live: &Object,
@@ -169,17 +174,49 @@ impl Controller {
             Ok(other) => {
                 (Some(OnTrial { other: Ok(other), is_preview: true, rollouts, instead: None }), None)
             }
+            Err(problem) if self.is_awaited(&problem, &rollouts) => (None, None),
             Err(problem) => (None, Uncallable::because(&problem, rollouts)),
         })
     }
 
-    /// Whether the candidate of a rollout has been tried for a composite resource.
+    /// Whether to wait for candidates that cannot be called, because they may be starting with the control plane.
+    fn is_awaited(&self, problem: &Problem, rollouts: &[Overlay]) -> bool {
+        let Problem::Trouble(report) = problem else { return false };
+        is_uncallable(report.trouble.failure.cause) && self.may_be_starting(rollouts)
+    }
+
+    /// The same for candidates whose run had this outcome.
+    fn is_run_awaited(&self, outcome: &Outcome, rollouts: &[Overlay]) -> bool {
+        let has_failed = outcome.result.as_ref().err().is_some_and(|it| is_uncallable(it.cause()));
+        has_failed && self.may_be_starting(rollouts)
+    }
+
+    fn may_be_starting(&self, rollouts: &[Overlay]) -> bool {
+        rollouts.iter().any(|it| {
+            let candidate = it.candidate.as_deref();
+            candidate.is_some_and(|candidate| self.shared.functions.may_be_starting(it, candidate))
+        })
+    }
+
+    /// The same for a revision of the composition that is rolled out. Its functions are in `other` if it is only tried.
+    pub(super) fn is_composition_awaited(
+        &self,
+        overlay: &Overlay,
+        resolved: &Resolved,
+        other: &Result<Arc<Pipeline>, Problem>,
+    ) -> bool {
+        let pipeline = if overlay.is_preview { other } else { &resolved.pipeline };
+        let problem = pipeline.as_ref().err();
+        problem.is_some_and(|problem| self.is_awaited(problem, std::slice::from_ref(overlay)))
+    }
+
+    /// Whether the candidate of a rollout was tried for a composite resource.
     pub(super) fn is_tried(&self, live: &Object, overlay: &Overlay) -> bool {
         let candidate = overlay.candidate.as_deref().unwrap_or_default();
         self.shared.functions.trials().has(candidate, meta::uid(live))
     }
 
-    /// Hold it against candidates that they cannot be called for a composite resource that is reconciled.
+    /// Record for the rollout that candidates cannot be called for a composite resource.
     pub(super) fn note_uncallable(&self, live: &Object, selection: &Selection) {
         let uncallable = selection.result.as_ref().ok().and_then(|follows| follows.uncallable.as_ref());
         if let Some(Uncallable { rollouts, comparison }) = uncallable {
@@ -187,7 +224,7 @@ impl Controller {
         }
     }
 
-    /// What is carried out: what the candidates decided, or what is decided without them.
+    /// The decision to apply: that of the candidates, or the one without them.
     pub(super) async fn judge(
         &self,
         it: &mut Reconciliation<'_>,
@@ -203,13 +240,19 @@ impl Controller {
         if trial.is_preview {
             if round == 1 {
                 let candidate = self.decide_other(it, run, (trial, other), considered).await?;
-                let comparison = trial.compare(&decided, &candidate);
-                self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+                if !self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
+                    let comparison = trial.compare(&decided, &candidate);
+                    self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+                }
             }
             return Ok(decided.outcome);
         }
+        if self.is_run_awaited(&decided.outcome, &trial.rollouts) {
+            return Ok(decided.outcome);
+        }
         let is_new = round == 1 && !trial.has_run(&it.live, self.layout);
-        // Who has been composed by the candidates is not compared again, unless they fail now, or delete something.
+        // Composite resources that the candidates composed before are not compared again, unless the candidates
+        // fail now or delete something.
         if !is_new && is_harmless(&decided.outcome) {
             return Ok(decided.outcome);
         }
@@ -233,8 +276,8 @@ impl Controller {
         Ok(stable.outcome)
     }
 
-    /// What is carried out if what would be run without the candidates cannot be called: what deletes something that they must not delete
-    /// is not.
+    /// The decision to apply if the pipeline without candidates cannot be called: deletions that the candidates must not make are
+    /// refused.
     fn judge_alone(
         &self,
         it: &mut Reconciliation<'_>,
@@ -243,9 +286,13 @@ impl Controller {
         outcome: Outcome,
     ) -> Result<Outcome, Problem> {
         let comparison = compare_alone(&outcome.result);
-        // Nothing was compared, so that there is nothing to note.
+        // Nothing was compared, so that there is nothing to record.
         if comparison.differences.gravest() == RolloutDifference::Equal {
             return Ok(outcome);
+        }
+        let may_start = |it: &Overlay| self.shared.functions.may_be_starting(it, &it.stable);
+        if is_uncallable(trouble.failure.cause) && trial.rollouts.iter().any(may_start) {
+            return Err(Problem::from(trouble.clone()));
         }
         self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
         if !trial.refuses(&comparison) {
@@ -255,7 +302,7 @@ impl Controller {
         Err(Problem::from(trouble.clone()))
     }
 
-    /// Decide what is compared with what is run, for whoever follows that.
+    /// Run the other pipeline, with its selection.
     async fn decide_other(
         &self,
         it: &mut Reconciliation<'_>,
@@ -282,15 +329,15 @@ impl Controller {
 }
 
 impl Instead {
-    /// What functions see of a composite resource that follows it.
+    /// The composite resource as functions see it with this selection.
     pub(super) fn composite(&self, live: &Object, layout: Layout) -> Object {
         composite_for_functions(live, layout, &self.selected, Some(keys::COMPOSITE_FINALIZER))
     }
 }
 
 impl Resolved {
-    /// Compare with what another revision of the composition comes to. Where the candidate cannot be used, that is the stable one, which is
-    /// returned, as it has to be followed.
+    /// Compare with another revision of the composition. If the candidate cannot be used, that is the stable one, which is returned, as
+    /// it has to be used.
     pub(super) fn try_composition(
         &mut self,
         overlay: &Overlay,
@@ -301,7 +348,7 @@ impl Resolved {
         let unusable = |problem: &Problem| Uncallable::because(problem, vec![overlay.clone()]);
         let uncallable = self.pipeline.as_ref().err().map(unusable);
         match (uncallable, other) {
-            // Candidates of functions that are called are compared first.
+            // Candidates of functions are compared first.
             (None, Ok(_)) if is_preview && self.trial.is_some() => None,
             (None, Err(problem)) if is_preview => {
                 self.uncallable = unusable(&problem);
@@ -310,7 +357,7 @@ impl Resolved {
             (None, other) => {
                 let other = or_trouble(other)?;
                 let mut rollouts = vec![overlay.clone()];
-                // Candidates of functions that are called besides are compared with what is called without them, too.
+                // Candidates of functions are compared with the pipeline without them, too.
                 let besides = self.trial.take().filter(|trial| !trial.is_preview);
                 rollouts.extend(besides.into_iter().flat_map(|trial| trial.rollouts));
                 self.trial = Some(OnTrial { other, is_preview, rollouts, instead: Some(instead) });
@@ -334,22 +381,22 @@ impl Uncallable {
 }
 
 impl OnTrial {
-    /// Whether it has to run though nothing changed.
+    /// Whether it has to run although nothing changed.
     pub(super) fn is_preview(&self) -> bool {
         self.is_preview
     }
 
-    /// What is run in place of candidates that are refused, or why it cannot be called.
+    /// The pipeline to run if candidates are refused, or why it cannot be called.
     pub(super) fn other(&self) -> Result<&Arc<Pipeline>, &Trouble> {
         self.other.as_ref()
     }
 
-    /// What is followed in place of candidates that are refused, if it is another revision of the composition.
+    /// The selection to use if candidates are refused, if it is another revision of the composition.
     pub(super) fn instead(&self) -> Option<&Instead> {
         self.instead.as_ref()
     }
 
-    /// Whether what the candidates decided has to be compared with what would be carried out without them.
+    /// Whether the decision of the candidates has to be compared with the one without them.
     pub(super) fn is_compared(&self, live: &Object, layout: Layout, outcome: &Outcome) -> bool {
         let is_proven = self.has_run(live, layout) && is_harmless(outcome);
         !self.is_preview && !is_proven
@@ -373,11 +420,11 @@ impl OnTrial {
         self.rollouts.iter().any(|rollout| rollout.is_first_wave)
     }
 
-    /// The candidates are refused, and leave no trace.
+    /// Discard the decision of refused candidates.
     fn go_back(&self, it: &mut Reconciliation<'_>) {
         it.is_refused = true;
         if let Some(Instead { selected, revision }) = &self.instead {
-            // It is not used after all.
+            // The response is not used after all.
             let is_told = format!("`{}`", it.revision);
             it.events.retain(|event| !event.message.ends_with(&is_told));
             it.revision = revision.name.clone();
@@ -393,12 +440,12 @@ impl OnTrial {
         self.compare_timed(old, new, new.took)
     }
 
-    /// The same, of candidates that took so long.
+    /// The same, for candidates that took this time.
     fn compare_timed(&self, old: &Decided, new: &Decided, took: Duration) -> Comparison {
         let mut comparison = compare(&old.outcome.result, &new.outcome.result);
         for rollout in &self.rollouts {
             comparison.note_size(&old.outcome.result, &new.outcome.result, &rollout.gates);
-            // What was answered from memory took no time.
+            // A cached response took no time.
             if calls(&old.outcome) == calls(&new.outcome) {
                 comparison.note_time(old.took, took, &rollout.gates);
             }
@@ -406,7 +453,7 @@ impl OnTrial {
         comparison
     }
 
-    /// The same, of candidates that were asked twice. The first answer may have taken longer because it was the first.
+    /// The same, for candidates that were called twice. The first call may have taken longer because it was the first.
     fn compare_again(&self, old: &Decided, new: &Decided, again: &Decided) -> Comparison {
         let mut comparison = self.compare_timed(old, new, new.took.min(again.took));
         let twice = compare(&new.outcome.result, &again.outcome.result);
@@ -418,7 +465,7 @@ impl OnTrial {
     }
 }
 
-/// What would be run without candidates, or why it cannot be called. Nothing if that is nothing to tell anybody.
+/// The pipeline without candidates, or why it cannot be called. None if that is no problem to report.
 fn or_trouble(stable: Result<Arc<Pipeline>, Problem>) -> Option<Result<Arc<Pipeline>, Trouble>> {
     match stable {
         Ok(pipeline) => Some(Ok(pipeline)),
@@ -427,7 +474,7 @@ fn or_trouble(stable: Result<Arc<Pipeline>, Problem>) -> Option<Result<Arc<Pipel
     }
 }
 
-/// Whether a run came to something, and deletes nothing.
+/// Whether a run succeeded, and deletes nothing.
 fn is_harmless(outcome: &Outcome) -> bool {
     outcome.result.as_ref().is_ok_and(|plan| plan.delete.is_empty())
 }
@@ -436,7 +483,7 @@ fn calls(outcome: &Outcome) -> u64 {
     outcome.ran.iter().map(|ran| u64::from(ran.calls)).sum()
 }
 
-/// The recording of a reconcile that is under way: what to tell `ferroplane replay show`. Nothing if nobody records.
+/// The name of the recording of this reconcile, for `ferroplane replay show`. Empty if nothing is recorded.
 pub(super) fn recording_of(it: &Reconciliation<'_>) -> String {
     let began_at = RecordingBuilder::began_at(&it.recording).and_then(|it| i64::try_from(it).ok());
     let began_at = began_at.and_then(|milliseconds| Timestamp::from_millisecond(milliseconds).ok());

@@ -1,10 +1,10 @@
-//! Everything that wakes a composite resource.
+//! Everything that reconciles a composite resource.
 //!
 //! | What changes | Which composite resources are reconciled |
 //! |---|---|
 //! | A composite resource, unless we wrote it ourselves | It |
-//! | A Composition or one of its revisions | Those that follow the composition, and those that follow none yet |
-//! | A Function or one of its revisions | Those that follow a revision of a composition that calls it |
+//! | A Composition or one of its revisions | Those that use the composition, and those that use none yet |
+//! | A Function or one of its revisions | Those that use a revision of a composition that calls it |
 //! | A `FunctionRollout` | Those that call another revision from now on |
 //! | A `FunctionIntercept`, unless it is only renewed | Those that call its function |
 //! | A function can be reached again | Those that failed because one could not be |
@@ -14,7 +14,7 @@
 //! | An `AccessGrant` | Those in the namespaces that it is for |
 //! | Time: a response expires, a poll interval or a pause after a failure is over | It (`requeue.rs`) |
 //!
-//! To be woken costs little: one for which nothing changed is left alone.
+//! A trigger is cheap: a composite resource whose inputs did not change is not reconciled.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -33,7 +33,7 @@ use super::fingerprints::LastReconcile;
 use super::memory::Name;
 use crate::apiextensions::grants::namespaces_concerned;
 
-/// Wake composite resources of a kind when they change.
+/// Requeue composite resources of a kind when they change.
 pub(super) fn follow_composites(controller: &Arc<Controller>) {
     listen(&controller.informer, &Arc::downgrade(controller), |controller, _, change| {
         let name: Name = change.header().key().into();
@@ -48,7 +48,7 @@ pub(super) fn follow_composites(controller: &Arc<Controller>) {
     });
 }
 
-/// Wake composite resources when what they follow changes.
+/// Requeue composite resources when a source of their selection changes.
 pub(super) fn follow_selections(composites: &Arc<Composites>) {
     let context = &composites.shared.context;
     let weak = Arc::downgrade(composites);
@@ -75,7 +75,7 @@ pub(super) fn follow_selections(composites: &Arc<Composites>) {
     });
 }
 
-/// Wake composite resources that wait for a function when one is back.
+/// Requeue composite resources that wait for a function when one can be reached again.
 pub(super) fn follow_functions(composites: &Arc<Composites>) {
     let whom = Arc::downgrade(composites);
     composites.shared.functions.on_return(move || {
@@ -87,7 +87,7 @@ pub(super) fn follow_functions(composites: &Arc<Composites>) {
     });
 }
 
-/// Wake composite resources when what they compose changes.
+/// Requeue composite resources when their composed resources change.
 pub(super) fn follow_composed(composites: &Weak<Composites>, informer: &Informer) {
     listen(informer, composites, |composites, scope, change| {
         if let Some(owner) = change.header().controller() {
@@ -96,13 +96,13 @@ pub(super) fn follow_composed(composites: &Weak<Composites>, informer: &Informer
             && let Some(header) = ObjectHeader::read(&before.bytes)
             && let Some(owner) = header.controller()
         {
-            // Somebody has made it nobody's: whose it was wants it back.
+            // Its controller was removed: the former one applies it again.
             composed_changed(composites, owner, &scope.resource, change);
         }
     });
 }
 
-/// Wake composite resources when what their functions required changes.
+/// Requeue composite resources when required resources change.
 pub(super) fn follow_required(composites: &Weak<Composites>, informer: &Informer) {
     listen(informer, composites, |composites, scope, change| {
         let woken = composites.shared.dependencies.required_changed(&scope.resource, change);
@@ -114,7 +114,7 @@ pub(super) fn follow_required(composites: &Weak<Composites>, informer: &Informer
     });
 }
 
-/// Have something told of changes for as long as it is there.
+/// Call a listener with changes for as long as its owner exists.
 fn listen<T: Send + Sync + 'static>(
     informer: &Informer,
     whom: &Weak<T>,
@@ -151,7 +151,7 @@ fn rollout_changed(composites: &Composites, change: Change<'_>) {
         [Choice::Stable, Choice::Candidate, Choice::Previous].map(|it| overlay.revision(it).to_owned())
     };
     match (before, after) {
-        // Others have been moved to the same revision. To look at all would cost as much for each of them as for all.
+        // Other composite resources move to the same revision. To check all for each of them would be quadratic.
         (Some(before), Some(after)) if revisions(&before) == revisions(&after) => {
             for controller in composites.all() {
                 controller.wake_moved(&before, &after);
@@ -168,7 +168,7 @@ fn rollout_changed(composites: &Composites, change: Change<'_>) {
     }
 }
 
-/// To be renewed changes nothing. One that expires says so in its status.
+/// A renewal changes nothing. An expired intercept says so in its status.
 fn intercept_changed(composites: &Composites, change: Change<'_>) {
     let read = |cached: &CachedObject| serde_json::from_slice::<Object>(&cached.bytes).ok();
     let (before, after) = match change {
@@ -195,7 +195,7 @@ fn condition_reason(object: &Object, kind: &str) -> Option<String> {
 }
 
 impl Controller {
-    /// Wake those that one of two overlays moves, and the other does not.
+    /// Requeue those that one of two overlays moves, and the other does not.
     fn wake_moved(&self, before: &Overlay, after: &Overlay) {
         let callers = self.shared.compositions.revisions_open_to(&after.function);
         let is_concerned = |last: Option<&LastReconcile>| {
@@ -231,7 +231,7 @@ fn composed_changed(
     let namespace = if controller.is_namespaced() { metadata.namespace.as_ref() } else { "" };
     let name: Name = cache_key(namespace, &owner.name).into();
     let is_news = match change {
-        // What we wrote ourselves was learned when it was: to be told of it is no news, however much it was.
+        // The response to our own write is known already: its watch event is not new, however many there are.
         Change::Applied { object, before, .. } => {
             before.is_none_or(|before| before.version != object.version)
                 && !controller.memory.is_own_write(&name, object.version)

@@ -1,4 +1,4 @@
-//! The `CustomResourceDefinition`s that are made of definitions.
+//! The `CustomResourceDefinition`s of definitions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,18 +24,18 @@ pub(crate) struct CustomKinds {
     known: Mutex<HashMap<String, Known>>,
 }
 
-/// What is known of a `CustomResourceDefinition`, by its name.
+/// The state of a `CustomResourceDefinition`, by its name.
 #[derive(Debug)]
 struct Known {
-    /// The definition that it is made of.
+    /// The name of its definition.
     xrd: String,
-    /// What was wanted, and the version that was found to be just that, and served.
+    /// The desired content, and the version that has just that and is served.
     settled: Option<(Digest, u64)>,
 }
 
 type Digest = [u8; 32];
 
-/// How a `CustomResourceDefinition` stands.
+/// The result of reconciling a `CustomResourceDefinition`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Objects of the kind are served.
@@ -55,17 +55,17 @@ impl CustomKinds {
         Self { context, resource: definitions(), known: Mutex::default() }
     }
 
-    /// Whose `CustomResourceDefinition` this is.
+    /// The definition of a `CustomResourceDefinition`.
     pub(super) fn owner(&self, name: &str) -> Option<String> {
         self.known().get(name).map(|known| known.xrd.clone())
     }
 
-    /// Make a `CustomResourceDefinition` what it should be. One that is as it should be costs no request.
+    /// Create or update a `CustomResourceDefinition`. One that is up to date costs no request.
     pub(crate) async fn ensure(&self, xrd: &Object, wanted: &Object) -> Result<Standing, DefinitionFailure> {
         self.ensure_by(xrd, wanted, |present| adopt(present, wanted, meta::uid(xrd))).await
     }
 
-    /// The same, for whoever knows what becomes of one that is there already.
+    /// The same, with a function that updates an existing one.
     pub(crate) async fn ensure_by(
         &self,
         xrd: &Object,
@@ -84,12 +84,12 @@ impl CustomKinds {
             return Ok(Standing { is_served: self.settle(name, digest, &created), change: Change::Created });
         };
         if meta::is_being_deleted(&present) {
-            // Somebody else wants it gone. It comes back when it is.
+            // It is being deleted. It is created again when it is gone.
             return Ok(Standing { is_served: false, change: Change::Nothing });
         }
         let adopted = adopt(&present)?;
-        // Compared as a server would store them: what it fills in or drops must not look like a change, or we would write for
-        // ever.
+        // Compared as a server would store them: defaults and dropped fields must not look like a change, or we
+        // would write for ever.
         if same(&as_stored(&present), &as_stored(&adopted)) {
             let is_served = self.settle_object(name, digest, &present);
             return Ok(Standing { is_served, change: Change::Nothing });
@@ -99,7 +99,7 @@ impl CustomKinds {
         Ok(Standing { is_served: self.settle(name, digest, &replaced), change: Change::Replaced })
     }
 
-    /// The `CustomResourceDefinition` if it is made of this definition.
+    /// The `CustomResourceDefinition` if this definition controls it.
     pub(super) async fn owned(&self, xrd: &Object, name: &str) -> Result<Option<Object>, DefinitionFailure> {
         self.expect(name, xrd);
         let present = self.get(name).await?;
@@ -112,12 +112,12 @@ impl CustomKinds {
         deleted.map_err(DefinitionFailure::doing("delete the CustomResourceDefinition"))
     }
 
-    /// A definition is gone.
+    /// A definition was deleted.
     pub(super) fn forget(&self, xrd: &str) {
         self.known().retain(|_, known| known.xrd != xrd);
     }
 
-    /// From now on it matters what happens to this one.
+    /// Watch changes of this one from now on.
     fn expect(&self, name: &str, xrd: &Object) {
         let mut known = self.known();
         let entry = Known { xrd: meta::name(xrd).to_owned(), settled: None };
@@ -126,12 +126,12 @@ impl CustomKinds {
 
     fn is_settled(&self, name: &str, digest: Digest) -> bool {
         let Some(held) = self.context.kinds.get("", name) else { return false };
-        // By its version, not by its content: whatever anybody writes to it makes us look.
+        // By its version, not by its content: every write is checked.
         let settled = self.known().get(name).and_then(|known| known.settled);
         settled == Some((digest, held.version))
     }
 
-    /// Remember what was written, if it is served. Whether it is.
+    /// Remember a write if it is served. Returns whether it is.
     fn settle(&self, name: &str, digest: Digest, bytes: &[u8]) -> bool {
         let object: Option<Object> = serde_json::from_slice(bytes).ok();
         object.is_some_and(|object| self.settle_object(name, digest, &object))
@@ -139,7 +139,7 @@ impl CustomKinds {
 
     fn settle_object(&self, name: &str, digest: Digest, crd: &Object) -> bool {
         let is_served = is_established(crd);
-        // One that is not served yet is looked at again, even if nobody writes to it.
+        // One that is not served yet is checked again, even without a write.
         let version = meta::resource_version(crd).parse().ok().filter(|_| is_served);
         if let Some(known) = self.known().get_mut(name) {
             known.settled = version.map(|version| (digest, version));
@@ -161,8 +161,7 @@ impl CustomKinds {
     }
 }
 
-/// What an API server would make of it, as far as it can be told: what it does not know is dropped, what was not said
-/// is filled in.
+/// An approximation of how an API server stores it: unknown fields are dropped, and defaults are set.
 fn as_stored(definition: &Object) -> Value {
     let kind = builtin::kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     let whole = Value::Object(definition.clone());

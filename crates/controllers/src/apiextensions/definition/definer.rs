@@ -1,9 +1,9 @@
 //! The controller of one side of all definitions.
 //!
 //! # Invariants
-//! * A definition that is as it should be costs no request, and nothing is asked twice in the hope that it has changed:
-//!   definitions, their `CustomResourceDefinition`s and, when they are to go, their objects are followed.
-//! * The controller of a kind is stopped only when no object of the kind is left that would need it.
+//! * A definition that is up to date costs no request, and nothing is polled: definitions, their `CustomResourceDefinition`s and, when
+//!   they are deleted, their objects are watched.
+//! * The controller of a kind is stopped only when no object of the kind is left that needs it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ pub(crate) struct Definer<S> {
     pub(super) recorder: Recorder,
     pub(super) kinds: CustomKinds,
     pub(super) queue: Queue<String>,
-    /// The objects of definitions that are to go, followed until they are gone.
+    /// The objects of definitions that are being deleted, watched until they are gone.
     pub(super) going: Mutex<HashMap<String, Arc<Informer>>>,
 }
 
@@ -49,7 +49,7 @@ impl<S: Side> Definer<S> {
         })
     }
 
-    /// Work until dropped.
+    /// Run until dropped.
     pub(crate) async fn run(self: Arc<Self>) {
         let queue = self.queue.clone();
         self.context
@@ -94,7 +94,7 @@ impl<S: Side> Definer<S> {
         Ok(DefinitionState::Watching { api_version: defined.api_version, kind: defined.kind })
     }
 
-    /// See to it that the definition cannot go before what it defines.
+    /// Add the finalizer, so that the definition is not deleted before its objects.
     async fn hold(&self, xrd: &mut Object) -> Result<(), DefinitionFailure> {
         let path = ObjectPath {
             resource: self.context.definitions.resource(),
@@ -106,11 +106,11 @@ impl<S: Side> Definer<S> {
         Ok(())
     }
 
-    /// See to it that the kind is defined. Whether it is served.
+    /// Create or update the kind. Returns whether it is served.
     async fn define(&self, xrd: &Object, defined: &Defined) -> Result<bool, DefinitionFailure> {
         let standing = self.kinds.ensure(xrd, &defined.definition).await?;
         if standing.change == Change::Created {
-            // One that looked after a kind of that name before would wait for it for too long.
+            // A controller of another kind of that name would wait for its objects for too long.
             self.side.stop(meta::name(xrd));
         }
         let name = meta::name(&defined.definition);
@@ -134,7 +134,7 @@ impl<S: Side> Definer<S> {
         self.side.start(xrd, defined);
     }
 
-    /// Continue with what a write made of the definition.
+    /// Continue with the definition as the API server returned it.
     pub(super) fn take_in(&self, xrd: &mut Object, written: Option<bytes::Bytes>) {
         let Some(bytes) = written else { return };
         self.context.definitions.insert_written(&bytes);
@@ -143,7 +143,7 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    /// A definition is gone, however that came about.
+    /// A definition was deleted.
     pub(super) fn forget(&self, name: &str) {
         self.side.stop(name);
         self.unfollow(name);

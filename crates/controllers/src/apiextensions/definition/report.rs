@@ -1,4 +1,4 @@
-//! What a definition says of itself after it was looked at: the only writer of its conditions.
+//! Writes the conditions of a definition after a reconcile. The only writer of them.
 
 use ferroplane_api::{Cause, Condition, Object, Status, meta, set_condition};
 use ferroplane_client::{Error, ObjectPath, Subresource};
@@ -12,10 +12,10 @@ use super::side::Side;
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
 
-/// What became of a definition.
+/// The state of a definition.
 #[derive(Debug)]
 pub(super) enum DefinitionState {
-    /// There is nothing to say.
+    /// There is nothing to report.
     Idle,
     /// The controller of the kind runs.
     Watching {
@@ -25,7 +25,7 @@ pub(super) enum DefinitionState {
     Terminating,
 }
 
-/// Why a definition is not what it should be.
+/// Why a definition is not established.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DefinitionFailure {
     #[error("cannot make a CustomResourceDefinition of this")]
@@ -45,19 +45,19 @@ impl DefinitionFailure {
         match self {
             Self::Underivable(_) => Cause::DefinitionInvalid,
             Self::NotOurs(_) => Cause::ObjectControlled,
-            // The API server looks at what was made of the definition: what is wrong with that is wrong with it.
+            // The API server refuses the derived definition, so that the mistake is in this one.
             Self::Request { source, .. } if source.is_invalid() => Cause::DefinitionInvalid,
             Self::Request { source, .. } => cause_of(source),
         }
     }
 
-    /// Somebody else was faster: look again, tell nobody.
+    /// Another writer was faster: reconcile again, without an event.
     pub(crate) fn is_conflict(&self) -> bool {
         let Self::Request { source, .. } = self else { return false };
         source.is_conflict() || source.is_already_exists() || source.is_not_found()
     }
 
-    /// Nothing will come of trying again before something has changed.
+    /// Whether a retry is useless before something changes.
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Self::Underivable(_) | Self::NotOurs(_) => true,
@@ -66,7 +66,7 @@ impl DefinitionFailure {
     }
 }
 
-/// What the status says of the controller of the kind.
+/// The controller of the kind in the status.
 pub(super) fn observed<S: Side>(xrd: &Object) -> Observed<'_> {
     let status = xrd.get("status").unwrap_or(&Value::Null);
     let condition = conditions(xrd)
@@ -117,7 +117,7 @@ impl<S: Side> Definer<S> {
         if failure.is_final() { Next::Rest } else { Next::Retry }
     }
 
-    /// What was established before still is: its condition keeps its word, and says what is wrong with the change.
+    /// An established definition stays established: its condition stays true, with the problem of the change as its message.
     fn complaint(&self, xrd: &Object, message: String) -> Condition {
         let present = conditions(xrd).into_iter().find(|condition| condition.kind == S::WORDS.condition);
         match present {
@@ -129,7 +129,7 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    /// Write the status, if it says anything new.
+    /// Write the status, if it changed.
     async fn write(&self, xrd: &Object, mut condition: Condition, reference: Option<Value>) -> Next {
         condition.last_transition_time = self.context.clock.now();
         let before = conditions(xrd);

@@ -1,4 +1,4 @@
-//! What is different between defining composite resources and offering claims.
+//! The differences between defining composite resources and defining claims.
 
 use ferroplane_api::Object;
 use ferroplane_client::Resource;
@@ -10,13 +10,13 @@ use super::Observed;
 pub(crate) trait Side: Send + Sync + 'static {
     const WORDS: Words;
 
-    /// What a definition defines on this side, if anything.
+    /// The kind that a definition defines on this side, if any.
     fn derive(xrd: &Object) -> Result<Option<Defined>, Underivable>;
 
-    /// The name of the `CustomResourceDefinition`, whatever else may be wrong.
+    /// The name of the `CustomResourceDefinition`, even if the definition is invalid.
     fn definition_name(xrd: &Object) -> Option<String>;
 
-    /// Start the controller of the kind, unless it runs as it should.
+    /// Start the controller of the kind, unless it runs already.
     fn start(&self, xrd: &Object, defined: &Defined);
 
     /// Stop the controller of the kind, if it runs.
@@ -24,14 +24,14 @@ pub(crate) trait Side: Send + Sync + 'static {
 
     fn is_running(&self, definition: &str) -> bool;
 
-    /// Whether a controller that runs was started for something else.
+    /// Whether the running controller was started for another kind.
     fn is_outdated(observed: Observed<'_>, xrd: &Object, defined: &Defined) -> bool;
 
-    /// What has to be gone before this side can go.
+    /// The objects that have to be deleted before this side can be.
     fn comes_after(xrd: &Object) -> Option<&'static str>;
 }
 
-/// What things are called on a side.
+/// The names on a side.
 #[derive(Debug)]
 pub(crate) struct Words {
     /// The controller.
@@ -47,11 +47,11 @@ pub(crate) struct Words {
     pub(crate) terminate: &'static str,
     /// The field of `status.controllers`.
     pub(crate) status: &'static str,
-    /// What is defined, as people say it.
+    /// The objects, for messages.
     pub(crate) objects: &'static str,
 }
 
-/// How the API server calls what is defined.
+/// The resource of a defined kind.
 pub(crate) fn resource(defined: &Defined) -> Resource {
     Resource {
         api_version: defined.api_version.clone(),

@@ -1,11 +1,11 @@
-//! The end of a definition: first its objects, then their controller, then their kind.
+//! Deletes a definition: first its objects, then their controller, then their kind.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Informer, InformerScope, ObjectHeader, ObjectPath, Query, Resource};
-use ferroplane_engine::is_reserved_group;
+use ferroplane_engine::{defined_group, is_reserved_group};
 use serde_json::Value;
 
 use super::definer::Definer;
@@ -23,19 +23,18 @@ impl<S: Side> Definer<S> {
             Some(name) => self.kinds.owned(xrd, &name).await?,
             None => None,
         };
-        // It is gone, was never there, or belongs to somebody else by now, who has to look after it.
+        // It is gone, never existed, or has another controller by now, which has to manage it.
         let Some(crd) = crd else { return self.let_go(xrd).await };
         if let Some(others) = S::comes_after(xrd) {
             self.say_waiting(xrd, others);
             return Ok(DefinitionState::Terminating);
         }
-        let group = crd.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
-        // In a reserved group the objects are not of this definition, even if an earlier release let it be written.
-        if !is_reserved_group(group) && !self.clear(xrd, resource(&crd)).await? {
+        // In a reserved group the objects do not belong to this definition, even if an earlier release accepted it.
+        if !is_reserved_group(defined_group(&crd)) && !self.clear(xrd, resource(&crd)).await? {
             self.say_waiting(xrd, S::WORDS.objects);
             return Ok(DefinitionState::Terminating);
         }
-        // The controller of a kind that is no longer served would only complain.
+        // The controller of a kind that is no longer served would only log errors.
         self.side.stop(meta::name(xrd));
         self.unfollow(meta::name(xrd));
         if !meta::is_being_deleted(&crd) {
@@ -46,7 +45,7 @@ impl<S: Side> Definer<S> {
         Ok(DefinitionState::Terminating)
     }
 
-    /// Nothing is left of this side.
+    /// Nothing is left of this side: remove the finalizer.
     async fn let_go(&self, xrd: &mut Object) -> Result<DefinitionState, DefinitionFailure> {
         self.forget(meta::name(xrd));
         let resource = self.context.definitions.resource().clone();
@@ -57,7 +56,7 @@ impl<S: Side> Definer<S> {
         Ok(DefinitionState::Idle)
     }
 
-    /// Delete every object of the kind. Whether none is left.
+    /// Delete all objects of the kind. Returns whether none is left.
     async fn clear(&self, xrd: &Object, kind: Resource) -> Result<bool, DefinitionFailure> {
         let informer = self.follow(meta::name(xrd), kind);
         if informer.synced_or_failed().await.is_err() {
@@ -66,7 +65,7 @@ impl<S: Side> Definer<S> {
         let objects = informer.all();
         let headers: Vec<_> = objects.iter().filter_map(|object| ObjectHeader::read(&object.bytes)).collect();
         if headers.is_empty() {
-            // What was made a moment ago may not have been told yet.
+            // The cache may lack an object that was just created.
             return self.is_empty(informer.resource()).await;
         }
         self.keep_running(xrd);
@@ -79,7 +78,7 @@ impl<S: Side> Definer<S> {
         Ok(false)
     }
 
-    /// Objects need their controller to go. If we were started only now, it does not run yet.
+    /// Objects need their controller to be deleted. After a restart it does not run yet.
     fn keep_running(&self, xrd: &Object) {
         if !self.side.is_running(meta::name(xrd))
             && let Ok(Some(defined)) = S::derive(xrd)
@@ -97,7 +96,7 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    /// Follow the objects of a definition that is to go: when the last one is gone, it is its turn.
+    /// Watch the objects of a definition that is being deleted: it is reconciled when the last one is gone.
     fn follow(&self, xrd: &str, kind: Resource) -> Arc<Informer> {
         let mut going = self.going.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(informer) = going.get(xrd) {
@@ -118,7 +117,7 @@ impl<S: Side> Definer<S> {
         }
     }
 
-    /// What the `CustomResourceDefinition` is called. The definition may no longer say so.
+    /// The name of the `CustomResourceDefinition`. The definition may no longer have it.
     fn definition_name(&self, xrd: &Object) -> Option<String> {
         let said = S::definition_name(xrd);
         said.or_else(|| {
@@ -137,7 +136,7 @@ impl<S: Side> Definer<S> {
     }
 }
 
-/// How to reach the objects of a kind: what is served counts, whatever a definition says by now.
+/// The resource of a kind as it is served, whatever the definition says by now.
 fn resource(crd: &Object) -> Resource {
     let spec = crd.get("spec").unwrap_or(&Value::Null);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

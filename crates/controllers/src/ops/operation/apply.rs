@@ -1,29 +1,33 @@
-//! Applies what an operation wants.
+//! Applies the objects that an operation returns.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ObjectPath, Subresource};
-use ferroplane_engine::operation::{AttemptFailure, due_removals, take_removals};
+use ferroplane_engine::operation::{AttemptEnding, AttemptFailure, due_removals, take_removals};
 use ferroplane_engine::{Plan, Reference, Wanted, chain};
 
-use super::Controller;
+use super::{Controller, Progress};
 
-/// The field manager of what an operation applies ends with its UID.
+/// The prefix of the field manager. The operation's UID follows.
 const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
 
 impl Controller {
-    /// Apply what is wanted, one after the other, up to the first that is refused. What is applied is noted at once.
+    /// Apply objects one after the other, up to the first that is refused, or until the attempt has to stop. Applied objects are
+    /// recorded at once.
     pub(super) async fn apply(
         &self,
         operation: &Object,
         plan: &Plan,
-        applied: &mut Vec<Reference>,
-    ) -> Result<(), AttemptFailure> {
+        progress: &mut Progress,
+    ) -> Result<AttemptEnding, AttemptFailure> {
         let manager = format!("{MANAGER_PREFIX}{}", meta::uid(operation));
         for wanted in &plan.apply {
-            self.apply_one(wanted, &manager).await?;
-            applied.push(Reference::to(&wanted.object, true));
+            if progress.stop.is_requested() {
+                return Ok(AttemptEnding::BrokenOff);
+            }
+            progress.stop.write(self.apply_one(wanted, &manager)).await?;
+            progress.applied.push(Reference::to(&wanted.object, true));
         }
-        Ok(())
+        Ok(AttemptEnding::Succeeded)
     }
 
     async fn apply_one(&self, wanted: &Wanted, manager: &str) -> Result<(), AttemptFailure> {

@@ -1,7 +1,6 @@
-//! How long operations that failed are left alone before they are tried again.
+//! The delay before a failed operation is tried again.
 //!
-//! An attempt writes the status of its operation, and whoever writes to an operation has it looked at again. That look must not be
-//! the next attempt.
+//! An attempt writes the status of its operation, and every write reconciles it again. That reconcile must not be the next attempt.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +9,7 @@ use std::time::Duration;
 use ferroplane_api::{Object, meta};
 use tokio::time::Instant;
 
-/// The pauses between attempts, by the names of operations. They are in memory alone: after a restart, the next attempt follows at once.
+/// The pauses between attempts, by the names of operations. They are in memory only: after a restart, the next attempt follows at once.
 #[derive(Debug, Default)]
 pub(super) struct Pauses(Mutex<HashMap<String, Pause>>);
 
@@ -22,14 +21,14 @@ struct Pause {
 }
 
 impl Pauses {
-    /// Leave an operation alone for so long, unless somebody changes its spec.
+    /// Start a pause. A change of the spec ends it.
     pub(super) fn begin(&self, operation: &Object, length: Duration) {
         let (uid, generation) = (meta::uid(operation).to_owned(), meta::generation(operation));
         let pause = Pause { uid, generation, end: Instant::now() + length };
         self.lock().insert(meta::name(operation).to_owned(), pause);
     }
 
-    /// For how long an operation is still left alone. None if it may be tried.
+    /// The rest of the pause. None if the operation may be tried.
     pub(super) fn left(&self, operation: &Object) -> Option<Duration> {
         let pauses = self.lock();
         let pause = pauses.get(meta::name(operation))?;

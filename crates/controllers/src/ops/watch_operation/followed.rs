@@ -1,4 +1,4 @@
-//! What one `WatchOperation` watches.
+//! The objects that a `WatchOperation` watches.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,23 @@ use ferroplane_api::{Object, meta};
 use ferroplane_client::{Informer, InformerScope, LabelSelector};
 use ferroplane_engine::chain;
 use ferroplane_engine::operation::{Selection, WatchSpec, WatchState};
+use tokio::task::JoinHandle;
 
 use crate::context::Context;
 use crate::runtime::queue::Queue;
 
-/// What one `WatchOperation` watches, until dropped.
+/// The watched objects of one `WatchOperation`, until dropped.
 pub(super) struct Followed {
     uid: String,
-    /// What of the spec the informer follows, and the state was told of.
+    /// The part of the spec that the informer and the state were made with.
     watched: Option<(Selection, Vec<String>)>,
     pub(super) informer: Option<Arc<Informer>>,
-    /// The keys of objects that have changed since they were looked at.
+    /// Has the `WatchOperation` reconciled when the API server refuses what is watched.
+    guard: Option<JoinHandle<()>>,
+    /// The keys of objects that have changed since the last reconcile.
     changed: Arc<Mutex<HashSet<String>>>,
     pub(super) state: WatchState,
-    /// Whether everything has been looked at.
+    /// Whether all objects were reported to the state.
     is_seen: bool,
 }
 
@@ -36,25 +39,29 @@ impl Followed {
             uid: meta::uid(watch).to_owned(),
             watched: None,
             informer: None,
+            guard: None,
             changed: Arc::default(),
             state: WatchState::restore(watch, spec),
             is_seen: false,
         }
     }
 
-    /// Whether it is of this object, and not of an earlier one of the same name.
+    /// Whether it belongs to this object, and not to an earlier one of the same name.
     pub(super) fn is_of(&self, watch: &Object) -> bool {
         self.uid == meta::uid(watch)
     }
 
     fn stop(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            guard.abort();
+        }
         if let Some(informer) = self.informer.take() {
             informer.stop();
         }
         self.watched = None;
     }
 
-    /// Follow what the spec says. The error says why that is not possible.
+    /// Watch the objects of the spec, or return why that is not possible.
     pub(super) async fn follow(
         &mut self,
         context: &Context,
@@ -77,12 +84,14 @@ impl Followed {
         if self.watched.as_ref() != Some(&wanted) {
             self.stop();
             let scope = InformerScope {
-                // A kind without namespaces has its objects in none.
+                // Objects of a cluster-scoped kind have no namespace.
                 namespace: namespace.clone().filter(|_| resource.is_namespaced),
                 labels: LabelSelector { equal: labels.clone(), exists: None },
                 ..InformerScope::new(resource)
             };
             let informer = Informer::start(context.cluster.clone(), scope);
+            let guard = reconcile_when_refused(informer.clone(), queue.clone(), name.to_owned());
+            self.guard = Some(tokio::spawn(guard));
             let (changed, queue, name) =
                 (Arc::new(Mutex::<HashSet<String>>::default()), queue.clone(), name.to_owned());
             self.changed = changed.clone();
@@ -97,19 +106,20 @@ impl Followed {
         }
         let Some(informer) = &self.informer else { return Ok(()) };
         let synced = informer.synced_or_failed().await;
-        synced.map_err(|reason| format!("cannot watch {kind} in {api_version}: {reason}"))
+        let served = synced.and_then(|()| informer.refusal().map_or(Ok(()), Err));
+        served.map_err(|reason| format!("cannot watch {kind} in {api_version}: {reason}"))
     }
 
-    /// Learn which operations were made. What they are about is looked at again.
+    /// Learn which operations were created. Their objects are reported again.
     pub(super) fn learn(&mut self, operations: &[Object]) {
         let learnt = self.state.learn(operations);
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).extend(learnt);
     }
 
-    /// Look at what has changed.
+    /// Report changed objects to the state.
     pub(super) fn look(&mut self, spec: &WatchSpec, now: i64) {
         let Some(informer) = &self.informer else { return };
-        // Taken before the objects are read: what changes meanwhile is looked at again.
+        // Taken before the objects are read: a change meanwhile is reported again.
         let changed = std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner));
         if !self.is_seen {
             let objects = informer.objects();
@@ -122,5 +132,14 @@ impl Followed {
             let object = informer.object(namespace, name);
             self.state.see(&key, object.as_ref(), spec, now);
         }
+    }
+}
+
+/// Have a `WatchOperation` reconciled when the API server refuses what it watches, and when it serves that again. A right may be taken away,
+/// and a kind removed, long after the watch began.
+async fn reconcile_when_refused(informer: Arc<Informer>, queue: Queue<String>, name: String) {
+    for is_refused in [true, false].into_iter().cycle() {
+        informer.until_refused(is_refused).await;
+        queue.add(name.clone());
     }
 }

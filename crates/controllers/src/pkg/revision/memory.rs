@@ -1,4 +1,4 @@
-//! What is known of revisions since this process began. Losing it costs another look at the package, and no write.
+//! In-memory state of revisions. Losing it costs another read of the package, and no write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,11 +7,11 @@ use ferroplane_package::PackageManifest;
 
 use crate::pkg::caches::PackageKey;
 
-/// What is known of all revisions.
+/// The state of all revisions.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Mutex<HashMap<PackageKey, (String, Known)>>);
 
-/// What is known of a revision.
+/// The state of a revision.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) digest: String,
@@ -22,7 +22,7 @@ pub(super) struct Known {
 }
 
 impl Memory {
-    /// What is known of this very revision, if its image is still the same.
+    /// The state of this very revision, if its image is still the same.
     pub(super) fn get(&self, key: &PackageKey, uid: &str, digest: &str) -> Option<Known> {
         let all = self.lock();
         let (of, known) = all.get(key)?;
@@ -37,20 +37,20 @@ impl Memory {
         self.lock().remove(key);
     }
 
-    /// Its objects may not be there any more.
+    /// Its objects may have been deleted.
     pub(super) fn forget_objects(&self, key: &PackageKey) {
         if let Some((_, known)) = self.lock().get_mut(key) {
             known.established = None;
         }
     }
 
-    /// Those that depend on other packages.
+    /// Revisions with dependencies.
     pub(super) fn dependents(&self) -> Vec<PackageKey> {
         let all = self.lock();
         let depends = |known: &Known| !known.manifest.dependencies.is_empty();
         let mut keys: Vec<_> =
             all.iter().filter(|(_, (_, known))| depends(known)).map(|(key, _)| key.clone()).collect();
-        // The order of a map is another one each time.
+        // The order of a map differs each time.
         keys.sort();
         keys
     }

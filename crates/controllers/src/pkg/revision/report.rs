@@ -1,4 +1,4 @@
-//! How a revision is doing, as its status, conditions and events say it.
+//! Reports the health of a revision in its status, conditions and events.
 
 use ferroplane_api::{Cause, Condition, Object, PackageKind, Status};
 use ferroplane_client::Error;
@@ -21,7 +21,7 @@ use crate::pkg::{ImageRequest, SourceError};
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
 
-/// What was learned of a revision. What is not known is not written.
+/// The results of a reconcile. Unknown fields are not written.
 #[derive(Debug, Default)]
 pub(super) struct Report {
     image: Option<(String, Value)>,
@@ -30,9 +30,9 @@ pub(super) struct Report {
     pub(super) references: Option<Vec<Value>>,
     /// The image with the program of the package.
     pub(super) runs: Option<ImageRequest>,
-    /// Whether that program says of itself that it is WebAssembly.
+    /// Whether that program is WebAssembly.
     pub(super) is_webassembly: bool,
-    /// What is known of the pods that run it.
+    /// Fields about the pods that run it.
     pub(super) pods: Fields,
 }
 
@@ -46,7 +46,7 @@ impl Report {
         self.image.as_ref().map(|(image, _)| &**image)
     }
 
-    /// Note that an `ImageConfig` says how the program is run.
+    /// Record that an `ImageConfig` configures the program.
     pub(super) fn configured_by(&mut self, config: String) {
         let by = AppliedImageConfig { name: config, purpose: ImagePurpose::Runtime };
         if let Some((_, Value::Array(applied))) = &mut self.image {
@@ -58,7 +58,7 @@ impl Report {
         self.capabilities = Some(manifest.capabilities.clone());
     }
 
-    /// What is known of the capabilities and objects of a revision: what was learned, or else what it says of itself.
+    /// The capabilities and objects of a revision: those of this reconcile, or else those in its status.
     pub(super) fn activation(&self, revision: &Object) -> (Vec<String>, Vec<Value>) {
         let noted = |field: &str| {
             let list = revision.get("status").and_then(|status| status.get(field)?.as_array());
@@ -100,7 +100,7 @@ pub(super) struct Trouble {
     pub(super) message: String,
     pub(super) cause: Cause,
     pub(super) next: Next,
-    /// Whether it says nothing of the revision: a registry does not answer.
+    /// Whether it is not about the revision: a registry does not answer.
     pub(super) is_unreachable: bool,
 }
 
@@ -109,7 +109,7 @@ impl Trouble {
         Self { reason, message, cause, next: Next::Retry, is_unreachable: false }
     }
 
-    /// Somebody else was faster, or a write failed that was told of: nothing is known, yet.
+    /// A write conflict, or a write that failed and was reported: the result is not known yet.
     pub(super) fn again(next: Next) -> Self {
         Self { next, ..Self::new("", String::new(), Cause::RequestRefused) }
     }
@@ -126,7 +126,7 @@ impl Trouble {
         Self::new("VerifyPackage", message, Cause::PackageUnverified)
     }
 
-    /// The package is not as it should be, and will not change.
+    /// The package is invalid, and will not change.
     pub(super) fn invalid(error: &InvalidPackage) -> Self {
         let reason = match error {
             InvalidPackage::Incompatible { .. } => "LintPackage",
@@ -135,7 +135,7 @@ impl Trouble {
         Self { next: Next::Rest, ..Self::new(reason, error.to_string(), Cause::PackageInvalid) }
     }
 
-    /// What is in the package must not be written, and will not change.
+    /// The objects of the package must not be written, and will not change.
     pub(super) fn unacceptable(message: String) -> Self {
         Self { next: Next::Rest, ..Self::new("SyncPackage", message, Cause::PackageInvalid) }
     }
@@ -151,7 +151,7 @@ impl Trouble {
         )
     }
 
-    /// Something that runs the revision cannot be read or written.
+    /// An object that runs the revision cannot be read or written.
     pub(super) fn running(problem: &RunProblem) -> Self {
         if problem.is_conflict() {
             return Self::again(Next::Conflict);
@@ -173,7 +173,7 @@ impl Trouble {
 }
 
 impl Revisions {
-    /// Write down how the revision is doing.
+    /// Write the status of the revision.
     pub(super) async fn conclude(
         &self,
         look: &Look,
@@ -184,7 +184,7 @@ impl Revisions {
         let (healthy, mut next) = match &outcome {
             Ok(()) => (revision_health("RevisionHealthy", None), Next::Rest),
             Err(trouble) if trouble.message.is_empty() => return trouble.next,
-            // What is in use need not be unwell because its registry is.
+            // A revision in use stays healthy while its registry cannot be reached.
             Err(trouble) if trouble.is_unreachable && status::holds(&look.revision, "RevisionHealthy") => {
                 return trouble.next;
             }
@@ -203,7 +203,7 @@ impl Revisions {
         if look.kind() == PackageKind::Function && conditions.iter().any(answers) {
             conditions.push(in_service());
         }
-        // What is activated again has to answer again before it is called.
+        // A revision that is activated again has to respond again before it is called.
         let past: &[&str] = if look.is_active() { &[] } else { &RUNTIME_CONDITIONS };
         let was = (
             status::holds(&look.revision, "RevisionHealthy"),

@@ -1,4 +1,4 @@
-//! What runs the program of a revision, and whether it answers.
+//! Runs the program of a revision, and reports whether it responds.
 
 use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, Status, keys, meta};
 use ferroplane_engine::packages::{
@@ -16,17 +16,17 @@ use crate::pkg::deployments::{Deployments, Program};
 use crate::pkg::status;
 use crate::runtime::queue::Next;
 
-/// What is said of a program until it runs.
+/// The message about a program until it runs.
 const STARTING: &str = "its program is being started";
-/// What is said of the program of a provider where nothing runs it.
+/// The message about the program of a provider where nothing runs it.
 const PROVIDER_IS_NOT_RUN: &str =
     "this release does not run the programs of providers: its kinds are installed; run the provider yourself";
 
-/// How the program of a revision is doing.
+/// The state of the program of a revision.
 #[derive(Debug)]
 pub(super) struct RuntimeStanding {
     pub(super) conditions: Vec<Condition>,
-    /// What failed, to be told in an event.
+    /// The failure, for an event.
     pub(super) failure: Option<(String, Cause)>,
     pub(super) next: Next,
 }
@@ -44,7 +44,7 @@ impl From<Condition> for RuntimeStanding {
 }
 
 impl Revisions {
-    /// Whether what the revision runs answers, if there is anything to run.
+    /// Run the revision, if it has a program, and return whether it responds.
     pub(super) async fn runtime(&self, look: &Look, report: &mut Report) -> RuntimeStanding {
         let kind = look.kind();
         let native = match kind {
@@ -59,7 +59,7 @@ impl Revisions {
             return running(built_in_message(&replacement, &self.twins(look, &replacement))).into();
         }
         if self.manager.leaves_running_to_others(kind) {
-            // They say how it is doing, too.
+            // Their conditions report their state, too.
             return RuntimeStanding::default();
         }
         match &self.manager.deployments {
@@ -72,7 +72,7 @@ impl Revisions {
         }
     }
 
-    /// Who runs a revision of a Function that is not built in: whoever serves its endpoint, or whoever runs packages.
+    /// The state of a revision of a Function that is not built in: a server at its endpoint, or a program of this process.
     fn function_runtime(&self, look: &Look, image: Option<ImageRequest>) -> Condition {
         let status = look.revision.get("status");
         let endpoint = status.and_then(|status| status.get("endpoint")?.as_str()).unwrap_or_default();
@@ -82,7 +82,7 @@ impl Revisions {
         self.packaged_runtime(look, image)
     }
 
-    /// How whoever runs packages runs a revision of a Function.
+    /// Run a revision of a Function in this process's runtime.
     fn packaged_runtime(&self, look: &Look, image: Option<ImageRequest>) -> Condition {
         let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
             let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
@@ -100,7 +100,7 @@ impl Revisions {
         }
     }
 
-    /// Who runs a revision of a Provider on this machine. It gets its service account before it is run.
+    /// Run a revision of a Provider on this machine. It gets its service account before it is started.
     async fn provider_runtime(&self, look: &Look, report: &mut Report) -> RuntimeStanding {
         let wanted = self.manager.options.providers.as_ref().zip(self.manager.accounts.as_ref());
         let Some(((providers, accounts), image)) = wanted.zip(report.runs.take()) else {
@@ -142,7 +142,7 @@ impl Revisions {
         }
     }
 
-    /// The other active revisions that run the same code: something that is built in.
+    /// The other active revisions that run the same built-in code.
     fn twins(&self, look: &Look, replacement: &Replacement) -> Vec<String> {
         let is_twin = |sibling: &&Object| {
             let spec = RevisionSpec::of(sibling);
@@ -152,7 +152,7 @@ impl Revisions {
         look.siblings.iter().filter(is_twin).map(|sibling| meta::name(sibling).to_owned()).collect()
     }
 
-    /// Have our own process run the revision, which is WebAssembly: pods have nothing that could.
+    /// Run a revision that is WebAssembly in our own process: pods cannot.
     async fn run_in_process(
         &self,
         look: &Look,
@@ -175,7 +175,7 @@ impl Revisions {
         }
     }
 
-    /// Have pods run the revision.
+    /// Run the revision in pods.
     async fn run_in_pods(
         &self,
         look: &Look,
@@ -217,7 +217,7 @@ impl Revisions {
             return RuntimeStanding { conditions, ..RuntimeStanding::default() };
         }
         if let Some(trouble) = running.trouble {
-            // The Deployment will change before this does.
+            // The Deployment changes before this does.
             return revision_health("RuntimeHealthy", Some(&trouble)).into();
         }
         let conditions = vec![revision_health("RuntimeHealthy", None), active_runtime()];
@@ -235,7 +235,7 @@ impl Revisions {
         })
     }
 
-    /// Have no pods run a revision any more that is not active.
+    /// Stop the pods of an inactive revision.
     pub(super) async fn end_pods(&self, look: &Look) -> Result<(), Trouble> {
         let deployments = self.manager.deployments.as_ref().filter(|it| it.runs(look.kind()));
         let Some(deployments) = deployments else { return Ok(()) };

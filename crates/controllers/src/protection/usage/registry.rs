@@ -1,4 +1,4 @@
-//! Everything that says of something that it is in use, and of what.
+//! The registry of all usages and the objects that they protect.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,19 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, Resource};
 use ferroplane_engine::{Used, used_by};
 
-/// The kinds that usages come in.
+/// The kinds of usages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Flavour {
     Namespaced,
     Cluster,
-    /// Like those of clusters, from before there was a group for them.
+    /// Like those of clusters, from before they had a group of their own.
     Legacy,
 }
 
 impl Flavour {
     pub(crate) const ALL: [Self; 3] = [Self::Namespaced, Self::Cluster, Self::Legacy];
 
-    /// The controller that events are said to come from.
+    /// The source of events.
     pub(crate) fn component(self) -> &'static str {
         match self {
             Self::Namespaced => "usage/usage.protection.crossplane.io",
@@ -59,7 +59,7 @@ pub(crate) struct Usages {
     index: Mutex<Index>,
 }
 
-/// What is used by what.
+/// Which objects are in use, and by which usages.
 #[derive(Debug, Default)]
 struct Index {
     used: HashMap<UsageKey, Used>,
@@ -69,7 +69,7 @@ struct Index {
 }
 
 impl Usages {
-    /// Begin to follow all usages, until [`Usages::stop`].
+    /// Watch all usages, until [`Usages::stop`].
     pub(crate) async fn start(cluster: &ApiClient) -> Arc<Self> {
         let follow = |flavour: Flavour| {
             let resource = Arc::new(flavour.resource());
@@ -78,6 +78,7 @@ impl Usages {
         };
         let usages = Arc::new(Self { informers: Flavour::ALL.map(follow), index: Mutex::default() });
         for flavour in Flavour::ALL {
+            // Weak: this registry holds the informers, and they would hold it.
             let follower = Arc::downgrade(&usages);
             usages.informer(flavour).listen(move |_, change| {
                 if let Some(usages) = follower.upgrade() {
@@ -86,6 +87,7 @@ impl Usages {
             });
         }
         for informer in &usages.informers {
+            // Before anything can be deleted: a usage that is not known yet protects nothing.
             informer.synced().await;
         }
         usages
@@ -97,7 +99,7 @@ impl Usages {
         }
     }
 
-    /// Say which usages there are, and which change from now on.
+    /// Call a listener with all usages, and with each that changes from now on.
     pub(crate) fn listen(&self, listener: impl Fn(UsageKey) + Send + Sync + 'static) {
         let listener = Arc::new(listener);
         for flavour in Flavour::ALL {
@@ -114,21 +116,23 @@ impl Usages {
         self.informer(key.flavour).object(&key.namespace, &key.name)
     }
 
-    /// Learn at once what a write came to.
+    /// Update the registry with the response to a write.
     pub(crate) fn learn(&self, key: &UsageKey, bytes: &Bytes) {
+        // A usage that was just written has to protect from the moment of the answer, not from that of the watch
+        // event.
         self.informer(key.flavour).insert_written(bytes);
         if let Some(usage) = self.object(key) {
             self.index().put(key.clone(), used_by(&usage));
         }
     }
 
-    /// The usages of an object. Those without a namespace mean objects of that name in all of them.
+    /// The usages of an object. Those without a namespace protect objects of that name in all of them.
     pub(crate) fn of(&self, used: &Used) -> Vec<UsageKey> {
         let index = self.index();
         let everywhere = Used { namespace: String::new(), ..used.clone() };
         let exact = index.usages.get(used).into_iter().flatten();
         let general = index.usages.get(&everywhere).into_iter().flatten();
-        // A usage that lives in a namespace is about objects in it, even if it names none.
+        // A namespaced usage protects objects in its own namespace, even if it names none.
         let general = general.filter(|key| key.flavour != Flavour::Namespaced && *used != everywhere);
         let usages: BTreeSet<_> = exact.chain(general).cloned().collect();
         usages.into_iter().collect()
@@ -159,8 +163,9 @@ impl Usages {
 }
 
 impl Index {
-    /// A usage is of this now, or of nothing.
+    /// Set the object of a usage, or none.
     fn put(&mut self, key: UsageKey, used: Option<Used>) {
+        // Most changes of a usage are of its status.
         if self.used.get(&key) == used.as_ref() {
             return;
         }
@@ -168,6 +173,7 @@ impl Index {
             self.take(&key, &before);
         }
         if let Some(used) = used {
+            // By kind, too: a webhook is asked about every deletion, and most kinds are not used by anything.
             *self.kinds.entry((used.group.clone(), used.kind.clone())).or_default() += 1;
             self.usages.entry(used.clone()).or_default().insert(key.clone());
             self.used.insert(key, used);
@@ -196,7 +202,7 @@ fn key(flavour: Flavour, change: Change<'_>) -> UsageKey {
     UsageKey { flavour, namespace: metadata.namespace.to_string(), name: metadata.name.to_string() }
 }
 
-/// What an object is when it is used.
+/// The key of an object in use.
 pub(crate) fn as_used(object: &Object) -> Used {
     Used {
         group: meta::group(meta::api_version(object)).to_owned(),

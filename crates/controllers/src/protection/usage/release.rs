@@ -1,4 +1,4 @@
-//! The end of a usage: what was used is let go, and a deletion that was refused is made up for.
+//! Ends a usage: removes the mark of the object, and replays a deletion that was refused.
 
 use std::sync::PoisonError;
 
@@ -12,7 +12,7 @@ use super::{Controller, UsageFailure, UsageKey, is_within_reach, used_place};
 use crate::runtime::queue::Next;
 
 impl Controller {
-    /// Each line must hold before the next may happen: as long as the finalizer is there, all of it can be done again.
+    /// Each line must hold before the next may happen: as long as the finalizer exists, all of it can be repeated.
     pub(super) async fn release(
         &self,
         key: &UsageKey,
@@ -30,7 +30,7 @@ impl Controller {
         }
     }
 
-    /// A usage that is composed goes together with what it is about. It must not go before what uses something does.
+    /// A composed usage is deleted together with its objects. It must not end before the object that uses the other one.
     async fn must_wait(
         &self,
         key: &UsageKey,
@@ -44,7 +44,7 @@ impl Controller {
             return Ok(false);
         };
         let resource = self.context.cluster.resource(&by.api_version, &by.kind).await;
-        // A kind that is gone has no objects.
+        // A kind that no longer exists has no objects.
         let Some(resource) = resource.map_err(UsageFailure::api(REASON))? else { return Ok(false) };
         let (namespace, name) = (meta::namespace(usage), &reference.name);
         let waits =
@@ -62,7 +62,7 @@ impl Controller {
         let (api_version, kind) = (&spec.of.api_version, &spec.of.kind);
         let resource = self.context.cluster.resource(api_version, kind).await;
         let resource = resource.map_err(UsageFailure::api("GetUsedResource"))?;
-        // What a usage does not reach it has not marked, and must not delete.
+        // A usage has not marked objects that it may not refer to, and must not delete them.
         let Some(resource) = resource.filter(|resource| is_within_reach(usage, resource)) else {
             return Ok(());
         };
@@ -84,7 +84,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Whether nothing else protects what a usage is of. Of usages that end at the same time, one is the last.
+    /// Whether no other usage protects the object. Of usages that end at the same time, one is the last.
     fn is_last(&self, key: &UsageKey, usage: &Object) -> bool {
         let mut releasing = self.releasing.lock().unwrap_or_else(PoisonError::into_inner);
         releasing.insert(key.clone());
@@ -92,7 +92,7 @@ impl Controller {
         usages.iter().all(|other| releasing.contains(other))
     }
 
-    /// Delete what somebody wanted to delete while it was in use. It is not marked any more, so nobody refuses.
+    /// Delete an object whose deletion was refused while it was in use. It is no longer marked, so that the webhook allows it.
     async fn replay(&self, path: ObjectPath<'_>, used: &Object) -> Result<(), UsageFailure> {
         let propagation = match meta::annotation(used, keys::DELETION_ATTEMPT) {
             "" => return Ok(()),
@@ -105,7 +105,7 @@ impl Controller {
         }
         match self.context.cluster.delete(path, Some(meta::uid(used)), propagation).await {
             Ok(()) => info!(kind = path.resource.kind, name = path.name, "replayed a deletion"),
-            // It is not ours to insist.
+            // The API server refuses it for another reason, which is final.
             Err(Error::Refused(refusal)) if refusal.code < 500 => {
                 warn!(
                     kind = path.resource.kind,
@@ -119,7 +119,7 @@ impl Controller {
         Ok(())
     }
 
-    /// A usage is gone.
+    /// A usage was deleted.
     pub(super) fn forget(&self, key: &UsageKey) {
         self.releasing.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         self.waits.stop(key);
@@ -127,7 +127,7 @@ impl Controller {
     }
 }
 
-/// A usage that we hold no longer, if we do.
+/// The usage without our finalizer, if it has it.
 fn without_finalizer(usage: &Object) -> Option<Object> {
     let mut released = usage.clone();
     let finalizers = meta::child(&mut released, "metadata").get_mut("finalizers")?.as_array_mut()?;

@@ -1,4 +1,4 @@
-//! Wakes usages when something happens to what they are about.
+//! Requeues usages when their objects change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use super::registry::{UsageKey, Usages};
 use crate::runtime::queue::Queue;
 
-/// How long to wait for what is there to be read, before it is asked for one by one.
+/// How long to wait for the cache of a kind, before objects are read one by one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon to look again when something cannot be followed.
+/// How soon to try again when a kind cannot be watched.
 const PAUSE: Duration = Duration::from_secs(30);
 
-/// Follows the marked objects of every kind of which something is used.
+/// Watches the marked objects of every kind with usages.
 pub(super) struct Watches {
     cluster: ApiClient,
     usages: Weak<Usages>,
@@ -32,10 +32,10 @@ impl Watches {
         Self { cluster, usages: Arc::downgrade(usages), queue: queue.clone(), informers: Mutex::default() }
     }
 
-    /// Whether an object is known to be marked. From now on, its usages are told when it is not.
+    /// Whether an object is known to be marked. From now on, its usages are requeued when it is not.
     pub(super) async fn is_marked(&self, resource: &Arc<Resource>, namespace: &str, name: &str) -> bool {
         let informer = self.follow(resource);
-        // What cannot be listed is not known to be marked: the object itself is read then, which tells.
+        // Of objects that cannot be listed it is unknown: then the object itself is read.
         let _ = tokio::time::timeout(PATIENCE, informer.synced_or_failed()).await;
         let namespace = if resource.is_namespaced { namespace } else { "" };
         let held = informer.get(namespace, name);
@@ -50,7 +50,7 @@ impl Watches {
     }
 
     fn start(&self, resource: &Arc<Resource>) -> Arc<Informer> {
-        // Only what is marked: there may be many objects of the kind, and few in use.
+        // Only marked objects: there may be many objects of the kind, and few in use.
         let labels = [(keys::IN_USE, "true")].into_iter().collect::<LabelSelector>();
         let scope = InformerScope { labels, metadata_only: true, ..InformerScope::new(resource.clone()) };
         let informer = Informer::start(self.cluster.clone(), scope);
@@ -71,7 +71,7 @@ impl Watches {
         informer
     }
 
-    /// Follow no longer what nothing is used of.
+    /// Stop watches of kinds without usages.
     pub(super) fn tidy(&self, usages: &Usages) {
         let mut informers = self.informers.lock().unwrap_or_else(PoisonError::into_inner);
         informers.retain(|resource, informer| {
@@ -92,7 +92,7 @@ impl Drop for Watches {
     }
 }
 
-/// Waits for objects to go, each for one usage.
+/// Waits for the deletion of objects, each for one usage.
 pub(super) struct Waits {
     cluster: ApiClient,
     queue: Queue<UsageKey>,
@@ -104,7 +104,7 @@ impl Waits {
         Self { cluster, queue: queue.clone(), tasks: Mutex::default() }
     }
 
-    /// Have the usage looked at again when an object is gone. False if it is gone already.
+    /// Requeue the usage when an object is deleted. False if it is deleted already.
     pub(super) async fn start(
         &self,
         key: &UsageKey,
@@ -122,7 +122,8 @@ impl Waits {
         let (cluster, queue, usage) = (self.cluster.clone(), self.queue.clone(), key.clone());
         let (namespace, version) = (namespace.to_owned(), page.resource_version);
         let task = tokio::spawn(async move {
-            // A watch that ended early, or could not begin, says nothing. The usage looks itself, a little later.
+            // A watch that ended early, or could not start, proves nothing. The usage checks itself, a little
+            // later.
             if !matches!(until_gone(&cluster, &resource, &namespace, &fields, &version).await, Ok(true)) {
                 tokio::time::sleep(PAUSE).await;
             }
@@ -156,7 +157,7 @@ impl Drop for Waits {
     }
 }
 
-/// Whether the object was seen to go before the watch ended.
+/// Whether the deletion of the object was seen before the watch ended.
 async fn until_gone(
     cluster: &ApiClient,
     resource: &Resource,

@@ -3,9 +3,10 @@
 //! * an object is applied;
 //! * `merge: PATH` with `change` changes some fields, `delete: PATH` deletes;
 //! * `rest: LOOKS` waits until nothing has changed for so long, so that what is made is ready before it is used;
+//! * `until: PATH` waits until the list at this path has an object with conditions, for two minutes at most;
 //! * `look: WORDS` waits until nothing changes any more, and takes a photograph.
 //!
-//! A chapter has a namespace of its name, and a group of kinds, `NAME.example.org`. Nothing else is looked at.
+//! A chapter has a namespace of its name, and a group of kinds, `NAME.example.org`. Nothing else is checked.
 
 use ferroplane_testkit::plane::send;
 use http::Method;
@@ -55,6 +56,7 @@ impl Chapter {
             "removing",
             "requesting",
             "revising",
+            "triggering",
             "using",
         ];
         // Of a function that is not always there.
@@ -73,6 +75,8 @@ impl Chapter {
                 photographs.push(camera.photograph(words).await);
             } else if let Some(looks) = document["rest"].as_u64() {
                 camera.wait(u32::try_from(looks).unwrap()).await;
+            } else if let Some(path) = document["until"].as_str() {
+                until(&client, path).await;
             } else if let Some(path) = document["delete"].as_str() {
                 send(&client, Method::DELETE, path, "application/json", &document["options"]).await;
             } else if let Some(path) = document["merge"].as_str() {
@@ -105,6 +109,19 @@ pub(super) async fn apply(client: &kube::Client, object: &Value) {
         assert!(attempts < 300, "cannot apply: {trouble}\n{object}");
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     }
+}
+
+/// Wait until a list has an object with conditions. A schedule takes up to a minute.
+async fn until(client: &kube::Client, path: &str) {
+    for _ in 0..600 {
+        let (_, list) = send(client, Method::GET, path, "application/json", &Value::Null).await;
+        let mut items = list["items"].as_array().into_iter().flatten();
+        if items.any(|item| item["status"]["conditions"].is_array()) {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    }
+    panic!("nothing came to be: {path}");
 }
 
 /// Change some fields of an object that may not be there yet.

@@ -1,6 +1,6 @@
 //! Differences that are meant. `docs/differences.md` says why, under the same name.
 
-use super::verdict::Difference;
+use super::verdict::{Difference, EVENTS};
 
 /// A difference that is meant.
 pub(super) struct Exception {
@@ -13,6 +13,12 @@ const CODE_FIELDS: [&str; 3] = ["code", "step", "resource"];
 
 /// What is said of the pipeline of a revision, as managers of fields name it.
 const VALID_PIPELINE: &str = r#"/status/conditions/{"type":"ValidPipeline"}/"#;
+
+/// The condition `Synced`, as managers of fields name it.
+const SYNCED: &str = r#"/status/conditions/{"type":"Synced"}/"#;
+
+/// Where a `WatchOperation` notes on an operation what it was made for.
+const WATCHED_STATE: &str = "/metadata/annotations/ferroplane.io/watched-state";
 
 /// Each has to explain something.
 pub(super) const EXCEPTIONS: &[Exception] = &[
@@ -108,6 +114,63 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
         explains: |difference| {
             let words = ["Warning EstablishComposite", "Warning OfferClaim", "Warning TerminateComposite"];
             words.iter().any(|words| difference.is_event(words))
+        },
+    },
+    // An Operation that has failed for good says so at once.
+    Exception {
+        name: "FailureLimit",
+        explains: |difference| {
+            let is_told = difference.path.ends_with("Warning MaxFailures");
+            difference.object == EVENTS && is_told && difference.theirs.is_none()
+        },
+    },
+    // A CronOperation is in order before it has made an Operation, and as soon as it was edited.
+    Exception {
+        name: "EarlySynced",
+        explains: |difference| {
+            let is_older =
+                |theirs: &serde_json::Value| theirs.as_str().is_some_and(|it| it.ends_with("stale"));
+            let is_condition =
+                difference.path == "/status/conditions/Synced" && difference.theirs.is_none_or(is_older);
+            let is_managed = difference.path.starts_with("/metadata/managers/")
+                && difference.is_more_of_ours(|path| path.starts_with(SYNCED));
+            difference.object.starts_with("CronOperation ") && (is_condition || is_managed)
+        },
+    },
+    // Nothing has to be done before a WatchOperation goes. Crossplane also writes an empty field when it adds its finalizer.
+    Exception {
+        name: "WatchFinalizer",
+        explains: |difference| {
+            let paths = [
+                "/metadata/finalizers",
+                "/metadata/managers/plane Update",
+                "/spec/operationTemplate/metadata",
+            ];
+            difference.object.starts_with("WatchOperation ")
+                && paths.contains(&difference.path.as_str())
+                && difference.ours.is_none()
+        },
+    },
+    // What a WatchOperation has handled, for the time after a restart.
+    Exception {
+        name: "HandledChanges",
+        explains: |difference| {
+            let is_noted = |path: &str| path == WATCHED_STATE || path.starts_with("/status/handled");
+            let is_managed =
+                difference.path.starts_with("/metadata/managers/") && difference.is_more_of_ours(is_noted);
+            difference.theirs.is_none() && is_noted(&difference.path) || is_managed
+        },
+    },
+    // The function of an Operation is given something for an object that is gone.
+    Exception {
+        name: "DeletedObject",
+        explains: |difference| {
+            let is_told =
+                |path: &str| ["/output/watched", "/output/isGone"].iter().any(|it| path.ends_with(it));
+            let is_managed =
+                difference.path.starts_with("/metadata/managers/") && difference.is_more_of_ours(is_told);
+            let is_output = difference.theirs.is_none() && is_told(&difference.path);
+            difference.object.starts_with("Operation ") && (is_output || is_managed)
         },
     },
 ];

@@ -30,7 +30,7 @@ impl Functions {
         functions
     }
 
-    /// Start them. Some want a port of their own for metrics, but can do without: whoever cannot comes first.
+    /// Start them. Some want a port of their own for metrics, but can do without: a user who cannot comes first.
     fn start(&mut self) {
         for name in NAMES.into_iter().filter(|name| peer(name).exists()) {
             let port = free_port();
@@ -45,7 +45,7 @@ impl Functions {
         }
     }
 
-    /// A directory with `ca.crt`, `tls.crt` and `tls.key`, for whoever takes part.
+    /// A directory with `ca.crt`, `tls.crt` and `tls.key`, for a caller that takes part.
     pub(super) fn certificates(&self) -> PathBuf {
         self.directory.path().join("tls")
     }

@@ -3,6 +3,8 @@
 //!
 //! Whoever makes composite resources and waits for them is a process of its own, so that nobody pays for it.
 
+mod operations;
+
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -23,14 +25,15 @@ const CLIENTS: usize = 16;
 const IDLE: Duration = Duration::from_mins(1);
 const RESTART: Duration = Duration::from_secs(45);
 
-/// How many composite resources to measure with.
-fn count() -> Option<usize> {
-    std::env::var("FERROPLANE_MEASURE").ok()?.parse().ok()
+/// With how many to measure, if the environment says so.
+fn count(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn composing_is_measured() {
-    let (Some(count), false, None) = (count(), name().is_empty(), std::env::var_os("FERROPLANE_LOAD")) else {
+    let wanted = count("FERROPLANE_MEASURE");
+    let (Some(count), false, None) = (wanted, name().is_empty(), std::env::var_os("FERROPLANE_LOAD")) else {
         return;
     };
     let ground = ApiServer::find().await;
@@ -72,8 +75,13 @@ async fn composing_is_measured() {
         IDLE.as_secs(),
         idle.controllers,
         RESTART.as_secs(),
-        fs::read_to_string("/proc/loadavg").unwrap().trim(),
+        load_average(),
     );
+}
+
+/// How busy the machine is.
+fn load_average() -> String {
+    fs::read_to_string("/proc/loadavg").unwrap().trim().to_owned()
 }
 
 fn count_of(count: usize) -> f64 {
@@ -156,14 +164,20 @@ async fn writes(client: &Client) -> i64 {
 
 /// Make composite resources in another process, and wait for them. Returns how long that took, or one of them in the middle.
 fn load(how: &str, count: usize) -> Duration {
+    timed(how, count)[0]
+}
+
+/// Make something in another process. Returns the times that it prints.
+fn timed(how: &str, count: usize) -> Vec<Duration> {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "comparison::measure::others_make_composite_resources", "--nocapture"])
         .env("FERROPLANE_LOAD", format!("{how} {count}"))
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let micros = text.lines().find_map(|line| line.strip_prefix("took "));
-    Duration::from_micros(micros.unwrap_or_else(|| panic!("{text}")).parse().unwrap())
+    let [text, trouble] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    let times = text.lines().find_map(|line| line.strip_prefix("took "));
+    let times = times.unwrap_or_else(|| panic!("{text}\n{trouble}"));
+    times.split(' ').map(|micros| Duration::from_micros(micros.parse().unwrap())).collect()
 }
 
 #[tokio::test]
@@ -172,8 +186,13 @@ async fn others_make_composite_resources() {
     let (how, count) = load.split_once(' ').unwrap();
     let count: usize = count.parse().unwrap();
     let client = ApiServer::reach(&master("user"));
-    let took = if how == "single" { one_by_one(&client, count).await } else { many(&client, count).await };
-    println!("\ntook {}", took.as_micros());
+    let took = match how {
+        "single" => vec![one_by_one(&client, count).await],
+        "many" => vec![many(&client, count).await],
+        _ => operations::load(how, &client, count).await,
+    };
+    let micros: Vec<_> = took.iter().map(|time| time.as_micros().to_string()).collect();
+    println!("\ntook {}", micros.join(" "));
 }
 
 async fn one_by_one(client: &Client, count: usize) -> Duration {
@@ -191,17 +210,12 @@ async fn one_by_one(client: &Client, count: usize) -> Duration {
 }
 
 async fn many(client: &Client, count: usize) -> Duration {
-    let started = Instant::now();
-    let mut making = tokio::task::JoinSet::new();
-    for client_number in 0..CLIENTS {
-        let client = client.clone();
-        making.spawn(async move {
-            for number in (client_number..count).step_by(CLIENTS) {
-                create(&client, &format!("many-{number}")).await;
-            }
-        });
-    }
-    making.join_all().await;
+    let (started, user) = (Instant::now(), client.clone());
+    for_all(count, move |number| {
+        let user = user.clone();
+        async move { create(&user, &format!("many-{number}")).await }
+    })
+    .await;
     loop {
         let list = get(client, &format!("{SITES}?resourceVersion=0")).await;
         let is_one =
@@ -211,6 +225,23 @@ async fn many(client: &Client, count: usize) -> Duration {
         }
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
+}
+
+/// Do something for each number below `count`, several at once.
+async fn for_all<F>(count: usize, work: impl Fn(usize) -> F + Clone + Send + 'static)
+where
+    F: Future<Output = ()> + Send,
+{
+    let mut working = tokio::task::JoinSet::new();
+    for first in 0..CLIENTS {
+        let work = work.clone();
+        working.spawn(async move {
+            for number in (first..count).step_by(CLIENTS) {
+                work(number).await;
+            }
+        });
+    }
+    working.join_all().await;
 }
 
 fn is_ready(site: &Value) -> bool {

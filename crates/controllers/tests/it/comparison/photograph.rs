@@ -132,7 +132,7 @@ impl Album {
         std::fs::write(path, serde_json::to_vec(&self.0).unwrap()).unwrap();
     }
 
-    /// What was written down, without what does not matter.
+    /// What was recorded, without what does not matter.
     pub(super) fn read(path: &Path) -> BTreeMap<String, Portraits> {
         let text =
             std::fs::read(path).unwrap_or_else(|error| panic!("cannot read {}: {error}", path.display()));

@@ -45,16 +45,14 @@ fn aliases(objects: &[Value]) -> Vec<(String, String)> {
     for object in objects {
         let metadata = &object["metadata"];
         let Some(name) = metadata["name"].as_str() else { continue };
-        let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let owner =
-            owners.filter(|owner| owner["controller"] == true).find_map(|owner| owner["name"].as_str());
+        let owner = controller(metadata);
         let part = metadata["annotations"]["crossplane.io/composition-resource-name"].as_str();
-        let watched = metadata["annotations"]["ops.crossplane.io/watched-resource-name"].as_str();
         if let (Some(owner), Some(part), true) = (owner, part, metadata["generateName"].is_string()) {
             aliases.push((name.to_owned(), format!("{owner}~{part}")));
-        } else if let (Some(owner), Some(watched)) = (owner, watched) {
-            // Its name is made of versions.
-            aliases.push((name.to_owned(), format!("{owner}~{watched}")));
+        } else if let Some((cause, number)) = trigger(object) {
+            let others = objects.iter().filter_map(trigger);
+            let earlier = others.filter(|other| other.0 == cause && other.1 < number).count();
+            aliases.push((name.to_owned(), format!("{cause}~{}", earlier + 1)));
         } else if let Some(claim) = object["spec"]["claimRef"]["name"].as_str() {
             aliases.push((name.to_owned(), format!("{claim}~xr")));
         }
@@ -64,6 +62,28 @@ fn aliases(objects: &[Value]) -> Vec<(String, String)> {
         }
     }
     aliases
+}
+
+/// The name of the owner that controls an object.
+fn controller(metadata: &Value) -> Option<&str> {
+    let mut owners = metadata["ownerReferences"].as_array()?.iter();
+    owners.find(|owner| owner["controller"] == true)?["name"].as_str()
+}
+
+/// What an operation was made for, and the version or the time of that, of which its name is made. None if nothing made it.
+fn trigger(object: &Value) -> Option<(String, u64)> {
+    let metadata = &object["metadata"];
+    let owner = controller(metadata)?;
+    let noted =
+        |field: &str| metadata["annotations"][format!("ops.crossplane.io/watched-resource-{field}")].as_str();
+    if let Some(watched) = noted("name") {
+        // A deletion has no version, and comes after all changes.
+        let version = noted("resourceversion").and_then(|version| version.parse().ok());
+        return Some((format!("{owner}~{watched}"), version.unwrap_or(u64::MAX)));
+    }
+    metadata["labels"]["ops.crossplane.io/cronoperation"].as_str()?;
+    let (_, time) = metadata["name"].as_str()?.rsplit_once('-')?;
+    Some((format!("{owner}~time"), time.parse().ok()?))
 }
 
 /// Whether something is there whose owner is gone: somebody will collect it.
@@ -125,8 +145,12 @@ fn simplify(mut object: Value) -> Value {
         }
     }
     if let Some(status) = object["status"].as_object_mut() {
-        // When they were last published, which Crossplane forgets if somebody writes at the same moment.
+        // When they were last published, which Crossplane forgets if a user writes at the same moment.
         status.remove("connectionDetails");
+        // How often an operation has failed that is tried until it is deleted: it continues while one looks.
+        if is_tried_again(status) {
+            status.remove("failures");
+        }
         for field in ["lastScheduleTime", "lastSuccessfulTime"] {
             if let Some(time) = status.get_mut(field) {
                 *time = "once".into();
@@ -147,6 +171,12 @@ fn simplify(mut object: Value) -> Value {
         forget_words(&mut object["spec"]);
     }
     object
+}
+
+/// Whether it is the status of an operation that has neither succeeded nor failed.
+fn is_tried_again(status: &Map<String, Value>) -> bool {
+    let mut conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.any(|condition| condition["type"] == "Succeeded" && condition["status"] == "Unknown")
 }
 
 /// What was never made is known by nothing but its name, which ends in twelve digits.

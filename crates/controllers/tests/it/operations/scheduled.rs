@@ -140,7 +140,7 @@ async fn schedule_that_is_invalid_is_told_and_not_tried_again() {
     plane.until_said("c", "InvalidSchedule").await;
     assert!(plane.quiet().await.len() < 20, "it is looked at once");
     assert!(times(&plane).await.is_empty());
-    // A schedule that is corrected goes on.
+    // A schedule that is corrected continues.
     plane.merge(&format!("{CRONS}/c"), &json!({"spec": {"schedule": "* * * * *"}})).await;
     plane
         .until(&format!("{CRONS}/c"), |it| {
@@ -207,6 +207,27 @@ async fn time_that_was_missed_by_more_than_the_deadline_is_left_out_and_the_next
     let after = times(&plane).await;
     let missed = after.iter().filter(|time| (last + 1..last + 4).contains(*time)).count();
     assert_eq!(missed, 0, "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn schedule_lists_the_operation_that_runs_and_waits_for_it() {
+    let plane =
+        plane_that_answers(|_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]})).await;
+    let mut cron = cron("@every 1s");
+    cron["spec"]["concurrencyPolicy"] = "Forbid".into();
+    cron["spec"]["operationTemplate"]["spec"]["retryLimit"] = 1000.into();
+    plane.apply(&format!("{CRONS}/c"), &cron).await;
+    let running = |it: &Value| it["status"]["runningOperationRefs"].clone();
+    let first = plane.until(&format!("{CRONS}/c"), |it| running(it).is_array()).await;
+    let name = running(&first)[0]["name"].as_str().unwrap().to_owned();
+    // Several times come and go meanwhile.
+    let path = format!("{OPERATIONS}/{name}");
+    plane.until(&path, |it| it["status"]["failures"].as_u64() >= Some(3)).await;
+    assert_eq!(times(&plane).await.len(), 1);
+    assert_eq!(running(&plane.get(&format!("{CRONS}/c")).await), json!([{"name": name}]));
+    plane.delete(&path).await;
+    let is_next = |it: &Value| running(it).is_array() && running(it) != json!([{"name": name}]);
+    plane.until(&format!("{CRONS}/c"), is_next).await;
 }
 
 #[tokio::test]

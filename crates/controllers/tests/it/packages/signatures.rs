@@ -66,7 +66,7 @@ async fn package_is_installed_only_if_somebody_who_is_trusted_has_signed_it() {
     assert_eq!(revisions["items"], json!([]), "nothing is made of an image that is not trusted");
 
     registry.sign(&digest, ours.sign(&digest));
-    // Whoever changes the policy has packages looked at again.
+    // A user who changes the policy has packages looked at again.
     demand(&plane, &json!([by_key("nobody"), by_key("ours")])).await;
     let package = plane
         .until(&path, |package| {
@@ -108,8 +108,35 @@ async fn what_cannot_be_verified_is_refused_with_the_reason() {
     let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
     let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
     let said = message(&refused, "Installed");
-    assert!(said.contains("authority `robot`: this release cannot verify attestations"), "{said}");
+    assert!(said.contains("authority `robot`: the image has no attestation"), "{said}");
     assert!(said.contains("authority `nobody`: it has neither a key nor identities"), "{said}");
+}
+
+#[tokio::test]
+async fn package_with_a_demanded_attestation_is_installed_and_another_is_refused_with_the_reason() {
+    const BILL: &str = "https://spdx.dev/Document";
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let ours = ImageSigner::generate();
+    registry.sign(&digest, ours.sign(&digest));
+    registry.sign(&digest, ours.attest(&digest, BILL));
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    let attested = |kind: &str| {
+        let mut authority = by_key("ours");
+        authority["attestations"] = json!([{"name": "built", "predicateType": kind}]);
+        json!([authority])
+    };
+    demand(&plane, &attested("https://slsa.dev/provenance/v1")).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    let why = format!("no attestation of the image counts: one has the predicate type `{BILL}`");
+    assert!(said.contains(&why), "{said}");
+    demand(&plane, &attested("spdx")).await;
+    let is_installed =
+        |package: &Value| condition(package, "Installed").as_deref() == Some("True/ActivePackageRevision");
+    plane.until(&path, is_installed).await;
 }
 
 /// Trust identities by the trusted root in a Secret.
@@ -147,7 +174,7 @@ async fn package_is_installed_if_an_identity_that_the_policy_names_has_signed_it
         "stringData": {"trusted_root.json": sigstore.trusted_root().to_string()},
     });
     plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/roots"), &secret).await;
-    // Whoever changes the policy has packages looked at again.
+    // A user who changes the policy has packages looked at again.
     let another = json!({"issuer": signer.issuer, "subjectRegExp": "^https://ci.example.org/else/"});
     demand_identity(&plane, &another).await;
     let unknown =

@@ -1,6 +1,8 @@
 //! Plan, then do: in generated worlds, what a change does is what its plan said, object by object and field by field.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, ObjectPath, Query, Resource};
@@ -12,6 +14,8 @@ use serde_json::{Value, json};
 
 /// How many worlds there are, each with its own change.
 const CASES: u64 = 240;
+/// How many of them are planned wrongly on purpose.
+const FEW: u64 = 40;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 const SITE: &str = "/apis/example.org/v1/namespaces/default/sites";
 
@@ -260,9 +264,9 @@ async fn settled(plane: &Plane, client: &ApiClient) -> BTreeMap<ObjectName, Obje
 }
 
 /// A change, so that a planned one and one that happened can be compared.
-type Told = (Action, String, String, String, Vec<FieldChange>);
+pub(super) type Told = (Action, String, String, String, Vec<FieldChange>);
 
-fn tell(change: Change) -> Vec<Told> {
+pub(super) fn tell(change: Change) -> Vec<Told> {
     let mut told = Vec::new();
     let of = |action, object: ObjectName, resource: String, fields| {
         (action, object.kind, object.name, resource, fields)
@@ -275,7 +279,7 @@ fn tell(change: Change) -> Vec<Told> {
     told
 }
 
-fn planned(plan: &ChangePlan) -> Vec<Told> {
+pub(super) fn planned(plan: &ChangePlan) -> Vec<Told> {
     let composed = plan.composites.iter().flat_map(|composite| composite.changes.clone());
     let mut told: Vec<_> = plan.proposed.clone().into_iter().chain(composed).flat_map(tell).collect();
     // By the fields, too: objects whose names are not known before look the same otherwise, and come in any order.
@@ -317,7 +321,7 @@ fn happened(
     told
 }
 
-async fn apply(client: &ApiClient, object: &Value) {
+pub(super) async fn apply(client: &ApiClient, object: &Value) {
     let object = object.as_object().unwrap();
     let resource = client.resource(meta::api_version(object), meta::kind(object)).await.unwrap().unwrap();
     let resource: &Resource = &resource;
@@ -325,8 +329,11 @@ async fn apply(client: &ApiClient, object: &Value) {
     apply_file(client, path, object, None).await.unwrap();
 }
 
-async fn plane_with_worlds(cases: &[Case]) -> Plane {
-    let plane = Plane::with_function("function-world", |request| {
+async fn plane_with_worlds(
+    cases: &[Case],
+    answer: impl Fn(&RunFunctionRequest) -> Value + Send + Sync + 'static,
+) -> Plane {
+    let plane = Plane::with_function("function-world", move |request| {
         ferroplane_wire::from_json(&answer(request)).unwrap()
     })
     .await;
@@ -346,27 +353,38 @@ async fn plane_with_worlds(cases: &[Case]) -> Plane {
     plane
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_change_does_is_what_its_plan_said() {
-    let cases: Vec<_> = (0..CASES).map(Case::new).collect();
-    let plane = plane_with_worlds(&cases).await;
-    let client = plane.client_of(&master("user"));
+/// Plan all changes. Nothing is written.
+async fn foresee(plane: &Plane, cases: &[Case]) -> Vec<ChangePlan> {
     let versions = plane.versions().await;
     let mut foreseen = Vec::new();
-    for case in &cases {
+    for case in cases {
         foreseen.push(plane.plan(&case.change).await.unwrap());
     }
     assert_eq!(plane.versions().await, versions, "a plan has written something");
+    foreseen
+}
 
+/// Make all changes. Returns what happened in each world.
+async fn carry_out(plane: &Plane, cases: &[Case]) -> Vec<Vec<Told>> {
+    let client = plane.client_of(&master("user"));
     let before = snapshot(&client).await;
     for object in cases.iter().flat_map(|case| &case.change) {
         apply(&client, object).await;
     }
-    let after = settled(&plane, &client).await;
+    let after = settled(plane, &client).await;
+    cases.iter().map(|case| happened(case, &before, &after)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_change_does_is_what_its_plan_said() {
+    let cases: Vec<_> = (0..CASES).map(Case::new).collect();
+    let plane = plane_with_worlds(&cases, answer).await;
+    let foreseen = foresee(&plane, &cases).await;
+    let done = carry_out(&plane, &cases).await;
     let mut changed = 0;
-    for (case, plan) in cases.iter().zip(&foreseen) {
+    for ((case, plan), happened) in cases.iter().zip(&foreseen).zip(done) {
         assert!(!plan.is_refused(), "case {}: {plan:#?}", case.number);
-        let (planned, happened) = (planned(plan), happened(case, &before, &after));
+        let planned = planned(plan);
         assert_eq!(planned, happened, "case {}: {plan:#?}", case.number);
         changed += usize::from(!planned.is_empty());
     }
@@ -376,4 +394,40 @@ async fn what_a_change_does_is_what_its_plan_said() {
     };
     assert!(changed >= 200, "{changed} of {CASES} changes did something");
     assert!(foreseen.iter().filter(fails).count() > 0);
+}
+
+/// A function composes one field more than it did when plans were made, as if the plans were wrong. A comparison that does not see that
+/// would prove nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn plan_that_is_wrong_in_one_field_is_told_from_what_happened() {
+    let cases: Vec<_> = (0..FEW).map(Case::new).collect();
+    let is_wrong = Arc::new(AtomicBool::new(false));
+    let lies = is_wrong.clone();
+    let plane = plane_with_worlds(&cases, move |request| {
+        let mut answer = answer(request);
+        if lies.load(Ordering::SeqCst) {
+            add_field(&mut answer);
+        }
+        answer
+    })
+    .await;
+    let foreseen = foresee(&plane, &cases).await;
+    is_wrong.store(true, Ordering::SeqCst);
+    let done = carry_out(&plane, &cases).await;
+    let is_noticed = |(plan, happened): &(&ChangePlan, &Vec<Told>)| planned(plan) != **happened;
+    let noticed = foreseen.iter().zip(&done).filter(is_noticed).count();
+    // Some worlds have no setting, and some fail.
+    assert!(noticed >= cases.len() / 2, "{noticed} of {FEW} wrong plans were noticed");
+}
+
+/// Have all settings say one thing more.
+fn add_field(answer: &mut Value) {
+    let Some(resources) = answer.pointer_mut("/desired/resources").and_then(Value::as_object_mut) else {
+        return;
+    };
+    for resource in resources.values_mut() {
+        if resource["resource"]["kind"] == "ConfigMap" {
+            resource["resource"]["data"]["late"] = "yes".into();
+        }
+    }
 }

@@ -136,7 +136,7 @@ impl Run {
         heads.iter().filter(|head| head.kind == "Site").count()
     }
 
-    /// Everything that was recorded comes to the same again, and something was if it was composed.
+    /// Everything that was recorded has the same result again, and something was if it was composed.
     pub(super) fn assert_replays_the_same(&self) {
         assert!(self.recorded() > 0 || !self.composes, "there are no recordings");
         assert_same(&self.plane.recordings());

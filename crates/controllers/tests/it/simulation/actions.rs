@@ -78,7 +78,7 @@ async fn made(world: &World, name: &str) -> [usize; 3] {
     })
 }
 
-/// Nobody waits for what has ended.
+/// Nothing waits for what has ended.
 fn has_finalizers(set: &Value) -> bool {
     set["metadata"]["finalizers"].as_array().is_some_and(|all| !all.is_empty())
 }

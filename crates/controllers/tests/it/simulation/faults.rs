@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_testkit::plane::RestartableDoor;
+use ferroplane_testkit::plane::RestartableService;
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
@@ -29,9 +29,9 @@ const LATEST: Duration = Duration::from_secs(90);
 /// The way to an API server through bad weather.
 #[derive(Clone)]
 pub(super) struct Passage {
-    pub(super) door: RestartableDoor,
+    pub(super) service: RestartableService,
     pub(super) weather: Arc<Weather>,
-    /// Whether whoever uses it still lives. The dead send nothing.
+    /// Whether a caller that uses it still lives. The dead send nothing.
     pub(super) is_alive: Arc<AtomicBool>,
 }
 
@@ -50,9 +50,9 @@ enum Fate {
     LoseAnswer,
     /// It is carried out, and the answer takes its time.
     DelayAnswer(Duration),
-    /// Whoever sends it dies before it is sent.
+    /// A caller that sends it dies before it is sent.
     DieBefore,
-    /// Whoever sends it dies before there is an answer.
+    /// A caller that sends it dies before there is an answer.
     DieAfter,
 }
 
@@ -155,7 +155,7 @@ impl Passage {
         is_watch: bool,
     ) -> Result<Answer, Failure> {
         let what = format!("{} {}", request.method(), request.uri().path());
-        let answer = self.door.clone().call(request).await?;
+        let answer = self.service.clone().call(request).await?;
         if is_write {
             self.weather.note(&format!("{what} => {}", answer.status().as_u16()));
         }
@@ -192,7 +192,7 @@ impl Passage {
 
     async fn read(&self, path: &str) -> Value {
         let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
-        let answer = self.door.clone().call(request).await.unwrap();
+        let answer = self.service.clone().call(request).await.unwrap();
         let bytes = answer.into_body().collect().await.unwrap().to_bytes();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }

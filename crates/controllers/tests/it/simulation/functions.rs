@@ -12,8 +12,8 @@ use super::weather::Weather;
 
 pub(super) const NAME: &str = "function-wishes";
 const TARGET: &str = "function.example:9443";
-/// How long whoever calls a function waits for its answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a caller that calls a function waits for its answer.
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The kinds of what can be composed, and what they are called in paths.
 pub(super) const KINDS: [(&str, &str); 3] =
@@ -81,7 +81,7 @@ async fn answer(request: &RunFunctionRequest, weather: &Weather) -> Result<RunFu
     Ok(ferroplane_wire::from_json(&answer).unwrap())
 }
 
-async fn hang() -> Result<RunFunctionResponse, CallError> {
+pub(super) async fn hang() -> Result<RunFunctionResponse, CallError> {
     tokio::time::sleep(PATIENCE).await;
     Err(CallError::Timeout { target: TARGET.to_owned(), after: PATIENCE })
 }

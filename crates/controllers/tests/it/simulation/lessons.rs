@@ -16,10 +16,10 @@ use super::user::{Intent, User};
 use super::world::World;
 use super::{in_virtual_time, settle};
 
-const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
+pub(super) const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SHOP: &str = "/apis/example.org/v1/namespaces/default/sites/shop";
 /// What is at once, for a user.
-const AT_ONCE: Duration = Duration::from_secs(1);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Live in a world with sites.
 fn with_sites(life: impl AsyncFnOnce(&mut User<'_>)) {
@@ -27,7 +27,7 @@ fn with_sites(life: impl AsyncFnOnce(&mut User<'_>)) {
 }
 
 /// The same, with more functions.
-fn with_functions(functions: Vec<Function>, life: impl AsyncFnOnce(&mut User<'_>)) {
+pub(super) fn with_functions(functions: Vec<Function>, life: impl AsyncFnOnce(&mut User<'_>)) {
     in_virtual_time(async {
         let world = World::with_functions(functions).await;
         let mut user = User { world: &world, chance: Chance::new(0, 3), intent: Intent::default() };
@@ -54,12 +54,12 @@ fn is_stormy(site: &Value) -> bool {
     condition(site, "Responsive").as_deref() == Some("False/WatchCircuitOpen")
 }
 
-async fn minutes(count: u64) {
+pub(super) async fn minutes(count: u64) {
     tokio::time::sleep(Duration::from_mins(count)).await;
 }
 
 /// Sites become what this step says, if they ask for it.
-async fn offer(user: &User<'_>, function: &str) {
+pub(super) async fn offer(user: &User<'_>, function: &str) {
     let composition = json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": function},
         "spec": {
@@ -72,7 +72,7 @@ async fn offer(user: &User<'_>, function: &str) {
 }
 
 /// Make a site by a composition.
-async fn create_by(user: &User<'_>, composition: &str, name: &str, color: &str) {
+pub(super) async fn create_by(user: &User<'_>, composition: &str, name: &str, color: &str) {
     let site = json!({
         "apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name},
         "spec": {"color": color, "crossplane": {"compositionRef": {"name": composition}}},
@@ -91,7 +91,7 @@ fn color_of(request: &RunFunctionRequest) -> String {
 }
 
 /// The color of the paint that a function asked for, if it was given any.
-fn paint_of(request: &RunFunctionRequest) -> Option<String> {
+pub(super) fn paint_of(request: &RunFunctionRequest) -> Option<String> {
     let item = request.required_resources.get("paint")?.items.first()?;
     Some(item.resource.as_ref()?.json().ok()?["data"]["color"].as_str()?.to_owned())
 }
@@ -138,7 +138,7 @@ fn kind_that_cannot_be_followed_when_it_is_defined_is_followed_later() {
     });
 }
 
-/// #6860: after the API server had been away for long, some resources were never looked at again.
+/// #6860: after the API server had been away for long, some resources were never checked again.
 #[test]
 fn what_changed_while_the_api_server_was_away_is_seen_when_it_is_back() {
     with_sites(async |user| {

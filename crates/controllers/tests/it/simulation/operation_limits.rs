@@ -14,7 +14,7 @@ use super::in_virtual_time;
 use super::operations::{FUNCTION, MAPS, OPS, apply, map, settle, spec};
 use super::world::World;
 
-/// How often a function was called, and how often nobody waited for its answer any more.
+/// How often a function was called, and how often nothing waited for its answer any more.
 #[derive(Clone, Default)]
 struct Counts {
     calls: Arc<AtomicUsize>,

@@ -199,7 +199,7 @@ fn policies_of_schedules_hold_whatever_becomes_of_requests_and_watches() {
                 world.weather.kill_now();
             }
             world.weather.set_stormy(false);
-            // Until whoever waits for another attempt has made it.
+            // Until a caller that waits for another attempt has made it.
             most = most.max(most_running(&world, 180, one).await);
             let made = world.plane.get(&format!("{OPS}/cronoperations/c")).await;
             most = most.max(most_running(&world, 60, one).await);
@@ -240,7 +240,7 @@ fn schedule_goes_on_after_bad_weather_and_misses_nothing_in_good() {
                 world.weather.kill_now();
             }
             world.weather.set_stormy(false);
-            // Until whoever waits for another attempt has made it.
+            // Until a caller that waits for another attempt has made it.
             tokio::time::sleep(Duration::from_mins(5)).await;
             let before = minutes(&world).await;
             tokio::time::sleep(Duration::from_mins(20)).await;

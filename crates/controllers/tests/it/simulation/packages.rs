@@ -118,3 +118,42 @@ fn packages_become_as_they_should_after_bad_weather() {
         });
     }
 }
+
+/// Statement 2: a package that always pulls asks its registry again after a minute, and no other package asks at all.
+#[test]
+fn tag_that_moved_is_noticed_after_a_minute_by_packages_that_always_pull() {
+    in_virtual_time(async {
+        let registry = FakeRegistry::default();
+        let push = |about: &str| {
+            let package = package_yaml("Configuration", &json!({}), &[definition(about)]);
+            registry.push("registry.example.org/acme/platform:latest", &package);
+        };
+        push("one");
+        let world = World::with_registry(0, &registry).await;
+        let install = async |policy: &str| {
+            let package = json!({
+                "apiVersion": "pkg.crossplane.io/v1", "kind": "Configuration", "metadata": {"name": "platform"},
+                "spec": {"package": "registry.example.org/acme/platform:latest", "packagePullPolicy": policy},
+            });
+            world.plane.apply(CONFIGURATION, &package).await;
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        };
+        let about = async || {
+            let xrd = world.plane.get(XRD).await;
+            text(&xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"])
+        };
+        install("IfNotPresent").await;
+        assert_eq!(about().await, "one");
+        registry.asked();
+        push("two");
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert_eq!((about().await, registry.asked()), ("one".to_owned(), Vec::new()));
+
+        install("Always").await;
+        assert_eq!(about().await, "two");
+        push("three");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(about().await, "three");
+        world.end().await;
+    });
+}

@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ferroplane_api::keys;
 use ferroplane_controllers::{PackagedProviders, ProviderState};
+use ferroplane_engine::packages::protecting_usage_name;
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::{FakeRegistry, condition};
+use http::Method;
 use serde_json::{Value, json};
 
 use super::checker::{calm_down, stay_still};
@@ -16,15 +19,22 @@ use crate::packages::{PKG, crd, owners, package_yaml};
 
 /// As many writes as running, upgrading or removing takes at most.
 const WRITES: u64 = 36;
+/// More writes than there ever are.
+const FAR: u64 = 1 << 40;
 const SEEDS: u64 = 4;
 const PROVIDER: &str = "/apis/pkg.crossplane.io/v1/providers/cloud";
 const DEFINITION: &str =
     "/apis/apiextensions.crossplane.io/v1alpha1/managedresourcedefinitions/buckets.cloud.acme.org";
 const KIND: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/buckets.cloud.acme.org";
+const BUCKET: &str = "/apis/cloud.acme.org/v1/buckets/b";
 
 /// A world with two versions of a provider.
 async fn world(seed: u64) -> (World, Arc<PackagedProviders>) {
-    let registry = FakeRegistry::default();
+    world_of(seed, &FakeRegistry::default()).await
+}
+
+/// The same with a registry.
+async fn world_of(seed: u64, registry: &FakeRegistry) -> (World, Arc<PackagedProviders>) {
     for version in ["v1.0.0", "v1.1.0"] {
         let package = package_yaml("Provider", &json!({}), &[crd("buckets", "cloud.acme.org")]);
         let package = format!("# {version}\n{package}");
@@ -32,7 +42,7 @@ async fn world(seed: u64) -> (World, Arc<PackagedProviders>) {
     }
     let providers = registry.run_providers();
     tokio::spawn(run(providers.clone()));
-    (World::with_registry(seed, &registry).await, providers)
+    (World::with_registry(seed, registry).await, providers)
 }
 
 /// Run every provider that is wanted.
@@ -128,6 +138,58 @@ fn provider_runs_and_changes_hands_whenever_controllers_are_killed() {
                 assert_eq!(wrongs, Vec::<String>::new(), "killed at write {write}");
             }
         }
+        world.end().await;
+    });
+}
+
+/// Once nothing happens any more, the provider is protected or it is not. Returns the identifier of the usage that protects it.
+async fn protection(world: &World, is_wanted: bool, when: &str) -> Value {
+    assert_eq!(calm_down(world).await, Ok(()), "{when}");
+    // Controllers also answer the webhook. They are not killed while they do.
+    world.weather.kill_soon(FAR, false);
+    let name = protecting_usage_name("buckets.cloud.acme.org");
+    let usage = format!("/apis/protection.crossplane.io/v1beta1/clusterusages/{name}");
+    let (usage, provider) = (world.plane.get(&usage).await, world.plane.get(PROVIDER).await);
+    let is_in_use = provider["metadata"]["labels"][keys::IN_USE] == "true";
+    assert_eq!((!usage.is_null(), is_in_use), (is_wanted, is_wanted), "{when}: {usage:#} {provider:#}");
+    if is_wanted {
+        assert_eq!(condition(&usage, "Ready").as_deref(), Some("True/Available"), "{when}: {usage:#}");
+        let (code, answer) =
+            world.plane.send(Method::DELETE, PROVIDER, "application/json", &Value::Null).await;
+        assert_eq!(code, 409, "{when}: {answer:#}");
+    }
+    usage["metadata"]["uid"].clone()
+}
+
+#[test]
+fn provider_is_protected_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let registry = FakeRegistry::default();
+        registry.protect_providers();
+        let (world, providers) = world_of(0, &registry).await;
+        install(&world, "v1.0.0").await;
+        assert_eq!(settle(&world, &providers, Some("v1.0.0")).await, Vec::<String>::new());
+        let bucket = json!({"apiVersion": "cloud.acme.org/v1", "kind": "Input", "metadata": {"name": "b"}});
+        for write in 1..=WRITES {
+            let when = format!("killed at write {write}");
+            let kill_soon = || world.weather.kill_soon(write, write % 2 == 0);
+            kill_soon();
+            world.plane.apply(BUCKET, &bucket).await;
+            let first = protection(&world, true, &when).await;
+
+            kill_soon();
+            let version = if write % 2 == 0 { "v1.0.0" } else { "v1.1.0" };
+            install(&world, version).await;
+            let second = protection(&world, true, &when).await;
+            assert_eq!(second, first, "{when}: it was not protected all the time");
+            assert_eq!(settle(&world, &providers, Some(version)).await, Vec::<String>::new(), "{when}");
+
+            kill_soon();
+            world.plane.delete(BUCKET).await;
+            protection(&world, false, &when).await;
+        }
+        world.plane.delete(PROVIDER).await;
+        assert_eq!(settle(&world, &providers, None).await, Vec::<String>::new());
         world.end().await;
     });
 }

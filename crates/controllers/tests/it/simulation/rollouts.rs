@@ -11,6 +11,7 @@ use ferroplane_testkit::plane::FakeRegistry;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::checker::{calm_down, stay_still};
 use super::in_virtual_time;
@@ -90,6 +91,8 @@ const CALLS_OF_A_LIFE: u32 = 3;
 const WATCHED: u32 = 120;
 /// How many seconds may pass between a rollback and the moment when nobody is harmed any more.
 const LATEST: u32 = 5;
+/// For how many seconds functions are watched that start again, or do not.
+const RESTARTED: u32 = 300;
 /// How many sites are created while a revision is rolled out.
 const LATE_COUNT: usize = 10;
 
@@ -217,11 +220,47 @@ async fn install(world: &World, number: u64) {
     world.plane.apply(FUNCTION, &function).await;
 }
 
-async fn set_up(world: &World) {
-    set_up_with(world, &json!({"minReadySeconds": 2})).await;
+/// Sites that the first version has composed, a rollout, and what runs further versions.
+struct Scene {
+    world: World,
+    supervisor: JoinHandle<()>,
+    /// The identities of everything that sites compose at first.
+    before: Vec<String>,
 }
 
-async fn set_up_with(world: &World, rollout: &Value) {
+impl Scene {
+    async fn begin(
+        seed: u64,
+        registry: &FakeRegistry,
+        serving: impl Future<Output = ()> + Send + 'static,
+        rollout: &Value,
+    ) -> Self {
+        let supervisor = tokio::spawn(serving);
+        let world = World::with_registry(seed, registry).await;
+        set_up(&world, rollout).await;
+        let before = composed(&world).await;
+        Self { world, supervisor, before }
+    }
+
+    /// The rollout ends so, all sites are of this version, and nothing was deleted.
+    async fn settle(&self, state: &str, color: u64, case: &str) {
+        let wrongs = settle(&self.world, state, color).await;
+        assert_eq!(wrongs, Vec::<String>::new(), "{case}");
+        assert_eq!(composed(&self.world).await, self.before, "{case}: something was deleted");
+    }
+
+    async fn end(self) {
+        self.world.end().await;
+        self.supervisor.abort();
+    }
+}
+
+/// A policy by which a wave is observed for a short time.
+fn short() -> Value {
+    json!({"minReadySeconds": 2})
+}
+
+async fn set_up(world: &World, rollout: &Value) {
     world.plane.define_sites().await;
     install(world, 0).await;
     let composition = json!({
@@ -278,6 +317,12 @@ async fn until(world: &World, is_so: impl Fn(&Value) -> bool) -> Value {
     panic!("the rollout never came so far: {:#}", world.plane.get(ROLLOUT).await);
 }
 
+/// Send all back from a revision.
+async fn undo(world: &World, revision: &Value) {
+    let undo = json!({"metadata": {"annotations": {"rollout.ferroplane.io/undo": revision}}});
+    world.plane.merge(ROLLOUT, &undo).await;
+}
+
 /// How many sites are harmed at the same time at most, and for how many seconds some are that the rollout has sent back.
 async fn harm(world: &World) -> (usize, u32) {
     let (mut most, mut late) = (0, 0);
@@ -297,24 +342,18 @@ async fn harm(world: &World) -> (usize, u32) {
 fn rollouts_end_as_they_should_whenever_controllers_are_killed() {
     in_virtual_time(async {
         let (registry, digests) = registry(3 * WRITES + 3);
-        let supervisor = tokio::spawn(serve(registry.run_functions(), digests));
-        let world = World::with_registry(0, &registry).await;
-        set_up(&world).await;
-        let before = composed(&world).await;
+        let scene = Scene::begin(0, &registry, serve(registry.run_functions(), digests), &short()).await;
         let mut color = 0;
         for write in 1..=WRITES {
             for number in 3 * write - 2..=3 * write {
-                world.weather.kill_soon(write, write % 2 == 0);
-                install(&world, number).await;
+                scene.world.weather.kill_soon(write, write % 2 == 0);
+                install(&scene.world, number).await;
                 let state = if is_good(number) { "Promoted" } else { "RolledBack" };
                 color = if is_good(number) { number } else { color };
-                let wrongs = settle(&world, state, color).await;
-                assert_eq!(wrongs, Vec::<String>::new(), "version {number}, killed at write {write}");
+                scene.settle(state, color, &format!("version {number}, killed at write {write}")).await;
             }
         }
-        assert_eq!(composed(&world).await, before, "nothing was deleted");
-        world.end().await;
-        supervisor.abort();
+        scene.end().await;
     });
 }
 
@@ -323,27 +362,144 @@ fn rollouts_end_as_they_should_after_bad_weather() {
     for seed in 0..SEEDS {
         in_virtual_time(async {
             let (registry, digests) = registry(4);
-            let supervisor = tokio::spawn(serve(registry.run_functions(), digests));
-            let world = World::with_registry(seed, &registry).await;
-            set_up(&world).await;
-            let before = composed(&world).await;
+            let serving = serve(registry.run_functions(), digests);
+            let scene = Scene::begin(seed, &registry, serving, &short()).await;
+            let world = &scene.world;
             world.weather.set_stormy(true);
             for number in [1, 2, 3] {
-                install(&world, number).await;
+                install(world, number).await;
                 tokio::time::sleep(Duration::from_secs(40)).await;
             }
             world.weather.set_stormy(false);
             let rollout = world.plane.get(ROLLOUT).await;
-            calm_down(&world).await.unwrap();
+            calm_down(world).await.unwrap();
             // What fails in bad weather may be held against a good revision: then all are of the old one.
             let after = world.plane.get(ROLLOUT).await;
             let is_promoted = after["status"]["state"] == "Promoted";
             let (state, color) = if is_promoted { ("Promoted", 3) } else { ("RolledBack", 0) };
-            let wrongs = settle(&world, state, color).await;
-            assert_eq!(wrongs, Vec::<String>::new(), "seed {seed}: {rollout:#}");
-            assert_eq!(composed(&world).await, before, "seed {seed}: nothing was deleted");
-            world.end().await;
-            supervisor.abort();
+            scene.settle(state, color, &format!("seed {seed}: {rollout:#}")).await;
+            scene.end().await;
+        });
+    }
+}
+
+/// Who takes a while to start again is waited for, in which nothing is deleted. Who never does is rolled back, and not before it had time.
+#[test]
+fn functions_that_die_with_the_plane_are_given_time_to_start_again() {
+    // After how many seconds the old and the new revision start again, and what comes of it.
+    let cases = [
+        (Some(0), Some(40), "Promoted", 1),
+        (Some(40), Some(0), "Promoted", 1),
+        (Some(20), Some(20), "Promoted", 1),
+        (None, Some(0), "Promoted", 1),
+        (Some(0), None, "RolledBack", 0),
+        (None, None, "RolledBack", 0),
+    ];
+    for (seed, (old, new, state, color)) in (0..).zip(cases) {
+        in_virtual_time(async {
+            let (registry, digests) = registry(2);
+            let functions = registry.run_functions();
+            let work = |number: u64| {
+                let color = number.to_string();
+                runner(move |_| answer(&color, if number == 1 { &["a", "b", "c"] } else { &["a", "b"] }))
+            };
+            let serving = serve_by(functions.clone(), digests, work);
+            let scene = Scene::begin(seed, &registry, serving, &json!({"minReadySeconds": 60})).await;
+            let world = &scene.world;
+            install(world, 1).await;
+            let status = until(world, |status| status["composites"]["ready"] == 1).await;
+            let before = composed(world).await;
+            let starts = [(0, &status["stable"], old), (1, &status["candidate"], new)]
+                .map(|(number, revision, after)| (number, revision.as_str().unwrap().to_owned(), after));
+            // They end with the controllers, which must not see it before they end.
+            world.weather.is_down.store(true, Ordering::Relaxed);
+            for (_, revision, _) in &starts {
+                functions.set(revision, Some(PackagedFunction::Starting));
+            }
+            world.weather.kill_now();
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            world.weather.is_down.store(false, Ordering::Relaxed);
+            for second in 0..RESTARTED {
+                for (number, revision, _) in starts.iter().filter(|(.., after)| *after == Some(second)) {
+                    functions.set(revision, Some(PackagedFunction::Serving(work(*number))));
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                if state == "Promoted" || second < 60 {
+                    let status = world.plane.get(ROLLOUT).await["status"].clone();
+                    let is_going_on = status["candidate"].is_string() || status["state"] == "Promoted";
+                    assert!(is_going_on, "seed {seed}, after {second} s: {status:#}");
+                    let now = composed(world).await;
+                    assert!(before.iter().all(|uid| now.contains(uid)), "seed {seed}: something was deleted");
+                }
+            }
+            if old.is_none() && new.is_none() {
+                functions.set(&starts[0].1, Some(PackagedFunction::Serving(work(0))));
+            }
+            let wrongs = settle(world, state, color).await;
+            assert_eq!(wrongs, Vec::<String>::new(), "seed {seed}");
+            scene.end().await;
+        });
+    }
+}
+
+/// The controllers are killed when the rollout is in each of its states.
+#[test]
+fn rollouts_go_on_in_whichever_state_controllers_are_killed() {
+    let states = ["Idle", "Previewing", "Paused", "Progressing", "RollingBack", "RolledBack", "Promoted"];
+    for (seed, state) in (0..).zip(states) {
+        in_virtual_time(async {
+            let (registry, digests) = registry(2);
+            // Calls that take a while, so that no state is over before it is seen.
+            let work = |number: u64| faulty(Some(Fault::Slow), &number.to_string());
+            let rollout = json!({
+                "minReadySeconds": 5, "preview": state == "Previewing", "paused": state == "Paused",
+            });
+            let serving = serve_by(registry.run_functions(), digests, work);
+            let scene = Scene::begin(seed, &registry, serving, &rollout).await;
+            let world = &scene.world;
+            if state != "Idle" {
+                install(world, 1).await;
+            }
+            let goes_back = state.starts_with("Roll");
+            if goes_back {
+                let seen = until(world, |status| status["composites"]["ready"] == 2).await;
+                undo(world, &seen["candidate"]).await;
+            }
+            until(world, |status| status["state"] == state).await;
+            world.weather.kill_now();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+            if state == "Idle" {
+                install(world, 1).await;
+            }
+            let (ending, color) = if goes_back { ("RolledBack", 0) } else { ("Promoted", 1) };
+            scene.settle(ending, color, &format!("killed when it was {state}")).await;
+            scene.end().await;
+        });
+    }
+}
+
+/// The registry does not have the images any more, and controllers are killed besides. What was fetched is there.
+#[test]
+fn registry_that_loses_images_stops_neither_a_rollout_nor_its_way_back() {
+    for seed in 0..SEEDS {
+        in_virtual_time(async {
+            let (registry, digests) = registry(4);
+            let serving = serve(registry.run_functions(), digests);
+            let scene = Scene::begin(seed, &registry, serving, &short()).await;
+            let world = &scene.world;
+            install(world, 3).await;
+            let status = until(world, |status| status["composites"]["ready"] == 1).await;
+            registry.set_down(Some("manifest unknown"));
+            if seed > 0 {
+                world.weather.kill_soon(seed, seed % 2 == 0);
+            }
+            until(world, |status| status["state"] == "Promoted").await;
+            undo(world, &status["candidate"]).await;
+            until(world, |status| status["state"] == "RolledBack").await;
+            registry.set_down(None);
+            scene.settle("RolledBack", 0, &format!("seed {seed}")).await;
+            scene.end().await;
         });
     }
 }
@@ -358,36 +514,32 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
                 let fault = number.checked_sub(1).map(|index| FAULTS[usize::try_from(index).unwrap()]);
                 faulty(fault, &number.to_string())
             };
-            let supervisor = tokio::spawn(serve_by(registry.run_functions(), digests, work));
-            let world = World::with_registry(seed, &registry).await;
             let rollout = json!({
                 "minReadySeconds": 2, "progressDeadlineSeconds": 60, "gates": {"minCalls": 2},
                 "refuse": ["Deleted", "Renamed", "NotDeterministic", "Larger"],
             });
-            set_up_with(&world, &rollout).await;
-            let before = composed(&world).await;
+            let serving = serve_by(registry.run_functions(), digests, work);
+            let scene = Scene::begin(seed, &registry, serving, &rollout).await;
+            let world = &scene.world;
             for (number, fault) in (1..).zip(FAULTS) {
                 if seed > 0 {
                     world.weather.kill_soon(3 * seed + number, number % 2 == 0);
                 }
-                install(&world, number).await;
-                let (most, late) = harm(&world).await;
+                install(world, number).await;
+                let (most, late) = harm(world).await;
                 assert!(most <= 1, "{fault:?}, seed {seed}: {most} were harmed");
                 // Controllers that are killed take a while to come back.
                 assert!(
                     seed > 0 || late <= LATEST,
                     "{fault:?}: some were harmed {late} s after the rollback"
                 );
-                let wrongs = settle(&world, "RolledBack", 0).await;
-                assert_eq!(wrongs, Vec::<String>::new(), "{fault:?}, seed {seed}");
-                assert_eq!(composed(&world).await, before, "{fault:?}, seed {seed}: nothing was deleted");
+                scene.settle("RolledBack", 0, &format!("{fault:?}, seed {seed}")).await;
                 let status = world.plane.get(ROLLOUT).await["status"].clone();
                 let record = &status["history"][0];
                 let latest = status["rejected"].as_str().unwrap_or_default();
                 assert_eq!(record["revision"], latest, "{fault:?}, seed {seed}: {status:#}");
             }
-            world.end().await;
-            supervisor.abort();
+            scene.end().await;
         });
     }
 }
@@ -407,24 +559,21 @@ fn process_of_either_revision_may_end_during_a_rollout() {
                 let drops = drops && number == 1;
                 runner(move |_| answer(&color, if drops { &["a"] } else { &["a", "b"] }))
             };
-            let supervisor = tokio::spawn(serve_by(functions.clone(), digests, work));
-            let world = World::with_registry(seed, &registry).await;
-            set_up_with(&world, &json!({"minReadySeconds": 2, "paused": true})).await;
-            let before = composed(&world).await;
-            install(&world, 1).await;
-            let status = until(&world, |status| status["state"] == "Paused").await;
+            let serving = serve_by(functions.clone(), digests, work);
+            let rollout = json!({"minReadySeconds": 2, "paused": true});
+            let scene = Scene::begin(seed, &registry, serving, &rollout).await;
+            let world = &scene.world;
+            install(world, 1).await;
+            let status = until(world, |status| status["state"] == "Paused").await;
             let ended = status[if ends == 0 { "stable" } else { "candidate" }].as_str().unwrap();
             functions.set(ended, Some(PackagedFunction::Down("it ended".to_owned())));
             tokio::time::sleep(Duration::from_secs(10)).await;
             world.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
             tokio::time::sleep(Duration::from_mins(5)).await;
-            assert_eq!(composed(&world).await, before, "seed {seed}: nothing was deleted");
+            assert_eq!(composed(world).await, scene.before, "seed {seed}: something was deleted");
             functions.set(ended, Some(PackagedFunction::Serving(work(ends))));
-            let wrongs = settle(&world, state, color).await;
-            assert_eq!(wrongs, Vec::<String>::new(), "seed {seed}");
-            assert_eq!(composed(&world).await, before, "seed {seed}: nothing was deleted");
-            world.end().await;
-            supervisor.abort();
+            scene.settle(state, color, &format!("seed {seed}")).await;
+            scene.end().await;
         });
     }
 }
@@ -435,22 +584,21 @@ fn sites_that_are_created_and_clocks_that_jump_do_not_mislead_rollouts() {
     for (seed, jump) in (0..).zip([0, -300, 3600]) {
         in_virtual_time(async {
             let (registry, digests) = registry(4);
-            let supervisor = tokio::spawn(serve(registry.run_functions(), digests));
-            let world = World::with_registry(seed, &registry).await;
-            set_up(&world).await;
-            let before = composed(&world).await;
+            let serving = serve(registry.run_functions(), digests);
+            let scene = Scene::begin(seed, &registry, serving, &short()).await;
+            let world = &scene.world;
             for number in 1..=3 {
-                install(&world, number).await;
+                install(world, number).await;
                 for late in 0..LATE_COUNT {
                     world.plane.create_site(&format!("late-{number}-{late}"), "any").await;
                 }
                 world.weather.clock.fetch_add(jump, Ordering::Relaxed);
-                calm_down(&world).await.unwrap();
+                calm_down(world).await.unwrap();
                 let status = world.plane.get(ROLLOUT).await["status"].clone();
                 // A clock that jumps ahead may make somebody late who is not ready yet.
                 let is_promoted = is_good(number) && (jump <= 0 || status["state"] == "Promoted");
                 let (state, color) = if is_promoted { ("Promoted", number) } else { ("RolledBack", 0) };
-                let wrongs = settle(&world, state, color).await;
+                let wrongs = settle(world, state, color).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "version {number}, clock {jump:+}");
                 let sites = world.plane.get(SITES).await;
                 for site in sites["items"].as_array().unwrap() {
@@ -458,10 +606,12 @@ fn sites_that_are_created_and_clocks_that_jump_do_not_mislead_rollouts() {
                     assert!(is_so, "version {number}, clock {jump:+}: {site:#}");
                 }
             }
-            let after = composed(&world).await;
-            assert!(before.iter().all(|uid| after.contains(uid)), "clock {jump:+}: nothing was deleted");
-            world.end().await;
-            supervisor.abort();
+            let after = composed(world).await;
+            assert!(
+                scene.before.iter().all(|uid| after.contains(uid)),
+                "clock {jump:+}: something was deleted"
+            );
+            scene.end().await;
         });
     }
 }

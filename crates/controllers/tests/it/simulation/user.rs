@@ -257,7 +257,7 @@ impl User<'_> {
         self.intent.wishes = wishes;
     }
 
-    /// Change what the function looks at, or take it away.
+    /// Change what the function reads, or take it away.
     async fn mix(&mut self) {
         if self.chance.happens(30) {
             self.note("there shall be no palette");

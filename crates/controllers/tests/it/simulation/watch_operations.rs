@@ -170,7 +170,7 @@ fn policies_of_watches_hold_whatever_becomes_of_requests_and_watches() {
                 most = most.max(most_running(&world, seconds, group).await);
             }
             world.weather.set_stormy(false);
-            // Until whoever waits for another attempt has made it.
+            // Until a caller that waits for another attempt has made it.
             most = most.max(most_running(&world, 120, group).await);
             for name in NAMES {
                 user.change(name).await;

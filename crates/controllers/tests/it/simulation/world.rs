@@ -1,4 +1,4 @@
-//! A plane in bad weather: its controllers are killed and started again, its user goes on as if nothing were.
+//! A plane in bad weather: its controllers are killed and started again, its user continues as if nothing were.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -42,6 +42,7 @@ struct Equipment {
     /// Whether one revision of each function is active, which is called as in Crossplane.
     has_one_revision: bool,
     runs_actions: bool,
+    tuning: Tuning,
 }
 
 impl World {
@@ -52,6 +53,11 @@ impl World {
     /// One with more functions.
     pub(super) async fn with_functions(functions: Vec<Function>) -> Self {
         Self::with(0, false, functions).await
+    }
+
+    /// The same, with controllers that are tuned.
+    pub(super) async fn with_tuning(tuning: Tuning, functions: Vec<Function>) -> Self {
+        Self::made_of(0, false, Equipment { functions, tuning, ..Equipment::default() }).await
     }
 
     /// One that installs packages from this registry.
@@ -92,8 +98,8 @@ impl World {
         equipment.functions.push(functions::function(weather.clone()));
         let (ending, ended) = watch::channel(false);
         let controllers = Arc::default();
-        let door = server.door(&master("ferroplane"));
-        let passage = Passage { door, weather: weather.clone(), is_alive: Arc::default() };
+        let service = server.service(&master("ferroplane"));
+        let passage = Passage { service, weather: weather.clone(), is_alive: Arc::default() };
         let keeper = tokio::spawn(keep(passage, server.clone(), equipment, Arc::clone(&controllers), ended));
         Self { plane, server, weather, controllers, ending, keeper }
     }
@@ -131,7 +137,7 @@ fn installed() -> StoredState {
                 // No seed of a simulation: no two objects may have the same identifier.
                 ferroplane_apiserver::random::simulate(u64::MAX);
                 let server = RestartableServer::start(tape.clone()).await;
-                let client = kube::Client::new(server.door(&master("ferroplane")), "default");
+                let client = kube::Client::new(server.service(&master("ferroplane")), "default");
                 install(&ApiClient::new(client)).await.unwrap();
                 // Until all of them are served.
                 tokio::time::sleep(Duration::from_mins(1)).await;
@@ -161,6 +167,7 @@ async fn keep(
             runs_operations: equipment.runs_operations,
             enables_function_revision_selectors: !equipment.has_one_revision,
             actions: equipment.runs_actions.then(actions),
+            tuning: equipment.tuning.clone(),
             ..settings(clock(&equipment, began_at, &passage.weather), &equipment.functions, &answers)
         };
         let client = kube::Client::new(passage.clone(), "default");
@@ -189,7 +196,7 @@ async fn keep(
 }
 
 fn clock(equipment: &Equipment, began_at: tokio::time::Instant, weather: &Arc<Weather>) -> Clock {
-    // Schedules need a clock that goes on when controllers do not. Everybody else has to live with one that is set back.
+    // Schedules need a clock that continues when controllers do not. Everybody else has to live with one that is set back.
     let goes_on = equipment.runs_operations || equipment.runs_actions;
     let began_at = if goes_on { began_at } else { tokio::time::Instant::now() };
     let weather = weather.clone();

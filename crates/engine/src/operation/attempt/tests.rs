@@ -70,7 +70,7 @@ fn attempt_is_concluded_once_even_if_nobody_knows_whether_that_was_written() {
         let mut now = during.clone();
         assert!(!is_concluded(&during, &now));
         if is_label {
-            // Somebody else has changed something that has nothing to do with it.
+            // Another user has changed something that has nothing to do with it.
             now.insert("metadata".to_owned(), json!({"name": "o", "labels": {"changed": "yes"}}));
             assert!(!is_concluded(&during, &now));
         }

@@ -96,7 +96,7 @@ impl World {
         }
     }
 
-    /// A replica hears of some of what has changed: the two watches are not in step.
+    /// A replica receives some of the watch events: the two watches are not in step.
     fn hear(&mut self) {
         let replica = &mut self.replicas[usize::try_from(self.random.below(2)).unwrap()];
         if self.random.is_one_of(2) {
@@ -177,7 +177,7 @@ impl World {
         operation
     }
 
-    /// Only whoever has the latest state of the object can write.
+    /// Only a replica with the latest state of the object can write.
     fn write_status(&mut self, cached: &Object, operations: &[Object]) -> Result<(), Stop> {
         if *cached != self.server.cron {
             return Err(Stop::Behind);

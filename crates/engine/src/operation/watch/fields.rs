@@ -1,4 +1,4 @@
-//! Which state an object is in, as far as a `WatchOperation` cares: a digest of the fields that it watches.
+//! A digest of the fields that a `WatchOperation` watches: it identifies the state of an object.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ enum Segment {
     All,
 }
 
-/// Why something is no path of a field.
+/// Why a field path is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not the path of a field: write it as in spec.items[0].name, spec.items[*].name or metadata.labels[example.org/team]"
@@ -90,11 +90,12 @@ impl Segment {
     }
 }
 
-/// The state of an object: the same text as long as none of these fields changes, or nothing at all if there are none.
+/// The state of an object: the same text as long as none of these fields changes. Without fields, the whole object counts.
 ///
-/// Managed fields do not count. Every operation is a field manager of its own, so that one which changes nothing changes them.
+/// Managed fields do not count. Every operation is a field manager of its own, so that one that changes nothing else still changes them.
 pub(super) fn state_of(object: &Object, fields: &[FieldPath]) -> String {
-    // Nobody who reads a status may try what is in a Secret until the digest fits.
+    // With a plain digest, a user who can read the status could guess the data of a Secret until the digest
+    // matches.
     if is_secret(object) && (fields.is_empty() || fields.iter().any(|path| path.is_in("data"))) {
         return meta::resource_version(object).to_owned();
     }
@@ -160,7 +161,7 @@ fn hash_at(value: &Value, segments: &[Segment], hasher: &mut Sha256) {
     hasher.update(b";");
 }
 
-/// Each kind of value begins with another byte and says where it ends, so that no two values hash alike.
+/// Each type of value begins with another byte and includes its length, so that no two values hash alike.
 fn hash_value(value: &Value, hasher: &mut Sha256) {
     match value {
         Value::Null => hasher.update(b"n"),
@@ -190,7 +191,7 @@ fn hash_text(kind: char, text: &str, hasher: &mut Sha256) {
     hasher.update(text);
 }
 
-/// In one order, whichever the server sends.
+/// The fields in sorted order, whatever order the server sends.
 fn sorted(object: &Object) -> Vec<(&String, &Value)> {
     let mut fields: Vec<_> = object.iter().collect();
     fields.sort_unstable_by_key(|(key, _)| *key);

@@ -1,9 +1,9 @@
-//! The durable mark of a `WatchOperation`: what was handled, so that a restart does not do it again.
+//! The durable mark of a `WatchOperation`: what was handled, so that a restart does not repeat it.
 //!
 //! # Guarantees
-//! * It has at most [`MARK_BOUND`] objects, however many are watched: those that changed last. All others are covered by one version:
-//!   whatever is not listed and is not newer than it was handled.
-//! * What has not been handled is never covered.
+//! * It lists at most [`MARK_BOUND`] objects, however many are watched: those that changed last. One version covers all others: an object
+//!   that is not listed and is not newer was handled.
+//! * A change that was not handled is never covered.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,19 +12,19 @@ use serde_json::{Value, json};
 
 use super::sighting::{Sighting, TriggerNote};
 
-/// How many objects are listed, at most.
+/// The maximum number of listed objects.
 pub const MARK_BOUND: usize = 1000;
 
 const STOPPED: &str = "stopped";
 
-/// What was handled.
+/// The changes that were handled.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// What of the spec it was made with.
+    /// The part of the spec that it was made with.
     pub(super) selector: String,
-    /// Whatever is not listed and is not newer than this was handled.
+    /// Objects that are not listed and not newer than this version were handled.
     pub(super) floor: u64,
-    /// The operations up to this one are in it.
+    /// The mark includes the operations up to this number.
     pub(super) sequence: u64,
     pub(super) objects: BTreeMap<String, Handled>,
 }
@@ -32,14 +32,14 @@ pub struct Mark {
 /// The last state of an object that was handled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Handled {
-    /// Empty if it is not known: Crossplane does not note it.
+    /// Empty if unknown: Crossplane does not record it.
     pub(super) uid: String,
     /// The version for which an operation was made.
     pub(super) version: u64,
-    /// The last version in which it was seen to be in that state. It is not written: the state says the same.
+    /// The last version with that state. It is not written: the state is enough.
     pub(super) seen: u64,
     pub(super) state: String,
-    /// Whether no operation was made for it, because operations keep changing the object.
+    /// Whether no operation was created, because operations keep changing the object.
     pub(super) is_stopped: bool,
 }
 
@@ -50,6 +50,8 @@ impl Handled {
     }
 
     fn parse(text: &str) -> Option<Self> {
+        // Text instead of an object per entry: a thousand of them have to fit into a status together with everything
+        // else.
         let mut parts = text.split('.');
         let (uid, version) = (parts.next()?.to_owned(), parts.next()?.parse().ok()?);
         Some(Self {
@@ -68,10 +70,13 @@ impl Handled {
     }
 
     pub(super) fn is_of(&self, uid: &str) -> bool {
+        // An unknown uid matches every object: otherwise changes that Crossplane handled would be handled again
+        // after a takeover.
         self.uid == uid || self.uid.is_empty() || uid.is_empty()
     }
 
     fn is_like(&self, other: &Self) -> bool {
+        // Without versions: otherwise the status would be written for every version of every object.
         self.uid == other.uid && self.state == other.state && self.is_stopped == other.is_stopped
     }
 }
@@ -92,35 +97,40 @@ impl Mark {
         }
     }
 
-    /// As it is written to the status.
+    /// The form in the status.
     pub fn to_json(&self) -> Value {
         let objects: BTreeMap<_, _> =
             self.objects.iter().map(|(key, handled)| (key, handled.text())).collect();
         let mut mark = json!({"selector": self.selector, "sequence": self.sequence, "objects": objects});
+        // As text, like every resource version in Kubernetes.
         if self.floor > 0 {
             mark["resourceVersion"] = self.floor.to_string().into();
         }
         mark
     }
 
-    /// The same within the bound. `oldest_waiting` is the lowest version that has not been handled: what is newer cannot be covered.
+    /// The mark within its bound. `oldest_waiting` is the lowest version that was not handled: newer versions cannot be covered.
     pub(super) fn bounded(&self, oldest_waiting: Option<u64>, bound: usize) -> Self {
         let mut bounded = self.clone();
         let Some(excess) = bounded.objects.len().checked_sub(bound).filter(|excess| *excess > 0) else {
             return bounded;
         };
         let mut by_version: Vec<_> = bounded.objects.iter().map(|(key, it)| (it.seen, key.clone())).collect();
+        // The objects that changed longest ago are removed first: the floor that covers them is the lowest.
         by_version.sort_unstable();
         let dropped = &by_version[..excess];
         let highest = dropped.last().map_or(0, |(version, _)| *version);
+        // The floor stays below the waiting changes, even if some removed entries are handled again: twice is
+        // better than never.
         let covered = oldest_waiting.map_or(highest, |oldest| highest.min(oldest.saturating_sub(1)));
         let dropped: HashSet<_> = dropped.iter().map(|(_, key)| key).collect();
         bounded.objects.retain(|key, _| !dropped.contains(key));
+        // The floor never sinks: a covered change stays handled.
         bounded.floor = bounded.floor.max(covered);
         bounded
     }
 
-    /// Whether it says of all objects what the other one says, whatever their versions are.
+    /// Whether both marks are the same except for versions.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.selector == other.selector
             && self.sequence == other.sequence
@@ -131,7 +141,7 @@ impl Mark {
                 .all(|(key, handled)| other.objects.get(key).is_some_and(|it| it.is_like(handled)))
     }
 
-    /// Whether it says what an operation says: that operation may be forgotten.
+    /// Whether it includes what an operation records: that operation may be deleted.
     pub(super) fn covers(&self, note: &TriggerNote) -> bool {
         note.sequence <= self.sequence
     }

@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// Somebody creates, changes or deletes an object.
+    /// A user creates, changes or deletes an object.
     fn change(&mut self) {
         self.revision += 1;
         let (name, revision) = (self.random.below(NAMES).to_string(), self.revision.to_string());
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// The process hears of one object, again or for the first time.
+    /// The process receives a watch event of one object, again or for the first time.
     fn hear(&mut self) {
         // What the mark covers by version alone must have been heard of in the order of versions, as watches tell it.
         if self.bound < super::MARK_BOUND {
@@ -190,7 +190,7 @@ impl World {
         Ok(())
     }
 
-    /// Create an operation. None if nobody hears whether it was created.
+    /// Create an operation. None if the response is lost.
     fn create(&mut self, trigger: &Trigger) -> Option<String> {
         if self.random.is_one_of(20) {
             return None;

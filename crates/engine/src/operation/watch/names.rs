@@ -1,19 +1,19 @@
-//! The operations of a `WatchOperation`: how they are called, and what their functions are given.
+//! The names of a `WatchOperation`'s operations, and what their functions are given.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_wire::to_hex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// The name of the requirement by which functions find what was changed.
+/// The name of the requirement with the changed object.
 pub const WATCHED_RESOURCE: &str = "ops.crossplane.io/watched-resource";
-/// The same, as the design calls it. It is taken for the first one where a template has it.
+/// The name of the same requirement in the design. A template may use either.
 const WATCHED_RESOURCE_CHANGED: &str = "ops.crossplane.io/watched-resource-changed";
-/// The resource version of an object that is gone.
+/// The resource version of an object that was deleted.
 pub const DELETED: &str = "ops.crossplane.io/synthetic-deleted";
 const ANNOTATION: &str = "ops.crossplane.io/watched-resource-";
 
-/// What stands for an object that is gone: just what is needed to know which one it was, and when that was noticed.
+/// A placeholder for a deleted object: its identity, and when the deletion was noticed.
 pub fn deleted_object(api_version: &str, kind: &str, namespace: &str, name: &str, now: &str) -> Object {
     let mut metadata = json!({"name": name, "resourceVersion": DELETED, "deletionTimestamp": now});
     if !namespace.is_empty() {
@@ -23,17 +23,17 @@ pub fn deleted_object(api_version: &str, kind: &str, namespace: &str, name: &str
     object.as_object().cloned().unwrap_or_default()
 }
 
-/// How many digits of the hash are in a name, as Crossplane has them.
+/// How many digits of the hash Crossplane's names contain.
 const DIGITS: usize = 7;
-/// How many are in the name of an operation whose short name belongs to another one.
+/// How many digits a name contains whose short form another operation has.
 const MORE_DIGITS: usize = 20;
 
-/// The name of the operation for this state of an object. It is Crossplane's, so that neither repeats what the other one did.
+/// The name of the operation for this state of an object. It is Crossplane's, so that neither repeats the operations of the other.
 pub fn watch_operation_name(watch: &str, object: &Object) -> String {
     named(watch, object, DIGITS)
 }
 
-/// The name for the same if that one is taken: seven digits are few.
+/// The longer name, if that one is taken: seven digits are few.
 pub fn longer_watch_operation_name(watch: &str, object: &Object) -> String {
     named(watch, object, MORE_DIGITS)
 }
@@ -54,7 +54,7 @@ fn named(watch: &str, object: &Object, digits: usize) -> String {
     format!("{watch}-{}", &hash[..digits])
 }
 
-/// Say in the annotations of an operation what was changed.
+/// Record the changed object in the annotations of an operation.
 pub fn annotate_watched(operation: &mut Object, object: &Object) {
     for (field, value) in [
         ("apiversion", meta::api_version(object)),
@@ -69,13 +69,13 @@ pub fn annotate_watched(operation: &mut Object, object: &Object) {
     }
 }
 
-/// What an operation says of the object that it was made for, or nothing.
+/// A field of the object that an operation was created for. Empty if unknown.
 pub(super) fn watched<'a>(operation: &'a Object, field: &str) -> &'a str {
     meta::annotation(operation, &format!("{ANNOTATION}{field}"))
 }
 
-/// What stands for the object that an operation was made for, if that object is not there any more. `now` is when that was noticed, unless
-/// the operation was made because of it.
+/// The placeholder for the object of an operation, if that object no longer exists. `now` is when that was noticed, unless the operation
+/// was created for the deletion.
 pub fn deleted_object_of(operation: &Object, now: &str) -> Option<Object> {
     let said = |field: &str| watched(operation, field);
     if said("name").is_empty() {
@@ -86,7 +86,7 @@ pub fn deleted_object_of(operation: &Object, now: &str) -> Option<Object> {
     Some(deleted_object(said("apiversion"), said("kind"), said("namespace"), said("name"), since))
 }
 
-/// Let every step of an operation require what was changed. A step that names the requirement itself keeps its own.
+/// Add the changed object to the requirements of every step of an operation. A step that has the requirement keeps its own.
 pub fn require_watched(spec: &mut Object, object: &Object) {
     let mut required = json!({
         "requirementName": WATCHED_RESOURCE, "apiVersion": meta::api_version(object), "kind": meta::kind(object), "name": meta::name(object),
@@ -102,7 +102,7 @@ pub fn require_watched(spec: &mut Object, object: &Object) {
         if !is_named(WATCHED_RESOURCE, list) {
             list.push(required.clone());
         }
-        // A placeholder under the name that the design has.
+        // The placeholder under the name that the design uses.
         for own in list.iter_mut().filter(|it| it["requirementName"] == WATCHED_RESOURCE_CHANGED) {
             let mut named = required.clone();
             named["requirementName"] = WATCHED_RESOURCE_CHANGED.into();

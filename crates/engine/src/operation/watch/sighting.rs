@@ -1,4 +1,4 @@
-//! An object as it was seen, and what an operation notes of the object that it was made for.
+//! The observed state of an object, and the record of it on an operation.
 
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
@@ -6,14 +6,14 @@ use serde_json::Value;
 use super::fields::{FieldPath, state_of};
 use super::names::{DELETED, watched};
 
-/// The field manager of what an operation applies begins so, and ends with the operation's UID.
+/// The prefix of an operation's field manager. The operation's UID follows.
 const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
-/// The state of an object that is gone, or that is not selected any more.
+/// The state of an object that was deleted, or is no longer selected.
 const GONE: &str = "gone";
-/// As much of a UID tells two objects of one name apart.
+/// As many characters of a UID distinguish two objects of one name.
 const SHORT_UID: usize = 8;
 
-/// An object as it was seen.
+/// The observed state of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
     /// Its namespace and name.
@@ -26,29 +26,31 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// See an object that is there.
+    /// The state of an existing object.
     pub fn of(object: &Object, fields: &[FieldPath]) -> Self {
         Self {
             key: key(meta::namespace(object), meta::name(object)),
             uid: short(meta::uid(object)),
+            // Kubernetes calls versions opaque; since 1.35 it promises that they are numbers which grow, and etcd's
+            // have always been.
             version: meta::resource_version(object).parse().unwrap_or_default(),
             state: state_of(object, fields),
             writers: writers_of(object),
         }
     }
 
-    /// See that an object is not there any more, which was seen in this version last.
+    /// The state of a deleted object, with the last version that was observed.
     pub(super) fn gone(key: &str, uid: &str, version: u64) -> Self {
         let (key, uid) = (key.to_owned(), uid.to_owned());
         Self { key, uid, version, state: GONE.to_owned(), writers: Vec::new() }
     }
 
-    /// Whether it is not there, or not selected, any more.
+    /// Whether it was deleted or is no longer selected.
     pub fn is_gone(&self) -> bool {
         self.state == GONE
     }
 
-    /// Whether an object that is there is the one that is not selected any more.
+    /// Whether an existing object is the one that is no longer selected.
     pub fn is_of(&self, object: &Object) -> bool {
         self.uid == short(meta::uid(object))
     }
@@ -67,6 +69,7 @@ pub(super) fn key(namespace: &str, name: &str) -> String {
 }
 
 fn short(uid: &str) -> String {
+    // The dot separates the parts of a record. UIDs of Kubernetes contain none, but a client could choose one.
     uid.chars().take(SHORT_UID).map(|letter| if letter == '.' { '-' } else { letter }).collect()
 }
 
@@ -77,7 +80,7 @@ fn writers_of(object: &Object) -> Vec<String> {
     managers.filter_map(|manager| Some(manager.strip_prefix(MANAGER_PREFIX)?.to_owned())).collect()
 }
 
-/// What an operation notes of the object that it was made for.
+/// The record of the object that an operation was created for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriggerNote {
     /// The namespace and name of the object.
@@ -87,9 +90,9 @@ pub struct TriggerNote {
     pub(super) version: u64,
     /// Empty if Crossplane made the operation.
     pub(super) state: String,
-    /// How many operations in a row were made because the one before changed the object.
+    /// How many operations in a row were created because the one before changed the object.
     pub(super) depth: u32,
-    /// Grows with every operation that a `WatchOperation` makes. Zero if Crossplane made it.
+    /// Increases with every operation that a `WatchOperation` creates. Zero if Crossplane created it.
     pub(super) sequence: u64,
 }
 
@@ -99,9 +102,10 @@ impl TriggerNote {
         Self { key, uid, version, state, depth, sequence }
     }
 
-    /// Read it from an operation. None if there is none, as in an operation that a user has made.
+    /// Read it from an operation. None if it has none, such as one that a user created.
     pub fn of(operation: &Object) -> Option<Self> {
         let name = watched(operation, "name");
+        // Crossplane sets this annotation, too, but no state.
         if name.is_empty() {
             return None;
         }
@@ -115,6 +119,7 @@ impl TriggerNote {
         })();
         let version = watched(operation, "resourceversion");
         note.or_else(|| {
+            // Crossplane records no version of a deletion: there is nothing to compare.
             let version = version.parse().ok().filter(|_| version != DELETED)?;
             Some(Self { key, uid: String::new(), version, state: String::new(), depth: 0, sequence: 0 })
         })

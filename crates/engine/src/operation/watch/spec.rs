@@ -1,4 +1,4 @@
-//! What the spec of a `WatchOperation` says.
+//! Reads the spec of a `WatchOperation`.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ pub struct Selection {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What the spec of a `WatchOperation` says.
+/// The spec of a `WatchOperation`.
 #[derive(Debug, Clone)]
 pub struct WatchSpec {
     pub selection: Selection,
-    /// Only changes of these count. All, if there are none.
+    /// Only changes of these fields count. Empty: of all fields.
     pub fields: Vec<FieldPath>,
     pub policy: ConcurrencyPolicy,
     /// How many seconds a change may wait for its operation.
@@ -61,7 +61,7 @@ impl WatchSpec {
         })
     }
 
-    /// Which objects and fields are watched, in a few characters.
+    /// A short text that identifies the watched objects and fields.
     pub(super) fn selector(&self) -> String {
         let Selection { api_version, kind, namespace, labels } = &self.selection;
         let fields: Vec<_> = self.fields.iter().map(ToString::to_string).collect();
@@ -70,7 +70,7 @@ impl WatchSpec {
     }
 }
 
-/// How many seconds late an operation may start: as it ships, or as the design writes it.
+/// How many seconds late an operation may start, in Crossplane's spelling or that of the design.
 pub(in crate::operation) fn deadline(spec: &Object) -> Option<i64> {
     let seconds = spec.get("startingDeadlineSeconds").and_then(Value::as_i64);
     let text = spec.get("startDeadline").and_then(Value::as_str).unwrap_or_default();

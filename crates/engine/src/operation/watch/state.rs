@@ -1,11 +1,11 @@
-//! What a `WatchOperation` knows while it works, and what it does next.
+//! The state of a `WatchOperation` in memory, and its next step.
 //!
-//! It is told what there is ([`WatchState::see`], [`WatchState::see_all`]) and which operations there are ([`WatchState::learn`]), in any
-//! order and as often as anybody likes. It says which operations to make ([`WatchState::decide`]), and is told when they are made.
+//! The controller reports objects ([`WatchState::see`], [`WatchState::see_all`]) and operations ([`WatchState::learn`]), in any order and
+//! any number of times. [`WatchState::decide`] returns the operations to create, and the controller reports which it has created.
 //!
 //! # Invariants
-//! * One operation for each state of an object that was seen, unless a later state took its place before its turn came.
-//! * Whatever is lost with the process is found again in the mark and in the operations that the mark does not cover yet.
+//! * There is one operation for each observed state of an object, unless a later state replaced it while it waited.
+//! * A restart restores everything from the mark, and from the operations that the mark does not include yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,36 +17,36 @@ use super::spec::WatchSpec;
 use crate::operation::attempt::{Standing, standing};
 use crate::operation::cron::ConcurrencyPolicy;
 
-/// How many operations in a row may be made because the one before changed the object.
+/// How many operations in a row may be created because the one before changed the object.
 pub const LOOP_LIMIT: u32 = 10;
-/// How long the changes of one object are merged after an operation was made for it, in milliseconds.
+/// How long changes of one object are merged after an operation was created for it, in milliseconds.
 const MERGE: i64 = 1000;
-/// How many operations are made before the mark is written.
+/// How many operations are created before the mark is written.
 const BATCH: usize = 200;
-/// Of how many operations it is remembered how deep they are in a row.
+/// For how many operations their depth in a row is remembered.
 const DEPTHS: usize = 4096;
 
-/// What a `WatchOperation` knows.
+/// The state of a `WatchOperation`.
 #[derive(Debug, Clone, Default)]
 pub struct WatchState {
     mark: Mark,
-    /// Whether the mark was made with another selector, so that what is missing from what there is was not deleted.
+    /// Whether the mark was made with another selector. Then an object that is missing was not deleted.
     is_reselected: bool,
     waiting: BTreeMap<String, Waiting>,
     arrivals: u64,
     /// The number of the next operation.
     next_sequence: u64,
-    /// The numbers of operations that are not covered by the mark, and that are known.
+    /// The numbers of known operations that the mark does not include.
     learnt: HashSet<u64>,
-    /// The numbers of operations of which it is not known whether they were made, and the keys of their objects.
+    /// The numbers of operations that may or may not have been created, and the keys of their objects.
     unknown: BTreeMap<u64, String>,
-    /// Who had written to an object when it was handled.
+    /// The operations that had written to an object when it was handled.
     writers: HashMap<String, Vec<String>>,
-    /// How deep in a row operations are, by their UIDs, with the order in which they were learnt.
+    /// The depth of operations in a row, by their UIDs, with the order in which they were learnt.
     depths: HashMap<String, (u64, u32)>,
-    /// When an operation was last made for an object, in milliseconds.
+    /// When an operation was last created for an object, in milliseconds.
     made_at: HashMap<String, i64>,
-    /// The versions for which Crossplane has made operations.
+    /// The versions for which Crossplane has created operations.
     versions_of_crossplane: HashMap<String, u64>,
 }
 
@@ -56,19 +56,19 @@ struct Waiting {
     sighting: Sighting,
     arrival: u64,
     since: i64,
-    /// From when it can become late: since it is what it is, or since an operation may be made for it.
+    /// The start of its deadline: when it was observed, or when an operation may be created for it.
     fresh_at: i64,
     depth: u32,
 }
 
-/// A change for which an operation is to be made.
+/// A change for which an operation is to be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trigger {
     pub sighting: Sighting,
     pub note: TriggerNote,
-    /// Since when it is known, in milliseconds since 1970.
+    /// When it was observed, in milliseconds since 1970.
     pub since: i64,
-    /// Operations that make room for it.
+    /// Operations to delete in its favour.
     pub replaced: Vec<String>,
 }
 
@@ -76,16 +76,16 @@ pub struct Trigger {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchDecision {
     pub triggers: Vec<Trigger>,
-    /// Objects whose operations keep changing them, as namespace and name: no more operations are made for these changes.
+    /// Objects that their own operations keep changing, as namespace and name: no operations are created for these changes.
     pub stopped: Vec<String>,
-    /// Objects whose changes waited for longer than they may.
+    /// Objects whose changes missed their deadline.
     pub missed: Vec<String>,
-    /// When to look again, in milliseconds since 1970.
-    pub look_again_at: Option<i64>,
+    /// When to decide again, in milliseconds since 1970.
+    pub requeue_at: Option<i64>,
 }
 
 impl WatchState {
-    /// What is known of a `WatchOperation` that nobody has worked on in this process.
+    /// Restore the state of a `WatchOperation` from its status.
     pub fn restore(watch: &Object, spec: &WatchSpec) -> Self {
         let mark = Mark::of(watch);
         let mut state = Self { next_sequence: mark.sequence + 1, mark, ..Self::default() };
@@ -93,7 +93,7 @@ impl WatchState {
         state
     }
 
-    /// Watch what the spec says. Call [`WatchState::see_all`] with what there is before anything else.
+    /// Select the objects of the spec. Call [`WatchState::see_all`] before anything else.
     pub fn select(&mut self, spec: &WatchSpec) {
         let selector = spec.selector();
         if self.mark.selector == selector {
@@ -101,14 +101,13 @@ impl WatchState {
         }
         self.is_reselected = !self.mark.selector.is_empty();
         self.mark.selector = selector;
-        // Objects that were not selected before may be older than it.
+        // Objects that were not selected before may be older than the floor.
         self.mark.floor = 0;
-        // What is there is seen again. Nobody would tell of a deletion a second time.
+        // Existing objects are reported again. A deletion would not be reported a second time.
         self.waiting.retain(|_, waiting| waiting.sighting.is_gone());
     }
 
-    /// Learn which operations were made. All that the `WatchOperation` has are given. Returns the keys of objects of which something is
-    /// learnt: they have to be seen again.
+    /// Learn which operations exist, given all of the `WatchOperation`. Returns the keys of objects that have to be reported again.
     pub fn learn(&mut self, operations: &[Object]) -> Vec<String> {
         let mut learnt = Vec::new();
         let mut notes: Vec<_> =
@@ -122,7 +121,7 @@ impl WatchState {
             }
             self.learn_depth(uid, note.depth);
             self.next_sequence = self.next_sequence.max(note.sequence + 1);
-            // Once: what was made after it is not undone.
+            // Only once: operations after it count.
             if !self.mark.covers(&note) && self.learnt.insert(note.sequence) {
                 self.take(&note);
                 learnt.push(note.key);
@@ -146,11 +145,11 @@ impl WatchState {
         }
     }
 
-    /// Take what an operation was made for as handled, unless something later was.
+    /// Count the change of an operation as handled, unless a later one was.
     fn take(&mut self, note: &TriggerNote) {
         let present = self.mark.objects.get(&note.key);
         if note.is_gone() {
-            // Whichever object of the name it was: a later one has a later version.
+            // Whichever object had the name: a later one has a later version.
             if present.is_some_and(|handled| handled.version <= note.version) {
                 self.mark.objects.remove(&note.key);
             }
@@ -169,11 +168,11 @@ impl WatchState {
         }
     }
 
-    /// See everything that there is, and what is not there any more. `now` is in milliseconds since 1970.
+    /// Report all existing objects, and thereby those that were deleted. `now` is in milliseconds since 1970.
     pub fn see_all<'a>(&mut self, objects: impl Iterator<Item = &'a Object>, spec: &WatchSpec, now: i64) {
         let mut seen = HashSet::new();
         let mut sightings: Vec<_> = objects.map(|object| Sighting::of(object, &spec.fields)).collect();
-        // As they came about: the mark can only cover what is older than all that waits.
+        // In the order of their versions: the mark can only cover changes that are older than all waiting ones.
         sightings.sort_by_key(|sighting| sighting.version);
         for sighting in sightings {
             seen.insert(sighting.key.clone());
@@ -183,7 +182,7 @@ impl WatchState {
         let missing: BTreeSet<_> = known.filter(|key| !seen.contains(*key)).cloned().collect();
         for key in missing {
             if self.is_reselected {
-                // A deletion that waits is remembered until it has its operation, also across a restart.
+                // A waiting deletion is kept until it has its operation, also across a restart.
                 if !self.waiting.contains_key(&key) {
                     self.mark.objects.remove(&key);
                 }
@@ -195,7 +194,7 @@ impl WatchState {
         self.versions_of_crossplane.clear();
     }
 
-    /// See what has become of an object, whose key is its namespace and name.
+    /// Report the state of an object, by its namespace and name.
     pub fn see(&mut self, key: &str, object: Option<&Object>, spec: &WatchSpec, now: i64) {
         match object {
             Some(object) => self.see_present(Sighting::of(object, &spec.fields), now),
@@ -230,15 +229,16 @@ impl WatchState {
         }
     }
 
-    /// The later state takes the place of the earlier one, and its turn.
+    /// The later state replaces the earlier one, and keeps its place in the queue.
     fn wait(&mut self, sighting: Sighting, depth: u32, now: i64) {
         let fresh_at = self.made_at.get(&sighting.key).map_or(now, |at| now.max(at + MERGE));
         if let Some(waiting) = self.waiting.get_mut(&sighting.key) {
-            // The name of the operation for a deletion is made of when it was noticed.
+            // The name of the operation for a deletion contains the time at which it was noticed.
             if sighting.is_gone() && !waiting.sighting.is_gone() {
                 waiting.since = now;
             }
-            // An earlier change that has waited for long does not make this one late. The same one that is seen again is as old as it was.
+            // A new change has its own deadline, however long an earlier one has waited. A repeated report of the
+            // same change does not extend it.
             if (&sighting.uid, &sighting.state) != (&waiting.sighting.uid, &waiting.sighting.state) {
                 waiting.fresh_at = fresh_at;
             }
@@ -254,7 +254,7 @@ impl WatchState {
 
     fn is_handled(&self, sighting: &Sighting) -> bool {
         let Sighting { key, uid, version, state, .. } = sighting;
-        // What has no number for a version cannot be compared by it.
+        // Versions that are no numbers cannot be compared.
         let is_not_later_than = |known: u64| *version > 0 && *version <= known;
         match self.mark.objects.get(key) {
             Some(handled) => {
@@ -270,14 +270,14 @@ impl WatchState {
 
     /// How many operations in a row led to this state: zero if none of ours has written to the object since it was handled.
     fn depth_of(&self, sighting: &Sighting) -> u32 {
-        // After a restart it is not known who had. Nobody is blamed.
+        // After a restart it is unknown which operations had written to it, so that the count starts again.
         let Some(before) = self.writers.get(&sighting.key) else { return 0 };
         let new = sighting.writers.iter().filter(|writer| !before.contains(writer));
         let depths = new.filter_map(|writer| self.depths.get(writer));
         depths.map(|(_, depth)| depth + 1).max().unwrap_or_default()
     }
 
-    /// What to do. `operations` are all that the `WatchOperation` has, `written` is the mark in its status, and `now` is in milliseconds
+    /// Decide what to do. `operations` are all of the `WatchOperation`, `written` is the mark in its status, and `now` is in milliseconds
     /// since 1970.
     pub fn decide(
         &mut self,
@@ -286,7 +286,8 @@ impl WatchState {
         written: &Mark,
         now: i64,
     ) -> WatchDecision {
-        // A time that lies ahead was noted before the clock was set back, and would hold changes up until it comes again.
+        // A time in the future was recorded before the clock was set back, and would delay changes until it is
+        // reached again.
         self.made_at.retain(|_, at| *at <= now && *at + MERGE > now);
         let mut decision = WatchDecision::default();
         self.stop_loops(&mut decision);
@@ -294,7 +295,7 @@ impl WatchState {
         let running: Vec<_> =
             operations.iter().filter(|operation| standing(operation) == Standing::Running).collect();
         if spec.policy == ConcurrencyPolicy::Forbid && !running.is_empty() {
-            // It is looked at again when the one that runs is done.
+            // It is decided again when the running one has ended.
             return decision;
         }
         let mut ready: Vec<_> = Vec::new();
@@ -313,7 +314,7 @@ impl WatchState {
             let makes_room = spec.policy == ConcurrencyPolicy::Replace;
             let older: Vec<_> = running.iter().filter(|it| makes_room && is_for(it, &key)).collect();
             if !older.iter().all(|operation| self.may_forget(written, operation)) {
-                // Once the mark says what the older one says, it can go.
+                // Once the mark includes the older operation, it can be deleted.
                 decision.look_at(now);
                 continue;
             }
@@ -344,7 +345,8 @@ impl WatchState {
 
     fn drop_late(&mut self, spec: &WatchSpec, now: i64, decision: &mut WatchDecision) {
         let Some(seconds) = spec.deadline else { return };
-        // Only whole seconds count, as with schedules: nobody is late because we were woken a few milliseconds too late.
+        // Only whole seconds count, as with schedules: a timer that fires some milliseconds late misses no
+        // deadline.
         let deadline = seconds.saturating_mul(1000).saturating_add(999);
         let is_late = |waiting: &&Waiting| waiting.fresh_at.saturating_add(deadline) < now;
         let late: Vec<_> = self.waiting.values().filter(is_late).map(|it| it.sighting.clone()).collect();
@@ -359,13 +361,13 @@ impl WatchState {
         }
     }
 
-    /// Count a change as handled that gets no operation.
+    /// Count a change as handled without an operation.
     fn skip(&mut self, sighting: &Sighting) {
         self.take(&TriggerNote::new(sighting, 0, 0));
         self.writers.insert(sighting.key.clone(), sighting.writers.clone());
     }
 
-    /// An operation was made for a change: the one with this UID.
+    /// Report that an operation was created for a change, with its UID.
     pub fn made(&mut self, trigger: &Trigger, uid: &str, now: i64) {
         self.learn_depth(uid, trigger.note.depth);
         self.learnt.insert(trigger.note.sequence);
@@ -376,18 +378,18 @@ impl WatchState {
         }
     }
 
-    /// It is not known whether an operation was made for a change, which therefore waits on.
+    /// Report that an operation may or may not have been created. The change continues to wait.
     pub fn failed(&mut self, trigger: &Trigger) {
         self.unknown.insert(trigger.note.sequence, trigger.note.key.clone());
     }
 
-    /// The mark to write to the status, or none if the one that is there says the same.
+    /// The mark to write to the status. None if the written one is the same.
     pub fn mark(&mut self, written: &Mark) -> Option<Mark> {
         self.mark_within(written, MARK_BOUND)
     }
 
     pub(super) fn mark_within(&mut self, written: &Mark, bound: usize) -> Option<Mark> {
-        // Once a change has its operation, it does not matter whether an earlier attempt to make it came to something.
+        // Once a change has its operation, it does not matter whether an earlier attempt created one.
         let waiting = &self.waiting;
         self.unknown.retain(|_, key| waiting.contains_key(key));
         let lowest_unknown = self.unknown.first_key_value().map(|(sequence, _)| *sequence);
@@ -399,13 +401,13 @@ impl WatchState {
         (!mark.is_like(written)).then_some(mark)
     }
 
-    /// A mark was written to the status.
+    /// Report that a mark was written to the status.
     pub fn written(&mut self, mark: &Mark) {
         self.mark.sequence = mark.sequence;
         self.learnt.retain(|sequence| *sequence > mark.sequence);
     }
 
-    /// Whether an operation can be deleted without being made again after a restart. `written` is the mark in the status.
+    /// Whether an operation can be deleted without being created again after a restart. `written` is the mark in the status.
     pub fn may_forget(&self, written: &Mark, operation: &Object) -> bool {
         TriggerNote::of(operation).is_none_or(|note| written.covers(&note))
     }
@@ -415,13 +417,13 @@ impl WatchState {
         !self.waiting.is_empty()
     }
 
-    /// The objects for whose changes no operations are made, because operations keep changing them.
+    /// The objects for which no operations are created, because their own operations keep changing them.
     pub fn stopped(&self) -> Vec<&str> {
         let stopped = self.mark.objects.iter().filter(|(_, handled)| handled.is_stopped);
         stopped.map(|(key, _)| key.as_str()).collect()
     }
 
-    /// Somebody has changed the `WatchOperation`: what was stopped may go on with the next change.
+    /// A user has changed the `WatchOperation`: stopped objects continue with their next change.
     pub fn forgive(&mut self) {
         for handled in self.mark.objects.values_mut() {
             handled.is_stopped = false;
@@ -431,7 +433,7 @@ impl WatchState {
 }
 
 impl Trigger {
-    /// The same about the object as it is now: it may have changed again.
+    /// The same trigger with the current state of the object, which may have changed again.
     #[must_use]
     pub fn about(mut self, object: &Object, spec: &WatchSpec) -> Self {
         self.sighting = Sighting::of(object, &spec.fields);
@@ -442,11 +444,11 @@ impl Trigger {
 
 impl WatchDecision {
     fn look_at(&mut self, time: i64) {
-        self.look_again_at = Some(self.look_again_at.map_or(time, |earlier| earlier.min(time)));
+        self.requeue_at = Some(self.requeue_at.map_or(time, |earlier| earlier.min(time)));
     }
 }
 
-/// Whether an operation was made for an object.
+/// Whether an operation was created for an object.
 fn is_for(operation: &Object, key: &str) -> bool {
     TriggerNote::of(operation).is_some_and(|note| note.key == key)
 }

@@ -1,4 +1,4 @@
-//! Chooses a version that everybody accepts.
+//! Chooses a version that meets all constraints.
 
 use ferroplane_api::{LockPackage, PackageKind};
 use ferroplane_golang::semver::{Constraints, Version};
@@ -6,7 +6,7 @@ use ferroplane_golang::semver::{Constraints, Version};
 use super::ResolveOptions;
 use crate::packages::dependencies::is_digest;
 
-/// What one package wants of another.
+/// The constraint of one package on another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish<'a> {
     pub(super) by: &'a LockPackage,
@@ -14,8 +14,8 @@ pub(super) struct Wish<'a> {
     pub(super) constraints: &'a str,
 }
 
-/// The version to have. A new package gets the highest that is accepted. One that exists moves as little as possible: to the
-/// lowest above its own, or where that is allowed, the highest below.
+/// The version to install. A new package gets the highest accepted one. An installed one moves as little as possible: to the lowest above
+/// its own, or where that is allowed, the highest below.
 pub(super) fn choose(
     wishes: &[Wish<'_>],
     tags: &[String],
@@ -30,7 +30,7 @@ pub(super) fn choose(
         let count = tags.len();
         format!("none of the {count} tags of its registry is a version that all constraints accept")
     };
-    // An installed version that is none, such as a digest or the name of a branch, is not above or below any other.
+    // An installed version that is a digest or the name of a branch is neither above nor below any other.
     let Some(current) = current.and_then(|current| Version::parse(current).ok()) else {
         return accepted.last().map(|(_, tag)| tag.clone()).ok_or_else(none);
     };
@@ -48,7 +48,7 @@ pub(super) fn choose(
     }
 }
 
-/// The digest that is wanted, if one is.
+/// The digest in the constraints, if there is one.
 fn digest(wishes: &[Wish<'_>]) -> Result<Option<String>, String> {
     let mut digests: Vec<&str> =
         wishes.iter().map(|wish| wish.constraints.trim()).filter(|text| is_digest(text)).collect();
@@ -63,7 +63,7 @@ fn digest(wishes: &[Wish<'_>]) -> Result<Option<String>, String> {
     Ok(Some(first.to_owned()))
 }
 
-/// The tags that are whole versions and that everybody accepts, lowest first.
+/// The tags that are whole versions and that all constraints accept, lowest first.
 fn accepted(wishes: &[Wish<'_>], tags: &[String]) -> Result<Vec<(Version, String)>, String> {
     let mut constraints = Vec::new();
     for wish in wishes {
@@ -84,7 +84,7 @@ fn accepted(wishes: &[Wish<'_>], tags: &[String]) -> Result<Vec<(Version, String
     Ok(accepted)
 }
 
-/// A version with all of its parts. Tags such as `v1` move from version to version.
+/// A version with all of its parts. Tags such as `v1` move between versions.
 fn whole_version(tag: &str) -> Option<Version> {
     let version = Version::parse(tag).ok()?;
     let text = version.to_string();

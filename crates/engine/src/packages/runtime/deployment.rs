@@ -1,4 +1,4 @@
-//! The Deployment of a revision: what its template says, completed.
+//! The Deployment of a revision: its template, completed.
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/runtime/runtime_override_options.go`.
 
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::{PORT, REVISION, RuntimeInputs, blank, package_pull_secrets, pull_secrets, selector, spec_text};
 
-/// The container with the program of the package. Others are beside it.
+/// The container with the program of the package. A template may have others.
 const CONTAINER: &str = "package-runtime";
-/// Who programs run as.
+/// The user that programs run as.
 const USER: u32 = 2000;
 const METRICS_PORT: u16 = 8080;
 const SCRAPE: &str = "prometheus.io/scrape";
@@ -66,7 +66,7 @@ fn complete_pods(inputs: &RuntimeInputs<'_>, pods: &mut Object, service_account:
     let mut volumes = list(pods, "volumes");
     complete_container(inputs, &mut container, &mut volumes);
     containers.insert(0, Value::Object(container));
-    // The protocol is part of what ports are known by.
+    // Ports are identified by number and protocol.
     for port in
         containers.iter_mut().filter_map(|container| container.get_mut("ports")?.as_array_mut()).flatten()
     {
@@ -89,7 +89,7 @@ fn complete_container(inputs: &RuntimeInputs<'_>, container: &mut Object, volume
     });
     let policy = spec_text(inputs.revision, "packagePullPolicy");
     match policy {
-        // What the package says counts more than what its template says.
+        // The package overrides its template.
         Some(policy) => drop(container.insert("imagePullPolicy".to_owned(), policy.into())),
         None => drop(container.entry("imagePullPolicy").or_insert_with(|| json!("IfNotPresent"))),
     }
@@ -114,7 +114,7 @@ fn complete_container(inputs: &RuntimeInputs<'_>, container: &mut Object, volume
             add_variables(container, std::iter::once(namespace).chain(variables(inputs, "PROVIDER_NAME")));
             if server.is_some() {
                 add_port(container, "webhook", PORT);
-                // What older providers look for.
+                // Older providers look for this variable.
                 let older = json!({"name": "WEBHOOK_TLS_CERT_DIR", "value": "$(TLS_SERVER_CERTS_DIR)"});
                 add_variables(container, [older]);
             }
@@ -122,7 +122,7 @@ fn complete_container(inputs: &RuntimeInputs<'_>, container: &mut Object, volume
     }
 }
 
-/// By what a program knows itself.
+/// Variables that identify the pod.
 fn variables(inputs: &RuntimeInputs<'_>, own_name: &str) -> [Value; 3] {
     let label = |key: &str| format!("metadata.labels['{key}']");
     let package = format!("{}/{}", keys::PKG, inputs.kind.name().to_ascii_lowercase());
@@ -135,11 +135,12 @@ fn variables(inputs: &RuntimeInputs<'_>, own_name: &str) -> [Value; 3] {
 
 /// A variable with the value of a field of the pod.
 fn field(name: &str, path: &str) -> Value {
-    // With the version that an API server would add: what is applied can then be told from what is there.
+    // With the version that an API server would add: otherwise what is applied would differ from the live object
+    // every time.
     json!({"name": name, "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}})
 }
 
-/// Variables that count more than those of the template. An API server refuses to apply a list that names one twice.
+/// Set variables, in place of those of the template. An API server refuses to apply a list with two of one name.
 fn add_variables(container: &mut Object, variables: impl IntoIterator<Item = Value>) {
     let mut present = list(container, "env");
     for variable in variables {
@@ -158,7 +159,7 @@ fn add_port(container: &mut Object, name: &str, port: u16) {
     container.insert("ports".to_owned(), present.into());
 }
 
-/// Show a Secret with a certificate to the program.
+/// Mount a Secret with a certificate.
 fn mount(
     container: &mut Object,
     volumes: &mut Vec<Value>,
@@ -176,7 +177,7 @@ fn mount(
     add_variables(container, [json!({"name": variable, "value": directory})]);
 }
 
-/// Have Prometheus read the metrics of a provider, unless its template says something about that.
+/// Add annotations by which Prometheus scrapes a provider, unless its template has one of them.
 fn scrape(pods: &mut Object) {
     let said = pods.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(SCRAPE));
     if said.is_some() {
@@ -190,7 +191,7 @@ fn scrape(pods: &mut Object) {
     meta::set_annotation(pods, "prometheus.io/path", "/metrics");
 }
 
-/// An image as Go's library for registries names it, which Crossplane uses: a digest counts more than a tag.
+/// The name of an image as Go's registry library, which Crossplane uses, writes it: a digest takes precedence over a tag.
 fn full_name(image: &str) -> String {
     let ImageReference { repository, tag, digest, .. } = ImageReference::parse(image);
     let repository = match repository.strip_prefix("docker.io/") {
@@ -208,7 +209,7 @@ fn list(object: &Object, field: &str) -> Vec<Value> {
     object.get(field).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
-/// A value without what is null in it: nobody owns that, and it would be applied for ever.
+/// A value without nulls: server-side apply records no owner of a null, so that it would be applied for ever.
 fn without_nulls(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,

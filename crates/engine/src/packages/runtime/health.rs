@@ -1,4 +1,4 @@
-//! Whether what runs a revision works.
+//! The health of the workload of a revision.
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/runtime/runtime_function.go` and `runtime_provider.go`. The texts are Crossplane's.
 

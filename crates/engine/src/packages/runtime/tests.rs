@@ -311,27 +311,27 @@ fn revision_takes_over_from_its_siblings_and_from_nobody_else() {
     let taken =
         take_over(wanted.clone(), Some(&live(&[owner("u0", true), owner("user", false)])), party).unwrap();
     assert_eq!(controls(&taken), [("u0".to_owned(), false), ("u1".to_owned(), true)]);
+    let again = take_over(wanted.clone(), Some(&taken), party).unwrap();
+    assert_eq!(controls(&again), [("u1".to_owned(), true)]);
     let refused = take_over(wanted, Some(&live(&[owner("user", true)])), party).unwrap_err();
     assert!(refused.to_string().contains("is already controlled by K `user`"), "{refused}");
 }
 
 #[test]
-fn secret_of_a_function_goes_with_its_last_revision_and_that_of_a_provider_with_the_package() {
+fn secret_goes_with_its_last_revision_unless_the_package_has_it() {
     let (package, own) = (object(json!({"metadata": {"name": "it", "uid": "p"}})), function());
     let siblings = BTreeSet::from(["u0".to_owned()]);
     let party = Party { package: &package, revision: &own, siblings: &siblings };
     let secret =
         |uid: &str| object(json!({"metadata": {"ownerReferences": [{"uid": uid, "controller": true}]}}));
-    let uids = |kind, live: &Object| -> Option<Vec<(Value, Value)>> {
-        let owners = secret_owners(kind, live, party).unwrap()?;
+    let uids = |live: &Object| -> Option<Vec<(Value, Value)>> {
+        let owners = secret_owners(live, party).unwrap()?;
         Some(owners.into_iter().map(|owner| (owner["uid"].clone(), owner["controller"].clone())).collect())
     };
-    let handed = vec![(json!("u0"), json!(false)), (json!("u1"), json!(true))];
-    assert_eq!(uids(PackageKind::Function, &secret("u0")), Some(handed));
-    assert_eq!(uids(PackageKind::Function, &secret("u1")), None);
-    assert_eq!(uids(PackageKind::Provider, &secret("p")), None);
-    let handed = vec![(json!("u0"), json!(false)), (json!("p"), json!(true))];
-    assert_eq!(uids(PackageKind::Provider, &secret("u0")), Some(handed));
-    assert!(secret_owners(PackageKind::Function, &secret("somebody"), party).is_err());
+    let handed = vec![(json!("u1"), json!(true))];
+    assert_eq!(uids(&secret("u0")), Some(handed));
+    assert_eq!(uids(&secret("u1")), None);
+    assert_eq!(uids(&secret("p")), None);
+    assert!(secret_owners(&secret("somebody"), party).is_err());
     assert!(is_owned_by(&secret("u0"), party) && !is_owned_by(&secret("somebody"), party));
 }

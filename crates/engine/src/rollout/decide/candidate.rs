@@ -12,13 +12,13 @@ impl<'a> Rollout<'a> {
         self.it.revisions.iter().find(|revision| revision.name == name && revision.is_active)
     }
 
-    /// The revision that everybody would call if there were no rollout.
+    /// The revision that all composite resources would call without a rollout.
     fn newest(&self) -> Option<&'a RevisionFact> {
         let serving = self.it.revisions.iter().filter(|revision| revision.is_active && revision.is_serving);
         serving.max_by_key(|revision| revision.number)
     }
 
-    /// Whether there is a revision that those call who are not moved. Without one, everybody calls the newest.
+    /// Whether there is a stable revision, for composite resources that were not moved. Without one, all call the newest.
     pub(super) fn keep_stable(&mut self) -> bool {
         if self.status.stable.as_deref().is_some_and(|stable| self.revision(stable).is_some()) {
             return true;
@@ -27,6 +27,7 @@ impl<'a> Rollout<'a> {
             let message =
                 format!("revision `{gone}` is no longer active: the newest revision in service is called");
             self.tell(EventKind::Warning, "StableRevisionGone", &message);
+            // Everything else in the status was relative to the revision that no longer exists.
             let history = std::mem::take(&mut self.status.history);
             self.status = FunctionRolloutStatus { message, history, ..FunctionRolloutStatus::default() };
         }
@@ -40,7 +41,7 @@ impl<'a> Rollout<'a> {
         true
     }
 
-    /// Go back from a revision that was promoted, if a user wants that.
+    /// Go back from a promoted revision, if a user requests it.
     pub(super) fn undo_stable(&mut self) {
         let (Some(stable), None) = (self.status.stable.clone(), &self.status.candidate) else { return };
         let previous = self.status.previous.clone().filter(|previous| self.revision(previous).is_some());
@@ -50,7 +51,7 @@ impl<'a> Rollout<'a> {
         self.roll_back("a user undid it after it was promoted", "");
     }
 
-    /// Give up a candidate that cannot or must not be called any more.
+    /// Abandon a candidate that cannot or must not be called any more.
     pub(super) fn end_candidate(&mut self) {
         let Some(candidate) = self.status.candidate.clone() else { return };
         let stable = self.status.stable.as_deref().and_then(|stable| self.revision(stable));
@@ -65,7 +66,7 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Begin with a newer revision, unless one is being rolled out.
+    /// Start to roll out a newer revision, unless one is being rolled out.
     pub(super) fn start_candidate(&mut self) {
         let stable = self.status.stable.as_deref().and_then(|stable| self.revision(stable));
         let (None, Some(stable), Some(newest)) = (&self.status.candidate, stable, self.newest()) else {

@@ -1,20 +1,21 @@
-//! What is noted when a rollout ends.
+//! The record of a rollout that has ended.
 
-use ferroplane_api::{RolloutRecord, RolloutState};
+use ferroplane_api::{RolloutDifference, RolloutRecord, RolloutState};
 
 use super::{Rollout, time};
 use crate::outcome::EventKind;
 use crate::rollout::subject::Subject;
 
-/// How many past rollouts a status has at most.
+/// The maximum number of past rollouts in a status.
 const MOST_RECORDS: usize = 10;
 
 impl Rollout<'_> {
-    /// Send all back. The recording shows the reason, if one does.
+    /// Move all back. The recording shows the reason, if there is one.
     pub(super) fn roll_back(&mut self, reason: &str, recording: &str) {
         let Some(candidate) = self.status.candidate.take() else { return };
+        let reason = format!("{reason}{}", self.lost_by_going_back());
         let message = format!("`{candidate}` was rolled back: {reason}");
-        self.record(&candidate, RolloutState::RolledBack, (reason, recording));
+        self.record(&candidate, RolloutState::RolledBack, (&reason, recording));
         self.tell(EventKind::Warning, "RolledBack", &message);
         let status = &mut self.status;
         (status.state, status.message) = (RolloutState::RollingBack, message);
@@ -22,7 +23,17 @@ impl Rollout<'_> {
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
     }
 
-    /// Note when nobody calls any more what was rolled back.
+    /// A text about resources that the old revision deletes because it does not compose them. Empty if there are none.
+    fn lost_by_going_back(&self) -> String {
+        let added = self.status.differences.get(RolloutDifference::Added.as_str()).copied();
+        match added.unwrap_or_default().min(self.status.composites.moved) {
+            ..=0 => String::new(),
+            1 => "; what only it composed is deleted, for one composite resource".to_owned(),
+            count => format!("; what only it composed is deleted, for up to {count} composite resources"),
+        }
+    }
+
+    /// Record the end of a rollback once nothing calls the candidate any more.
     pub(super) fn settle_rollback(&mut self) {
         if self.status.state != RolloutState::RollingBack {
             return;
@@ -48,7 +59,7 @@ impl Rollout<'_> {
         status.previous = status.stable.replace(candidate);
         (status.rejected, status.wave) = (None, 0);
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
-        self.look_again = None;
+        self.requeue_after = None;
     }
 
     fn record(&mut self, candidate: &str, result: RolloutState, (reason, recording): (&str, &str)) {

@@ -6,7 +6,7 @@ use ferroplane_api::{RevisionCalls, RolloutCalls, RolloutGates};
 
 use crate::rollout::differences::is_slow;
 
-/// Calls of both revisions since the candidate is known.
+/// Calls of both revisions since the candidate started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallCounts {
     pub stable: CallStatistics,
@@ -17,9 +17,9 @@ pub struct CallCounts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallStatistics {
     pub total: u64,
-    /// Those that failed, or had a fatal result.
+    /// Calls that failed, or had a fatal result.
     pub errors: u64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile of their durations.
     pub p99: Duration,
 }
 
@@ -29,7 +29,7 @@ impl CallStatistics {
     }
 }
 
-/// Why the candidate may not be called any longer, if it may not. Few calls say nothing.
+/// The gate that the candidate breaks, if it does. Few calls prove nothing.
 pub(super) fn broken(gates: &RolloutGates, calls: &CallCounts) -> Option<String> {
     let CallCounts { stable, candidate } = calls;
     let least = u64::try_from(gates.min_calls).unwrap_or(u64::MAX).max(1);
@@ -38,7 +38,7 @@ pub(super) fn broken(gates: &RolloutGates, calls: &CallCounts) -> Option<String>
     }
     let allowed =
         u64::try_from(gates.max_error_percent).unwrap_or_default().saturating_add(stable.error_percent());
-    // By numbers that are not rounded: at 5 percent, 5 of 100 may fail, and 51 of 1000 may not.
+    // Not rounded: at 5 percent, 5 of 100 may fail, and 51 of 1000 may not.
     if candidate.errors * 100 > allowed.saturating_mul(candidate.total) {
         return Some(format!(
             "{} of {} calls fail with it, and {} of {} with the old revision",

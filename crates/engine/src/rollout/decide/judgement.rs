@@ -1,6 +1,6 @@
-//! How those are doing that were moved, and whether the rollout fails.
+//! Determines the state of moved composite resources, and whether the rollout fails.
 
-use ferroplane_api::{RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState};
+use ferroplane_api::{RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState, RolloutTarget};
 
 use super::{Rollout, gates, key, limit, seconds, time};
 use crate::outcome::EventKind;
@@ -15,21 +15,21 @@ pub(super) struct Ranked<'a> {
     pub(super) standing: Standing,
 }
 
-/// How a composite resource that may be moved is doing.
+/// The state of a composite resource that may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It has been moved, and is as ready as before.
+    /// It was moved, and is as ready as before.
     Ready,
     /// It is not known yet.
     Unready,
-    /// It has been moved, and fails; or it is known before that it would.
+    /// It was moved and fails; or a trial showed that it would.
     Failed,
 }
 
 /// Why a rollout fails.
 pub(super) struct Failure {
     message: String,
-    /// The reconcile that shows it.
+    /// The recorded reconcile that shows it.
     recording: String,
 }
 
@@ -56,14 +56,14 @@ impl<'a> Rollout<'a> {
         ranked
     }
 
-    /// How one is doing that has been moved, compared with how it was doing before.
+    /// The state of a moved composite resource, compared with its state before.
     fn standing(&self, candidate: &str, subject: &Subject) -> Standing {
         if subject.trial.is_some_and(|trial| trial.refused(&self.it.spec.refuse).is_some()) {
             return Standing::Failed;
         }
-        // Whoever does the same as the old revision is not to blame for what is wrong.
+        // If both revisions do the same, the new one is not the reason for a failure.
         let does_the_same = subject.trial.is_some_and(|trial| trial.gravest() < RolloutDifference::Changed);
-        let has_trouble = matches!(subject.health, Health::Failed | Health::Disturbed);
+        let has_trouble = matches!(subject.health, Health::Failed | Health::Uncallable | Health::Disturbed);
         let is_blameless = does_the_same && has_trouble;
         if subject.is_paused || is_blameless || self.status.unready_before.contains(&key(candidate, subject))
         {
@@ -73,6 +73,10 @@ impl<'a> Rollout<'a> {
         if subject.health == Health::Ready && has_run {
             return Standing::Ready;
         }
+        let is_starting = self.start_time_left().is_some();
+        if is_starting && subject.health == Health::Uncallable {
+            return Standing::Unready;
+        }
         let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
         if has_trouble && subject.since >= started {
             return Standing::Failed;
@@ -80,7 +84,8 @@ impl<'a> Rollout<'a> {
         let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
         let since = if has_run { subject.since.max(started) } else { moved };
         let is_late = self.it.now - since > self.it.spec.progress_deadline_seconds;
-        if is_late { Standing::Failed } else { Standing::Unready }
+        // Without controllers, no composite resource could become ready.
+        if is_late && !is_starting { Standing::Failed } else { Standing::Unready }
     }
 
     pub(super) fn count(&mut self, all: &[Ranked<'_>]) {
@@ -97,7 +102,7 @@ impl<'a> Rollout<'a> {
         };
     }
 
-    /// Note how the candidate differed. What was noted before a restart is not forgotten.
+    /// Record differences that trials found. Those from before a restart are kept.
     pub(super) fn note_trials(&mut self) {
         for (difference, count) in &self.it.tried.differences {
             let noted = self.status.differences.entry(difference.clone()).or_default();
@@ -110,11 +115,12 @@ impl<'a> Rollout<'a> {
         }
     }
 
-    /// Whether the candidate has been tried for all. One that could not be tried in time is tried when it is moved.
+    /// Whether the candidate was tried for all. One that could not be tried in time is tried when it is moved.
     pub(super) fn has_previewed(&mut self, all: &[Ranked<'_>]) -> bool {
         let untried = all.iter().filter(|it| it.subject.trial.is_none() && !it.subject.is_paused).count();
         let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
         let left = started + self.it.spec.progress_deadline_seconds - self.it.now;
+        let left = self.start_time_left().map_or(left, |starting| left.max(starting));
         if untried == 0 || left < 0 {
             self.status.wave = 1;
             return true;
@@ -122,8 +128,28 @@ impl<'a> Rollout<'a> {
         self.status.state = RolloutState::Previewing;
         self.status.message =
             format!("it has been tried for {} of {} composite resources", all.len() - untried, all.len());
-        self.look_again_in(left + 1);
+        self.requeue_in(left + 1);
         false
+    }
+
+    /// Whether functions may still be starting with the control plane. No composite resource is moved meanwhile: one that cannot be
+    /// composed for that reason would count as not ready before the move.
+    pub(super) fn waits_for_start(&mut self, candidate: &str, all: &[Ranked<'_>]) -> bool {
+        if self.start_time_left().is_none() {
+            return false;
+        }
+        // It is unknown which functions a revision of a composition calls.
+        let is_function = matches!(self.it.spec.target(), RolloutTarget::Function(_));
+        let is_called = is_function && all.iter().any(|it| it.has_moved);
+        let is_awaited = is_called && !self.it.restart.has_answered;
+        if !is_awaited && all.iter().all(|it| it.subject.health != Health::Uncallable) {
+            return false;
+        }
+        self.status.message = format!(
+            "the control plane was started again, and `{candidate}` is rolled out when functions answer"
+        );
+        self.requeue_in(1);
+        true
     }
 
     /// Why the rollout fails, if it does.
@@ -131,6 +157,10 @@ impl<'a> Rollout<'a> {
         let failed: Vec<_> = all.iter().filter(|it| it.standing == Standing::Failed).collect();
         if failed.len() > limit(self.it.spec.max_failures) {
             return Some(self.failure_of(&failed));
+        }
+        if self.start_time_left().is_some() && !self.it.restart.has_answered {
+            // Calls that failed before it had started do not count.
+            return None;
         }
         let message = gates::broken(&self.it.spec.gates, &self.it.calls)?;
         Some(Failure { message, recording: self.status.recordings.first().cloned().unwrap_or_default() })
@@ -140,7 +170,7 @@ impl<'a> Rollout<'a> {
         let refused = |subject: &Subject| subject.trial.and_then(|it| it.refused(&self.it.spec.refuse));
         let why = |subject: &Subject| match (refused(subject), subject.health) {
             (Some(difference), _) => format!("refused: {}", difference.as_str()),
-            (None, Health::Failed) => "not synced".to_owned(),
+            (None, Health::Failed | Health::Uncallable) => "not synced".to_owned(),
             (None, Health::Disturbed) => "what it composes keeps being changed".to_owned(),
             (None, _) => "not ready in time".to_owned(),
         };
@@ -156,7 +186,7 @@ impl<'a> Rollout<'a> {
             message = format!("{message}: {example}");
             return Failure { message, recording: recording.clone() };
         }
-        // Its last reconcile by now: what came of it is what is wrong.
+        // Its last reconcile by now shows the failure.
         let by_now = time(self.it.now + 1);
         let recorded = first.map(|it| format!("{} --at {by_now}", it.subject.recorded_as));
         Failure { message, recording: recorded.unwrap_or_default() }

@@ -1,4 +1,4 @@
-//! Who is moved next.
+//! Selects the composite resources to move next.
 
 use ferroplane_api::RolloutCohort;
 
@@ -9,11 +9,11 @@ use crate::rollout::overlay::LAST;
 use crate::rollout::share::{at_most, count};
 use crate::rollout::subject::Health;
 
-/// How many hashes of composite resources a status has at most.
+/// The maximum number of hashes of composite resources in a status.
 const MOST_UNREADY: usize = 128;
 
 impl Rollout<'_> {
-    /// Move the next ones, if those before are ready.
+    /// Move the next composite resources, if those before are ready.
     pub(super) fn advance(&mut self, candidate: &str, all: &[Ranked<'_>]) {
         let waves = &self.it.spec.waves;
         let moved = all.iter().filter(|it| it.has_moved).count();
@@ -33,7 +33,7 @@ impl Rollout<'_> {
             let elapsed = self.it.now - since;
             if elapsed < self.it.spec.min_ready_seconds {
                 self.status.message = format!("wave {number} ({share}) is ready, and is observed");
-                return self.look_again_in(self.it.spec.min_ready_seconds - elapsed);
+                return self.requeue_in(self.it.spec.min_ready_seconds - elapsed);
             }
             if number >= waves.len() {
                 return self.promote("all composite resources are ready with it");
@@ -45,7 +45,7 @@ impl Rollout<'_> {
         }
     }
 
-    /// Move some of those that wait, as many as may be unready.
+    /// Move some of the waiting ones, as many as may be unready.
     fn move_more(&mut self, candidate: &str, all: &[Ranked<'_>], wanted: usize, unready: usize) {
         let most = at_most(&self.it.spec.max_unavailable, all.len()).max(1);
         let allowed = most.saturating_sub(unready).min(wanted);
@@ -54,8 +54,8 @@ impl Rollout<'_> {
         }
         let now = time(self.it.now);
         let waiting = || all.iter().filter(|it| !it.has_moved);
-        // Those that were there when the others were moved come before those that were created since: to count both would move all
-        // new ones at once whose hash happens to be low.
+        // Those that existed when the others were moved come before those that were created since: to count both
+        // would move all new ones at once whose hash is low.
         let until = self.status.cohort.last().map(|last| last.until.clone()).unwrap_or_default();
         let older: Vec<_> = waiting().filter(|it| it.subject.created < until).take(allowed).collect();
         let is_new = older.is_empty();
@@ -65,8 +65,8 @@ impl Rollout<'_> {
             older
         };
         let Some(last) = next.last() else {
-            // They were created within this second, in which more may be.
-            return self.look_again_in(1);
+            // They were created within this second, in which more may be created.
+            return self.requeue_in(1);
         };
         let bound = format!("{:016x}", last.place);
         match self.status.cohort.last_mut() {
@@ -76,7 +76,7 @@ impl Rollout<'_> {
                     before.bound = format!("{LAST:016x}");
                 }
                 self.status.cohort.push(RolloutCohort { until: now.clone(), bound, moved_at: now });
-                // The last but one has everybody who was there before.
+                // The last wave but one has all composite resources that existed before.
                 let count = self.status.cohort.len();
                 self.status.cohort.drain(..count.saturating_sub(2));
             }
@@ -92,7 +92,7 @@ impl Rollout<'_> {
             "wave {}: {} of {} composite resources have been moved",
             self.status.wave, self.status.composites.moved, self.status.composites.total
         );
-        self.look_again_in(self.it.spec.progress_deadline_seconds + 1);
+        self.requeue_in(self.it.spec.progress_deadline_seconds + 1);
     }
 
     fn wait_for_ready(&mut self, unready: usize) {
@@ -100,6 +100,6 @@ impl Rollout<'_> {
             "wave {}: {unready} composite resources have been moved and are not ready yet",
             self.status.wave
         );
-        self.look_again_in(self.it.spec.progress_deadline_seconds.clamp(1, 60));
+        self.requeue_in(self.it.spec.progress_deadline_seconds.clamp(1, 60));
     }
 }

@@ -1,4 +1,4 @@
-//! What can be caused by way of the control plane.
+//! What can be caused through the control plane.
 
 use serde_json::json;
 
@@ -143,11 +143,55 @@ fn who_replaces_a_function_composes_with_it() {
 
 const ROLLOUT: &str = "rollout.ferroplane.io";
 
+/// A kind that is served, too.
+fn serving(mut world: World, kind: [&str; 3], is_namespaced: bool) -> World {
+    let [group, kind, plural] = kind.map(str::to_owned);
+    world.input.kinds.push(AuditKind { group, kind, plural, is_namespaced });
+    world
+}
+
 /// FunctionIntercepts are served, and `ann` may create them.
-fn intercepting(mut world: World) -> World {
-    let [group, kind, plural] = [ROLLOUT, "FunctionIntercept", "functionintercepts"].map(str::to_owned);
-    world.input.kinds.push(AuditKind { group, kind, plural, is_namespaced: false });
+fn intercepting(world: World) -> World {
+    let world = serving(world, [ROLLOUT, "FunctionIntercept", "functionintercepts"], false);
     world.gives("ann", "", json!([rule("create", ROLLOUT, "functionintercepts")]))
+}
+
+#[test]
+fn who_writes_operations_has_the_control_plane_do_what_it_may() {
+    const OPS: &str = "ops.crossplane.io";
+    let kinds = [
+        ("Operation", "operations", "create"),
+        ("CronOperation", "cronoperations", "patch"),
+        ("WatchOperation", "watchoperations", "update"),
+    ];
+    for (kind, plural, verb) in kinds {
+        let may = json!([rule(verb, OPS, plural)]);
+        let world = composes_config_maps().gives("ann", "", may.clone());
+        assert_eq!(world.about("ann", secrets_in("delete", "prod")).len(), 0, "{kind} is not served");
+        let answers = serving(world, [OPS, kind, plural], false).about("ann", secrets_in("delete", "prod"));
+        let route = format!(
+            " {kind} of functions that they choose → User system:ferroplane:composer may delete secrets"
+        );
+        assert!(answers.len() == 1 && answers[0].ends_with(&route), "{answers:?}");
+        assert!(!answers[0].starts_with("perhaps "), "{answers:?}");
+
+        let mut cluster = World::cluster().gives("plane", "", everything()).gives("ann", "", may);
+        cluster.input.composer = Some("plane".to_owned());
+        let answers = serving(cluster, [OPS, kind, plural], false).about("ann", secrets_in("delete", "prod"));
+        assert!(answers.len() == 1 && answers[0].starts_with("perhaps "), "{answers:?}");
+    }
+}
+
+#[test]
+fn action_sets_lead_no_further_than_their_namespace() {
+    let world = serving(composes_config_maps(), ["cr.kanister.io", "ActionSet", "actionsets"], true);
+    let world = world.gives("ann", "prod", json!([rule("create", "cr.kanister.io", "actionsets")]));
+    let answers = world.about("ann", secrets_in("delete", "prod"));
+    assert!(
+        answers.len() == 1 && answers[0].starts_with("perhaps prod: creates an ActionSet in namespace prod"),
+        "{answers:?}"
+    );
+    assert_eq!(world.about("ann", secrets_in("delete", "dev")).len(), 0);
 }
 
 #[test]
@@ -245,7 +289,7 @@ fn usages_keep_objects_of_their_namespace_from_being_deleted() {
     let audit = world.with(usage).audit();
     assert_eq!(
         audit.notes(Some(&secrets_in("delete", "prod"))),
-        ["Usage u keeps Secret prod/s from being deleted, by anybody"]
+        ["Usage u keeps Secret prod/s from being deleted by any user"]
     );
     assert_eq!(audit.notes(Some(&secrets_in("delete", "dev"))), Vec::<String>::new());
 }

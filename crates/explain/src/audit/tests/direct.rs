@@ -28,7 +28,7 @@ fn administrators_need_no_role() {
     let answers = World::embedded().ask(secrets("delete"));
     assert_eq!(
         answers.iter().map(shown).collect::<Vec<_>>(),
-        ["all namespaces: may do everything: RBAC is not asked"]
+        ["all namespaces: may do everything: RBAC is not evaluated"]
     );
 }
 

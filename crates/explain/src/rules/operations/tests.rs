@@ -157,7 +157,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         case(
             "function-restless",
             failed(&run(Failure::NeverSettles { step: text("work"), calls: 6 })),
-            "Function function-work: step `work`: it asked for something else after each of 6 calls",
+            "Function function-work: step `work`: it changed its requirements after each of 6 calls",
         ),
         case(
             "requirement",
@@ -191,7 +191,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         case(
             "desired-resource-invalid",
             failed(&run(namespace)),
-            "Operation o: step `work`: desired resource `map` of step `work` cannot be applied: objects of kind ConfigMap live in a namespace, and it has no metadata.namespace",
+            "Operation o: step `work`: desired resource `map` of step `work` cannot be applied: kind ConfigMap is namespaced, and metadata.namespace is not set",
         ),
         case(
             "desired-resource-refused",
@@ -282,7 +282,7 @@ fn every_cause_is_named_in_the_first_line() {
 fn operation_that_has_succeeded_is_ready() {
     let mut succeeded = after(AttemptEnding::Succeeded, &operation("o"));
     assert!(explain(std::slice::from_ref(&succeeded)).is_ready);
-    // It never runs again, so that nobody waits for an edit of its spec to be looked at.
+    // It never runs again, so that nothing waits for an edit of its spec to be checked.
     succeeded["metadata"]["generation"] = 2.into();
     assert!(explain(&[succeeded]).is_ready);
 }

@@ -24,7 +24,7 @@ pub(super) fn is_cron_job_healthy(object: &JsonObject) -> Result<bool, Malformed
     if job.spec()?.boolean("suspend")? == Some(true) {
         return Ok(true);
     }
-    // Before `active` is looked at: a cron job that never ran is not healthy, as in the original.
+    // Before `active` is checked: a cron job that never ran is not healthy, as in the original.
     let Some(scheduled) = scheduled else { return Ok(false) };
     Ok(!active.is_empty() || succeeded.is_some_and(|succeeded| succeeded >= scheduled))
 }

@@ -33,7 +33,7 @@ fn helpers_find_what_the_request_has() {
         (r#"{{ len (getCredentialData . "nope") }}"#.to_owned(), "0"),
         (r#"{{ (getComposedConnectionDetails . "db.main").user | b64dec }}"#.to_owned(), "admin"),
         (r#"{{ getComposedConnectionDetails . "nope" }}"#.to_owned(), "map[]"),
-        // What was required counts; extra resources are looked at where nothing was.
+        // What was required counts; extra resources are checked where nothing was.
         (name_of_first(r#"getExtraResources . "both""#), "required"),
         (names(r#"getExtraResources . "none-required""#), "extra "),
         (names(r#"getExtraResources . "extra""#), "a b "),

@@ -1,5 +1,4 @@
 //! Takes a snapshot of a volume, or makes one known that a storage system has already, and waits until it can be used.
-#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::Object;
 use ferroplane_engine::action::{
@@ -93,8 +92,10 @@ fn dynamic(phase: &Phase<'_>) -> NextMove {
     match (checkpoint(phase)?, phase.answers) {
         (None | Some(Creating::Look), []) => Ok(perform(&Creating::Look, vec![Request::Get(volume)])),
         (Some(Creating::Look), [Answer::Absent]) => absent(&volume),
-        (Some(Creating::Look), [Answer::Object { .. }]) => Ok(create(None, vec![object])),
-        (Some(Creating::Create { .. }), []) => Ok(create(None, vec![object])),
+        // A phase that was interrupted while it created the snapshot creates it again: the name is the same.
+        (Some(Creating::Look), [Answer::Object { .. }]) | (Some(Creating::Create { .. }), []) => {
+            Ok(create(None, vec![object]))
+        }
         (state, answers) => follow(phase, state.as_ref(), answers, &address, Some(pvc)),
     }
 }
@@ -161,7 +162,7 @@ fn follow(
                 answers.iter().find(|answer| matches!(answer, Answer::Refused(_)) && !is_taken(answer));
             match refused {
                 Some(_) => Err(Failure::unexpected(answers)),
-                // Whose it is, if it exists already, is looked at below.
+                // Whose it is, if it exists already, is checked below.
                 None => Ok(look()),
             }
         }

@@ -1,4 +1,4 @@
-//! Makes a volume claim of a snapshot. It does not wait: many volumes are bound only when a pod uses them.
+//! Restores a snapshot to a volume claim. It does not wait: many volumes are bound only when a pod uses them.
 
 use ferroplane_api::Object;
 use ferroplane_cel::quantity::Quantity;
@@ -96,7 +96,7 @@ fn claim(arguments: Arguments<'_>) -> Result<Object, Failure> {
 
 fn size_of(text: &str) -> Result<&str, Failure> {
     let quantity = Quantity::parse(text)
-        .map_err(|_| Failure::argument("restoreSize", format!("`{text}` is no quantity such as 10Gi")))?;
+        .map_err(|_| Failure::argument("restoreSize", format!("`{text}` is not a quantity such as 10Gi")))?;
     if quantity.sign() <= 0 {
         return Err(Failure::argument("restoreSize", format!("{text} is not more than nothing")));
     }

@@ -94,7 +94,7 @@ fn failure_of_the_snapshot_is_told_in_its_own_words() {
     };
     let failure = dynamic().run_while(&mut World::with([claim("data")]), &broken("no space")).failure();
     assert!(failure.ends_with("failed: no space"), "{failure}");
-    // The controller of snapshots goes on by itself after this.
+    // The controller of snapshots continues by itself after this.
     let transient = broken("cannot update: the object has been modified; try again");
     let checkpoint = json!({"step": "wait"});
     let mut world = World::with([claim("data")]);
@@ -141,7 +141,7 @@ fn size_and_modes_of_a_claim_have_to_make_sense() {
     for (field, value, expected) in [
         ("restoreSize", json!("0"), "0 is not more than nothing"),
         ("restoreSize", json!("-1Gi"), "is not more than nothing"),
-        ("restoreSize", json!("big"), "`big` is no quantity"),
+        ("restoreSize", json!("big"), "`big` is not a quantity"),
         ("restoreSize", json!(10), "it is a number"),
         ("accessModes", json!(["ReadOnce"]), "`ReadOnce` is none of"),
         ("accessModes", json!("ReadWriteOnce"), "should be a list"),

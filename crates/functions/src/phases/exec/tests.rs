@@ -163,8 +163,8 @@ fn hostile_arguments_fail_before_anything_is_done() {
             .run(&mut world(&[ended(0, "", "")]))
             .failure()
     };
-    assert!(codes(json!(["a"])).contains("`a` is no exit code"));
-    assert!(codes(json!([256])).contains("`256` is no exit code"));
+    assert!(codes(json!(["a"])).contains("`a` is not an exit code"));
+    assert!(codes(json!([256])).contains("`256` is not an exit code"));
     let choice = tail(&KubeExec::V0_2, json!({"onInterruption": "Maybe"})).arguments;
     assert_eq!(KubeExec::V0_2.argument_mistakes(&choice)[0].argument, "onInterruption");
     let none =

@@ -31,7 +31,7 @@ enum Creation {
 pub(super) fn create(phase: &Phase<'_>, namespace: &str) -> NextMove {
     let objects = objects(phase, namespace)?;
     match (checkpoint(phase)?, phase.answers) {
-        // After a crash, too: what exists already is looked at before it counts as an error.
+        // After a crash, too: what exists already is checked before it counts as an error.
         (None | Some(Creation::Create), []) => {
             let request = |object| Request::Create { object, field_manager: CREATOR.to_owned() };
             Ok(perform(&Creation::Create, objects.into_iter().map(request).collect()))
@@ -98,12 +98,12 @@ pub(super) fn objects(phase: &Phase<'_>, namespace: &str) -> Result<Vec<Object>,
     let mut seen = BTreeSet::new();
     for document in Documents::new(&text) {
         let document = document
-            .map_err(|error| Failure::argument("spec", format!("it is no YAML: {}", error.message)))?;
+            .map_err(|error| Failure::argument("spec", format!("it is not valid YAML: {}", error.message)))?;
         let position = objects.len() + 1;
         let mut object = match document.value {
             Value::Null => continue,
             Value::Object(object) => object,
-            _ => return Err(Failure::argument("spec", format!("document {position} is no object"))),
+            _ => return Err(Failure::argument("spec", format!("document {position} is not an object"))),
         };
         for field in ["apiVersion", "kind"] {
             if object.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
@@ -133,7 +133,7 @@ pub(super) fn objects(phase: &Phase<'_>, namespace: &str) -> Result<Vec<Object>,
 /// Gives an object the namespace of the phase and, if the API server were to make its name, one that does not change.
 fn name(phase: &Phase<'_>, object: &mut Object, namespace: &str, position: usize) -> Result<(), Failure> {
     if !object.get("metadata").is_none_or(Value::is_object) {
-        return Err(Failure::argument("spec", format!("`metadata` of document {position} is no map")));
+        return Err(Failure::argument("spec", format!("`metadata` of document {position} is not a map")));
     }
     if meta::namespace(object).is_empty() {
         meta::set_field(object, "namespace", namespace);

@@ -14,11 +14,11 @@ use crate::phases::arguments::Arguments;
 use crate::phases::moves::{Failure, NextMove, checkpoint, describe, perform};
 
 pub(super) const TYPES: &[&str] = &["strategic", "merge", "json"];
-/// How often a JSON patch is tried anew because somebody else changed the object meanwhile.
+/// How often a JSON patch is tried anew because another user changed the object meanwhile.
 const MOST_TRIES: u32 = 10;
 /// What an API server says that knows no strategic merge for a kind.
 const UNSUPPORTED_MEDIA_TYPE: u16 = 415;
-/// What it says of a JSON patch with an operation that does not apply.
+/// Kanister's message about a JSON patch with an operation that does not apply.
 const NOT_APPLICABLE: u16 = 422;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,14 +55,16 @@ fn body(phase: &Phase<'_>) -> Result<Value, Failure> {
     let mut documents = Documents::new(&text);
     match (documents.next(), documents.next()) {
         (Some(Ok(document)), None) => Ok(document.value),
-        (Some(Err(error)), _) => Err(Failure::argument("spec", format!("it is no YAML: {}", error.message))),
+        (Some(Err(error)), _) => {
+            Err(Failure::argument("spec", format!("it is not valid YAML: {}", error.message)))
+        }
         _ => Err(Failure::argument("spec", "it should be one patch")),
     }
 }
 
 fn merge(phase: &Phase<'_>, target: &Address, body: Value, kind: Option<&str>) -> NextMove {
     if !body.is_object() {
-        return Err(Failure::argument("spec", "the patch is no map"));
+        return Err(Failure::argument("spec", "the patch is not a map"));
     }
     let state = checkpoint(phase)?.unwrap_or(Patching::Patch { merges: kind == Some("merge") });
     let Patching::Patch { merges } = state else { return Err(other_step()) };
@@ -92,16 +94,7 @@ fn json(phase: &Phase<'_>, target: &Address, body: Value) -> NextMove {
     let look = |tries, refused_for| {
         perform(&Patching::Look { tries, refused_for }, vec![Request::Get(target.clone())])
     };
-    let send = |tries, resource_version: String| {
-        let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": resource_version});
-        let operations = std::iter::once(test).chain(operations.clone()).collect();
-        let request = Request::Patch {
-            target: target.clone(),
-            patch: Patch::Json(Value::Array(operations)),
-            field_manager: MANAGER.to_owned(),
-        };
-        perform(&Patching::Json { tries, resource_version }, vec![request])
-    };
+    let send = |tries, resource_version| send_json(target, &operations, tries, resource_version);
     match (checkpoint(phase)?, phase.answers) {
         (None, _) => Ok(look(0, None)),
         (Some(Patching::Look { tries, refused_for }), []) => Ok(look(tries, refused_for)),
@@ -137,6 +130,18 @@ fn json(phase: &Phase<'_>, target: &Address, body: Value) -> NextMove {
         }
         (Some(_), answers) => finish(target, answers),
     }
+}
+
+/// Send a JSON patch that applies to one version of the object. Sent twice, it would append twice, or remove two items.
+fn send_json(target: &Address, operations: &[Value], tries: u32, resource_version: String) -> Move {
+    let test = json!({"op": "test", "path": "/metadata/resourceVersion", "value": resource_version});
+    let operations = std::iter::once(test).chain(operations.iter().cloned()).collect();
+    let request = Request::Patch {
+        target: target.clone(),
+        patch: Patch::Json(Value::Array(operations)),
+        field_manager: MANAGER.to_owned(),
+    };
+    perform(&Patching::Json { tries, resource_version }, vec![request])
 }
 
 fn finish(target: &Address, answers: &[Answer]) -> NextMove {

@@ -243,14 +243,14 @@ fn hostile_arguments_fail_before_anything_is_done() {
         (json!({"operation": "explode"}), "`explode` is none of"),
         (json!({"operation": ["create"]}), "it is a list, and should be text"),
         (json!({"operation": "create"}), "argument `spec`: it is required"),
-        (json!({"operation": "create", "spec": "a: [b"}), "it is no YAML"),
+        (json!({"operation": "create", "spec": "a: [b"}), "it is not valid YAML"),
         (json!({"operation": "create", "spec": "---\n---\n"}), "it has no object"),
-        (json!({"operation": "create", "spec": "- a"}), "document 1 is no object"),
+        (json!({"operation": "create", "spec": "- a"}), "document 1 is not an object"),
         (json!({"operation": "create", "spec": "kind: ConfigMap"}), "has no `apiVersion`"),
         (json!({"operation": "create", "spec": "apiVersion: v1\nkind: ConfigMap"}), "document 1 has no name"),
         (
             json!({"operation": "create", "spec": "apiVersion: v1\nkind: ConfigMap\nmetadata: []"}),
-            "is no map",
+            "is not a map",
         ),
         (
             json!({"operation": "create", "spec": format!("{SPEC}---\n{SPEC}")}),
@@ -264,7 +264,10 @@ fn hostile_arguments_fail_before_anything_is_done() {
             "`objectReference.name`: it is a number",
         ),
         (json!({"operation": "delete", "objectReference": {"nmae": "a"}}), "no field `nmae`"),
-        (json!({"operation": "patch", "objectReference": reference, "spec": "text"}), "the patch is no map"),
+        (
+            json!({"operation": "patch", "objectReference": reference, "spec": "text"}),
+            "the patch is not a map",
+        ),
         (json!({"operation": "patch", "objectReference": reference, "spec": "a: b\n---\nc: d"}), "one patch"),
         (
             json!({"operation": "patch", "objectReference": reference, "spec": "a: b", "patchType": "x"}),

@@ -4,7 +4,7 @@
 //! `activeDeadlineSeconds` count. What containers cannot have (other volumes, variables from elsewhere) fails the phase before anything
 //! runs; everything else is about nodes and has no effect.
 //!
-//! Containers end with the plane. Nobody can tell how far they came, so that the phase fails then, unless it may run them again.
+//! Containers end with the plane. Their progress is unknown, so that the phase fails then, unless it may run them again.
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{

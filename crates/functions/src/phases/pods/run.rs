@@ -9,7 +9,6 @@
 //! * Output that was read stays read: after a crash the log is read from the first line that was not used.
 //! * Output that cannot be read or kept fails the phase when the pod has ended. It is never left out silently.
 //! * What a pod says in its log or its status is redacted before any of it is kept.
-#![expect(clippy::match_same_arms, reason = "each arm is a transition of the state machine")]
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::{Address, Answer, Move, Phase, Request};
@@ -46,7 +45,7 @@ pub(super) struct PodRun {
 #[serde(tag = "step", rename_all = "camelCase")]
 enum Running {
     Create,
-    /// The pod is looked at.
+    /// The pod is checked.
     #[serde(rename_all = "camelCase")]
     Look {
         log: LogPosition,
@@ -102,54 +101,12 @@ struct LogPart<'t> {
 
 /// What to do next about the pod.
 pub(super) fn run(phase: &Phase<'_>, run: &PodRun) -> NextMove {
-    let state = checkpoint(phase)?.unwrap_or(Running::Create);
-    match (state, phase.answers) {
-        (Running::Create, []) => Ok(perform(&Running::Create, vec![run.create()])),
-        (Running::Create, [Answer::Object { .. }]) => {
-            Ok(run.look(LogPosition::default(), phase.now, phase.now + READ_EVERY))
-        }
-        // Whose pod it is, is looked at with the pod.
-        (Running::Create, [Answer::Refused(refused)]) if refused.already_exists() => {
-            Ok(run.look(LogPosition::default(), phase.now, phase.now + READ_EVERY))
-        }
-        (Running::Look { log, since, next_read }, []) => Ok(run.look(log, since, next_read)),
-        (Running::Look { log, since, next_read }, [Answer::Object { object, .. }]) => {
-            run.judge(phase, object, log, since, next_read)
-        }
-        (Running::Look { .. }, [Answer::Absent]) => Err(run.vanished()),
-        (Running::Read { log, since, ended }, []) => Ok(run.read(log, since, ended)),
-        (Running::Read { log, since, ended }, [Answer::Log { text, next_offset, is_end }]) => {
-            let part = LogPart { text, next_offset: *next_offset, is_end: *is_end };
-            run.take(phase, part, log, since, ended)
-        }
-        (Running::Read { ended: None, .. }, [Answer::Absent]) => Err(run.vanished()),
-        (Running::Read { log, ended: Some(ended), .. }, [Answer::Refused(refused)])
-            if refused.is_too_large() =>
-        {
-            Ok(run.lose(log, ended, refused.message.clone()))
-        }
-        // Of a pod that ended without having begun there is no log.
-        (Running::Read { log, ended: Some(ended), .. }, [Answer::Refused(_) | Answer::Absent]) => {
-            Ok(run.delete_with(log.outputs, ended))
-        }
-        (Running::Read { log, since, ended: None }, [Answer::Refused(_)]) => {
-            Ok(run.wait(log, since, phase.now + READ_EVERY))
-        }
-        (Running::Delete { outputs, ended }, []) => Ok(run.delete_with(outputs, ended)),
-        // A pod that cannot be deleted does not undo what it did.
-        (Running::Delete { outputs, ended }, [_]) => run.finish(outputs, ended),
-        (Running::ReadAndDelete { log, ended }, []) => Ok(run.read_and_delete(log, ended)),
-        (Running::ReadAndDelete { log, ended }, [Answer::Log { text, is_end, .. }, _]) => {
-            let mut found = log.outputs;
-            found.extend(outputs(text)?);
-            let lost = (!is_end).then(|| TOO_MUCH.to_owned());
-            run.finish(found, Ending { lost, ..ended })
-        }
-        (Running::ReadAndDelete { .. }, [_, _]) => Err(Failure::interrupted(format!(
-            "the control plane stopped when {} had been deleted and its output was not saved yet",
-            describe(&run.address())
-        ))),
-        (_, answers) => Err(Failure::unexpected(answers)),
+    match checkpoint(phase)?.unwrap_or(Running::Create) {
+        Running::Create => run.after_create(phase),
+        Running::Look { log, since, next_read } => run.after_look(phase, log, since, next_read),
+        Running::Read { log, since, ended } => run.after_read(phase, log, since, ended),
+        Running::Delete { outputs, ended } => run.after_delete(phase, outputs, ended),
+        Running::ReadAndDelete { log, ended } => run.after_last_read(phase, log, ended),
     }
 }
 
@@ -160,6 +117,71 @@ impl Ending {
 }
 
 impl PodRun {
+    fn after_create(&self, phase: &Phase<'_>) -> NextMove {
+        let look = || Ok(self.look(LogPosition::default(), phase.now, phase.now + READ_EVERY));
+        match phase.answers {
+            [] => Ok(perform(&Running::Create, vec![self.create()])),
+            [Answer::Object { .. }] => look(),
+            // Whose pod it is, is checked when the pod is read.
+            [Answer::Refused(refused)] if refused.already_exists() => look(),
+            answers => Err(Failure::unexpected(answers)),
+        }
+    }
+
+    fn after_look(&self, phase: &Phase<'_>, log: LogPosition, since: i64, next_read: i64) -> NextMove {
+        match phase.answers {
+            [] => Ok(self.look(log, since, next_read)),
+            [Answer::Object { object, .. }] => self.judge(phase, object, log, since, next_read),
+            [Answer::Absent] => Err(self.vanished()),
+            answers => Err(Failure::unexpected(answers)),
+        }
+    }
+
+    fn after_read(&self, phase: &Phase<'_>, log: LogPosition, since: i64, ended: Option<Ending>) -> NextMove {
+        match (phase.answers, ended) {
+            ([], ended) => Ok(self.read(log, since, ended)),
+            ([Answer::Log { text, next_offset, is_end }], ended) => {
+                let part = LogPart { text, next_offset: *next_offset, is_end: *is_end };
+                self.take(phase, part, log, since, ended)
+            }
+            ([Answer::Absent], None) => Err(self.vanished()),
+            ([Answer::Refused(refused)], Some(ended)) if refused.is_too_large() => {
+                Ok(self.lose(log, ended, refused.message.clone()))
+            }
+            // Of a pod that ended without having begun there is no log.
+            ([Answer::Refused(_) | Answer::Absent], Some(ended)) => Ok(self.delete_with(log.outputs, ended)),
+            // The kubelet may be gone for a while. The pod goes on, and its log is read later.
+            ([Answer::Refused(_)], None) => Ok(self.wait(log, since, phase.now + READ_EVERY)),
+            (answers, _) => Err(Failure::unexpected(answers)),
+        }
+    }
+
+    fn after_delete(&self, phase: &Phase<'_>, outputs: Object, ended: Ending) -> NextMove {
+        match phase.answers {
+            [] => Ok(self.delete_with(outputs, ended)),
+            // A pod that cannot be deleted does not undo what it did.
+            [_] => self.finish(outputs, ended),
+            answers => Err(Failure::unexpected(answers)),
+        }
+    }
+
+    fn after_last_read(&self, phase: &Phase<'_>, log: LogPosition, ended: Ending) -> NextMove {
+        match phase.answers {
+            [] => Ok(self.read_and_delete(log, ended)),
+            [Answer::Log { text, is_end, .. }, _] => {
+                let mut found = log.outputs;
+                found.extend(outputs(text)?);
+                let lost = (!is_end).then(|| TOO_MUCH.to_owned());
+                self.finish(found, Ending { lost, ..ended })
+            }
+            [_, _] => Err(Failure::interrupted(format!(
+                "the control plane stopped when {} had been deleted and its output was not saved yet",
+                describe(&self.address())
+            ))),
+            answers => Err(Failure::unexpected(answers)),
+        }
+    }
+
     fn address(&self) -> Address {
         address_of(&self.pod)
     }
@@ -216,10 +238,12 @@ impl PodRun {
             return Err(taken(&self.address()));
         }
         match text_at(pod, &["status", "phase"]) {
+            // The log is read after the end, too: what was printed last is most often the output.
             "Succeeded" => Ok(self.read(log, since, Some(Ending::default()))),
             "Failed" => Ok(self.read(log, since, Some(Ending::failed(failure_of(phase, pod))))),
             "Running" if phase.now >= next_read => Ok(self.read(log, since, None)),
             "Running" => Ok(self.wait(log, since, next_read)),
+            // The pod is deleted: one that is scheduled hours later would do its work when nothing waits for it any more.
             _ if phase.now >= since + START => {
                 let failure = format!("it did not start within 15m0s{}", waiting_for(phase, pod));
                 Ok(self.delete_with(log.outputs, Ending::failed(failure)))
@@ -253,10 +277,12 @@ impl PodRun {
                 failure.push_str(&words);
             }
         }
+        // Output that fits is stored before the pod is deleted. Larger output can only be taken in the same move as
+        // the deletion.
         Ok(if fits(&found) { self.delete_with(found, ended) } else { self.read_and_delete(log, ended) })
     }
 
-    /// Keeps the output of complete lines, and goes on behind them.
+    /// Keeps the output of complete lines, and continues behind them.
     fn take_part(
         &self,
         phase: &Phase<'_>,
@@ -267,6 +293,7 @@ impl PodRun {
     ) -> NextMove {
         let mut found = log.outputs.clone();
         found.extend(outputs(complete_lines(part.text))?);
+        // The second half guards against a log that answers the same part again and again.
         let goes_on = fits(&found) && part.next_offset > log.offset;
         if goes_on {
             log = LogPosition { offset: part.next_offset, outputs: found };
@@ -275,7 +302,7 @@ impl PodRun {
             // There is more to read at once.
             (false, ended) if goes_on => Ok(self.read(log, since, ended)),
             (false, Some(ended)) => Ok(self.lose(log, ended, TOO_MUCH.to_owned())),
-            // A pod that runs is not disturbed. What cannot be kept now is looked at again when it has ended.
+            // A pod that runs is not disturbed. What cannot be kept now is checked again when it has ended.
             _ => Ok(self.wait(log, since, phase.now + READ_EVERY)),
         }
     }
@@ -288,6 +315,7 @@ impl PodRun {
     fn finish(&self, outputs: Object, ended: Ending) -> NextMove {
         let pod = describe(&self.address());
         match ended {
+            // Before lost output: that the pod failed is the reason, and lost output may be its consequence.
             Ending { failure: Some(failure), .. } if self.fails => {
                 Err(Failure::new(format!("{pod} failed: {failure}")))
             }
@@ -321,6 +349,7 @@ fn failure_of(phase: &Phase<'_>, pod: &Object) -> String {
             continue;
         };
         let code = end.get("exitCode").and_then(Value::as_i64).unwrap_or_default();
+        // Containers beside the one that failed end with 0, and say nothing.
         if code != 0 {
             let details = ["reason", "message"].map(|field| text_at(end, &[field]).trim());
             let details: Vec<_> = details.into_iter().filter(|text| !text.is_empty()).collect();
@@ -335,6 +364,7 @@ fn failure_of(phase: &Phase<'_>, pod: &Object) -> String {
 
 /// Why a pod has not started.
 fn waiting_for(phase: &Phase<'_>, pod: &Object) -> String {
+    // The first container that waits: those behind it wait for the same image or volume.
     let waiting = containers(pod).find_map(|container| {
         let waiting = value_at(container, &["state", "waiting"])?.as_object()?;
         let texts = ["reason", "message"].map(|field| text_at(waiting, &[field]));
@@ -351,6 +381,7 @@ fn waiting_for(phase: &Phase<'_>, pod: &Object) -> String {
 }
 
 fn containers(pod: &Object) -> impl Iterator<Item = &Object> {
+    // Init containers first: while one of them fails, the others have not begun.
     let lists = ["initContainerStatuses", "containerStatuses"].map(|list| value_at(pod, &["status", list]));
     lists.into_iter().flatten().filter_map(Value::as_array).flatten().filter_map(Value::as_object)
 }

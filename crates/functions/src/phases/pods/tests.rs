@@ -14,7 +14,7 @@ fn task() -> Plane<'static> {
     Plane::of(&KubeTask::V0_0, json!({"image": "tools:1", "command": ["sh", "-c", "dump"]}))
 }
 
-/// Whoever runs pods ends all of them so.
+/// The process that runs pods ends all of them so.
 fn ends(status: Value) -> impl Fn(&mut World) -> bool {
     move |world| {
         for name in world.names("Pod") {
@@ -173,7 +173,7 @@ fn log_of_a_long_pod_is_read_while_it_runs() {
             1 => ends(json!({"phase": "Running"}))(world),
             2 => false,
             3 => {
-                // Positions stay; what was there is not there any more.
+                // Positions stay; what was there no longer exists.
                 world.log = format!(
                     "{}\n###Phase-output###:{{\"key\":\"b\",\"value\":\"2\"}}\n",
                     " ".repeat(PRINTED.len() - 1)
@@ -336,6 +336,17 @@ fn without_pods_nothing_is_done_and_containers_run_images() {
     for crash in [Crash::Before(1), Crash::After(1)] {
         assert!(matches!(contained(crash).0, End::Failed(Cause::PhaseInterrupted, _)), "{crash:?}");
     }
+}
+
+#[test]
+fn preparation_needs_pods_also_where_containers_run_images() {
+    // Needs are checked before the first phase of an action: containers have no claims that could be mounted.
+    assert!(PrepareData.contract().needs.contains(&Need::Exec));
+    let arguments = json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"}});
+    let mut world = World::default();
+    let mut plane = Plane { pods: PodSupport::Containers, ..Plane::of(&PrepareData, arguments) };
+    assert!(matches!(plane.run(&mut world), End::Failed(Cause::PhaseNeedsUnmet, _)));
+    assert_eq!(world.effects, [""; 0]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn scale(version: &'static ScaleWorkload, arguments: Value) -> Plane<'static> {
     Plane { target: object(deployment("web", 3)), ..Plane::of(version, arguments) }
 }
 
-/// Whoever runs pods has done so.
+/// The process that runs pods has done so.
 fn settle_pods(name: &'static str, replicas: i64) -> impl Fn(&mut World) -> bool {
     move |world| {
         let status = deployment(name, replicas)["status"].clone();
@@ -83,19 +83,19 @@ fn two_phases_at_once_do_not_mix() {
 }
 
 #[test]
-fn conflict_fails_the_phase_at_first_and_is_tried_again_later() {
+fn phase_is_tried_again_after_a_conflict_but_not_for_ever() {
     let conflict = || Answer::Refused(refused(409, "Conflict", "the object has been modified"));
-    let checkpoint = json!({"step": "scale", "original": 3, "conflicts": 0, "deadline": null});
-    let v0_0 = scale(&ScaleWorkload::V0_0, json!({"replicas": 0}));
-    assert!(matches!(v0_0.advance(&checkpoint, &[conflict()]), Move::Fail { .. }));
-    let v0_1 = scale(&ScaleWorkload::V0_1, json!({"replicas": 0}));
-    let Move::Perform { checkpoint, requests } = v0_1.advance(&checkpoint, &[conflict()]) else {
-        panic!("no request")
-    };
-    assert_eq!((&checkpoint["conflicts"], &checkpoint["original"]), (&json!(1), &json!(3)));
-    assert!(matches!(&requests[..], [Request::Get(_)]));
-    let last = json!({"step": "scale", "original": 3, "conflicts": MOST_CONFLICTS, "deadline": null});
-    assert!(matches!(v0_1.advance(&last, &[conflict()]), Move::Fail { .. }));
+    for version in [&ScaleWorkload::V0_0, &ScaleWorkload::V0_1] {
+        let phase = scale(version, json!({"replicas": 0}));
+        let first = json!({"step": "scale", "original": 3, "conflicts": 0, "deadline": null});
+        let Move::Perform { checkpoint, requests } = phase.advance(&first, &[conflict()]) else {
+            panic!("no request")
+        };
+        assert_eq!((&checkpoint["conflicts"], &checkpoint["original"]), (&json!(1), &json!(3)));
+        assert!(matches!(&requests[..], [Request::Get(_)]));
+        let last = json!({"step": "scale", "original": 3, "conflicts": MOST_CONFLICTS, "deadline": null});
+        assert!(matches!(phase.advance(&last, &[conflict()]), Move::Fail { .. }));
+    }
 }
 
 #[test]
@@ -141,8 +141,8 @@ fn hostile_arguments_fail_before_anything_is_done() {
     for (arguments, expected) in [
         (json!({}), "argument `replicas`: it is missing"),
         (json!({"replicas": "many"}), "should be a whole number"),
-        (json!({"replicas": -1}), "-1 is no number of replicas"),
-        (json!({"replicas": 4_294_967_296_i64}), "is no number of replicas"),
+        (json!({"replicas": -1}), "-1 is not a number of replicas"),
+        (json!({"replicas": 4_294_967_296_i64}), "is not a number of replicas"),
         (json!({"replicas": 1.5}), "should be a whole number"),
         (json!({"replicas": 1, "kind": "Pod"}), "`Pod` cannot be scaled"),
         (json!({"replicas": 1, "waitForReady": "perhaps"}), "should be true or false"),

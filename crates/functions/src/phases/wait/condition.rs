@@ -1,5 +1,4 @@
 //! A condition: a template that prints `true` when it holds.
-#![expect(clippy::match_same_arms, clippy::unnecessary_wraps, reason = "it reads better here as it is")]
 
 use std::sync::LazyLock;
 
@@ -15,7 +14,7 @@ use ferroplane_template::{
 use super::Wait;
 use crate::phases::moves::Failure;
 
-/// What a condition may cost. It is looked at whenever an object changes.
+/// What a condition may cost. It is checked whenever an object changes.
 const BUDGET: Budget = Budget { steps: 100_000, memory: 16 << 20, output: 64 << 10, depth: 100 };
 
 static SPRIG: LazyLock<Functions> = LazyLock::new(sprig::functions);
@@ -57,6 +56,7 @@ pub(super) enum Part {
 impl Condition {
     pub(super) fn parse(field: &str, text: &str, version: Wait) -> Result<Self, Failure> {
         if version == Wait::V2 {
+            // WaitV2 evaluates as `kubectl get -o go-template` does, with its functions and the object as data.
             let templates = Templates::parse("condition", text, &Options::default(), &KUBECTL);
             let invalid = |error| Failure::argument(field, format!("the template cannot be parsed: {error}"));
             return templates.map(Self::Template).map_err(invalid);
@@ -65,7 +65,7 @@ impl Condition {
         Ok(Self::Paths { field: field.to_owned(), parts })
     }
 
-    /// Whether it holds of an object, or why nobody can say.
+    /// Whether it holds for an object, or why that is unknown.
     pub(super) fn holds(&self, object: &Object, phase: &Phase<'_>) -> Result<bool, String> {
         let heap = Heap::new();
         let json = serde_json::Value::Object(object.clone());
@@ -76,6 +76,7 @@ impl Condition {
             }
             Self::Paths { field, parts } => {
                 let text = filled(parts, &json)?;
+                // As Kanister renders: a field that is not there yet is an error, and the phase waits.
                 let options = Options { missing_key: MissingKey::Error, ..Options::default() };
                 let templates =
                     Templates::parse(field, &text, &options, &SPRIG).map_err(|error| error.to_string())?;
@@ -83,6 +84,7 @@ impl Condition {
             }
         };
         let output = output.map_err(|error| error.to_string())?;
+        // Exactly that word, as in Kanister; templates often print a line feed around it.
         Ok(output.trim_ascii() == b"true")
     }
 }
@@ -112,6 +114,7 @@ fn parts(text: &str) -> Result<Vec<Part>, String> {
     while let Some(start) = rest.find('{') {
         let (before, found) = rest.split_at(start);
         plain.push_str(before);
+        // Two at once, so that the second brace is not taken for the beginning of a path.
         let doubled = found.starts_with("{{");
         let inner = found[1..].trim_start();
         if doubled || !inner.starts_with("$.") && !inner.starts_with("$[") {
@@ -139,16 +142,16 @@ fn closing(text: &str) -> Option<usize> {
     for (index, letter) in text.char_indices() {
         match (quote, letter) {
             (Some(open), _) if open == letter => quote = None,
-            (Some(_), _) => {}
             (None, '\'' | '"') => quote = Some(letter),
             (None, '}') => return Some(index),
-            (None, _) => {}
+            _ => {}
         }
     }
     None
 }
 
 /// Whether keys lead somewhere in maps and lists.
+#[expect(clippy::unnecessary_wraps, reason = "all functions of templates have one signature")]
 fn exists(_: &mut Context<'_>, arguments: &[Value]) -> Result<Value, TemplateFailure> {
     let mut here = arguments[0].clone();
     for key in &arguments[1..] {

@@ -1,5 +1,4 @@
 //! The conditions of a phase: `anyOf`, `allOf`, or both, in which case one of the two lists is enough.
-#![expect(clippy::needless_pass_by_value, reason = "it reads better here as it is")]
 
 use ferroplane_api::{Cause, meta};
 use ferroplane_engine::action::{Address, Answer, ArgumentMistake, Phase, RenderError};
@@ -37,7 +36,7 @@ pub(super) struct Round {
 }
 
 /// A template over what the action knows cannot be rendered, and never will be.
-pub(super) fn not_rendered(error: RenderError) -> Failure {
+pub(super) fn not_rendered(error: &RenderError) -> Failure {
     Failure { cause: Cause::PhaseTemplateFailed, message: error.to_string() }
 }
 
@@ -48,8 +47,8 @@ impl Conditions {
         let read = |(path, item): &(String, &Value)| {
             let reference = item.get("objectReference").cloned().unwrap_or_default();
             let field = format!("{path}.objectReference");
-            let reference =
-                phase.scope.render_value(&format!("args.{field}"), &reference).map_err(not_rendered)?;
+            let reference = phase.scope.render_value(&format!("args.{field}"), &reference);
+            let reference = reference.map_err(|error| not_rendered(&error))?;
             let reference = ObjectReference::read(&field, Some(&reference))?;
             Ok::<_, Failure>(OfObject {
                 condition: Condition::parse(&format!("{path}.condition"), text(path, item)?, version)?,
@@ -64,6 +63,7 @@ impl Conditions {
     pub(super) fn objects(&self) -> Vec<Address> {
         let mut objects: Vec<Address> = Vec::new();
         for one in self.any_of.iter().chain(&self.all_of) {
+            // Each object is read once for all its conditions, so that they are about one state of it.
             if !objects.contains(&one.object) {
                 objects.push(one.object.clone());
             }
@@ -84,10 +84,13 @@ impl Conditions {
             match look(one) {
                 Ok(true) => return Round { holds: true, error: None },
                 Ok(false) => {}
+                // v0.0.0 gives up the round at the first error, as Kanister does; later versions try the other
+                // conditions.
                 Err(problem) if version == Wait::V0_0 => return Round { holds: false, error: Some(problem) },
                 Err(problem) => error = error.or(Some(problem)),
             }
         }
+        // An empty list holds of nothing: with `anyOf` alone, the phase would be done at once.
         let mut holds = !self.all_of.is_empty();
         for one in &self.all_of {
             match look(one) {
@@ -111,7 +114,8 @@ impl OfObject {
         match answer {
             Some(Answer::Object { object, .. }) => {
                 let holds = self.condition.holds(object, phase);
-                // An error quotes what it is about, and nobody knows the values of this Secret but the condition.
+                // An error quotes its object, and the values of this Secret are known only here, so that nothing
+                // else redacts them.
                 if meta::kind(object) == "Secret" { holds.map_err(|_| self.untold()) } else { holds }
             }
             Some(Answer::Refused(refused)) => Err(refused.message.clone()),
@@ -122,7 +126,7 @@ impl OfObject {
     fn untold(&self) -> String {
         let object = describe(&self.object);
         format!(
-            "a condition about {object} cannot be evaluated; why is not told, because it may quote the Secret"
+            "a condition about {object} cannot be evaluated; the reason is not shown, because it may quote the Secret"
         )
     }
 }

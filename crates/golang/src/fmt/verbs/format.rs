@@ -7,7 +7,7 @@ use std::str;
 use super::{Flags, Printer};
 use crate::fmt::{Operand, Shape};
 
-/// Wider or more precise than this is no number to Go, either.
+/// Wider or more precise than this is not a number to Go, either.
 const TOO_LARGE: i64 = 1_000_000;
 
 /// Where in the format and in the values we are.
@@ -201,7 +201,7 @@ impl Printer<'_> {
             return is_after_index;
         }
         cursor.at += 1;
-        // A negative precision is as bad as one that is no number; a negative width is not.
+        // A negative precision is as bad as one that is not a number; a negative width is not.
         self.flags.precision = cursor.number_from(values).and_then(|number| usize::try_from(number).ok());
         if self.flags.precision.is_none() {
             self.push("%!(BADPREC)");
@@ -228,7 +228,7 @@ impl Printer<'_> {
     }
 }
 
-/// The letter at this place and its length. A byte that is no text is the replacement character.
+/// The letter at this place and its length. A byte that is not text is the replacement character.
 fn letter_at(text: &[u8], at: usize) -> Option<(char, usize)> {
     let rest = text.get(at..).filter(|rest| !rest.is_empty())?;
     let window = &rest[..rest.len().min(4)];

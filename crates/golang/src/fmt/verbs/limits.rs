@@ -14,7 +14,7 @@ pub enum Refusal {
     TooLong,
     /// A value contains itself, or is nested very deeply.
     TooDeep,
-    /// Whoever counts the items wants no more of them.
+    /// The limit of the number of items is reached.
     Stopped,
 }
 
@@ -31,7 +31,7 @@ impl fmt::Display for Refusal {
 /// How much may be printed.
 pub struct Limits<'l> {
     pub bytes: usize,
-    /// Is called for every item of a list or map. It returns whether to go on.
+    /// Is called for every item of a list or map. It returns whether to continue.
     pub count_item: &'l mut dyn FnMut() -> bool,
 }
 

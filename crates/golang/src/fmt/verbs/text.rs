@@ -34,6 +34,7 @@ impl Printer<'_> {
     }
 
     pub(super) fn pad_with_spaces(&mut self, text: &str) {
+        // Zeros were added as digits, after the sign. Go fills what is left of the width with spaces, too.
         let zero = std::mem::take(&mut self.flags.zero);
         self.pad(text);
         self.flags.zero = zero;

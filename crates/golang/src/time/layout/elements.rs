@@ -137,7 +137,7 @@ fn begins(layout: &[u8]) -> Option<(Element, usize)> {
 fn fraction(layout: &[u8]) -> Option<(Element, usize)> {
     let digit = *layout.get(1).filter(|digit| matches!(digit, b'0' | b'9'))?;
     let digits = layout[1..].iter().take_while(|other| **other == digit).count();
-    // Other digits behind it mean that this is no fraction.
+    // Other digits behind it mean that this is not a fraction.
     if layout.get(1 + digits).is_some_and(u8::is_ascii_digit) {
         return None;
     }

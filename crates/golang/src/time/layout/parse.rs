@@ -249,7 +249,7 @@ impl<'t> Parser<'t> {
             Parts::Minutes => 2,
             Parts::Seconds => 3,
         };
-        // What stands behind the first that is no number does not count.
+        // What stands behind the first that is not a number does not count.
         let read: Vec<i32> = (0..count).map_while(|at| digits(part(at))).collect();
         let number = |at: usize| read.get(at).copied().unwrap_or_default();
         let (hours, minutes, seconds) = (number(0), number(1), number(2));

@@ -1,4 +1,4 @@
-//! The rule by which a zone goes on, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
+//! The rule by which a zone continues, such as `CET-1CEST,M3.5.0,M10.5.0/3`.
 //!
 //! Follows Go 1.26, `time/zoneinfo.go` (`tzset`).
 

@@ -76,3 +76,23 @@ async fn redirect_to_what_is_not_allowed_is_refused() {
         assert_eq!(server.asked().len(), 1);
     }
 }
+
+#[tokio::test]
+async fn registry_is_shown_the_name_of_the_client() {
+    let usual = concat!("ferroplane/", env!("CARGO_PKG_VERSION"));
+    for (given, shown) in [(None, usual), (Some("acme/1.0"), "acme/1.0")] {
+        let image = TestImage::new(&[noise(1000, 1)]);
+        let server = Hostile::start(move |asked| proper(&image, asked));
+        let mut options = Options { plain_http: vec![server.address.clone()], ..quick() };
+        if let Some(given) = given {
+            options.user_agent = given.parse().unwrap();
+        }
+        let (_directory, store) = store();
+        let name = reference(&format!("{}/name:v1", server.address));
+        client(options).pull(&name, &Pull::into(&store).with_platform(platform())).await.unwrap();
+        let asked = server.asked();
+        let about = asked.iter().filter(|asked| asked.path.starts_with("/v2/name/"));
+        let agents: Vec<_> = about.map(|asked| asked.header("user-agent")).collect();
+        assert!(agents.len() >= 3 && agents.iter().all(|agent| *agent == Some(shown)), "{agents:?}");
+    }
+}

@@ -143,3 +143,37 @@ async fn bundles_that_refer_to_the_image_are_found_and_kept_for_when_the_registr
     drop(debian);
     assert_eq!(registry.signatures(&image, &store, false).await.unwrap(), expected);
 }
+
+#[tokio::test]
+async fn attestations_are_found_beside_the_image_and_kept_for_when_the_registry_is_away() {
+    let Some(debian) = DebianRegistry::start(&RegistrySetup::default()) else { return };
+    let ((_images_directory, images), (_directory, store)) = (store(), store());
+    let image = push(&debian, &images, &[(b"one", "MQ==")]).await;
+    let registry = client(quick());
+    assert_eq!(registry.attestations(&image, &store, false).await.unwrap(), []);
+    let envelope = "application/vnd.dsse.envelope.v1+json";
+    let large = vec![b' '; (1 << 20) + 1];
+    let layers = [
+        (envelope, &b"first"[..]),
+        ("text/plain", &b"text"[..]),
+        (envelope, &large[..]),
+        (envelope, &b"second"[..]),
+    ];
+    let layers = layers.map(|(media_type, content)| {
+        images.write(content).unwrap();
+        Descriptor::of(media_type, content)
+    });
+    let config = ImageConfig::default().to_bytes();
+    images.write(&config).unwrap();
+    let artifact = Manifest::new(Descriptor::of(OCI_CONFIG, &config), layers.to_vec()).to_bytes();
+    let artifact = images.write(&artifact).unwrap();
+    let tag = image.digest().unwrap().to_string().replace(':', "-");
+    let beside = reference(&format!("{}/acme/signed:{tag}.att", debian.address));
+    registry.push(&beside, &artifact, &Push::from(&images)).await.unwrap();
+    let expected = [b"first".to_vec(), b"second".to_vec()].map(ImageSignature::Envelope);
+    assert_eq!(registry.attestations(&image, &store, false).await.unwrap(), expected);
+    drop(debian);
+    assert_eq!(registry.attestations(&image, &store, false).await.unwrap(), expected);
+    let error = registry.attestations(&image, &store, true).await.unwrap_err();
+    assert!(chain(&error).contains("cannot read the attestations of"), "{}", chain(&error));
+}

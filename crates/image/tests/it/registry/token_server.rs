@@ -20,7 +20,7 @@ pub(crate) struct TokenServer {
 }
 
 impl TokenServer {
-    /// Gives a token to whoever may have one.
+    /// Gives a token to a user who may have one.
     pub(crate) fn start(is_allowed: impl Fn(&Asked) -> bool + Send + Sync + 'static) -> Self {
         let pki = Pki::new();
         let leaf = pki.issue(&["tokens"]);

@@ -1,4 +1,4 @@
-//! Uploads that break off: they go on from where the registry says that they are, or begin anew.
+//! Uploads that break off: they continue from where the registry says that they are, or begin anew.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ enum Fault {
 struct Uploads {
     fault: Fault,
     has_failed: bool,
-    /// Whether there is an upload that can go on.
+    /// Whether there is an upload that can continue.
     is_open: bool,
     upload: Vec<u8>,
     pieces: usize,

@@ -231,7 +231,7 @@ fn hard_links_lead_to_files_of_the_image() {
             case(
                 "file on the way",
                 [tar().file("a", "").file("a/b", "").end()],
-                Refused("`a`, which is no directory"),
+                Refused("`a`, which is not a directory"),
             ),
         ]
     });
@@ -266,7 +266,7 @@ fn links_of_layers_below_stay_inside() {
             case(
                 "to a file",
                 [tar().file("f", "").symlink("a", "f").end(), tar().file("a/e", "").end()],
-                Refused("no directory"),
+                Refused("not a directory"),
             ),
             case(
                 "deeper and deeper",

@@ -33,11 +33,13 @@ pub(super) async fn render(
     let pipeline = Arc::new(pipeline_of(&operation)?);
     let input = operation::OperationInput { operation: &operation, pipeline, context: None, now };
     let mut rendered = render_operation(input, &functions, &cluster).await?;
+    // An attempt always changes the status. Callers take an operation that is returned for one that was written.
+    let is_written = rendered.xr != operation;
     let failure = rendered.take_fatal_result()?;
     let events = events_of(&rendered);
     let (required_resources, required_schemas) = asked(&rendered.asked)?;
     let output = OperationOutput {
-        operation: Some(Struct::try_from(rendered.xr)?),
+        operation: is_written.then(|| Struct::try_from(rendered.xr)).transpose()?,
         applied_resources: rendered.composed.into_iter().map(Struct::try_from).collect::<Result<_, _>>()?,
         events,
         required_resources,
@@ -58,7 +60,7 @@ pub(super) fn of_cron(input: CronOperationInput, now: &str) -> anyhow::Result<Ou
     let cron = object(input.cron_operation.unwrap_or_default(), "CronOperation")?;
     let due = match input.scheduled_time {
         Some(time) => time.seconds,
-        None => now.parse::<Timestamp>().context("cannot tell the time")?.as_second(),
+        None => now.parse::<Timestamp>().context("cannot read the current time")?.as_second(),
     };
     let operation = Some(Struct::try_from(operation_of_cron(&cron, due))?);
     Ok(Output::CronOperation(CronOperationOutput { operation }))
@@ -111,6 +113,25 @@ mod tests {
         };
         assert_eq!(cron(None), "test-watch-60");
         assert_eq!(cron(Some(1_609_459_200)), "test-watch-1609459200");
+    }
+
+    #[tokio::test]
+    async fn returns_an_operation_only_when_it_would_be_written() {
+        let returned = async |status: Value| {
+            let operation = json!({
+                "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": "a"},
+                "spec": {"mode": "Pipeline", "pipeline": [{"step": "one", "functionRef": {"name": "f"}}]}, "status": status,
+            });
+            let input = OperationInput { operation: Some(structure(&operation)), ..Default::default() };
+            match render(input, &grpc::Options::default(), "2026-01-01T00:00:00Z").await {
+                Ok((Output::Operation(output), None)) => output.operation.is_some(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let ended = |status: &str| json!({"conditions": [{"type": "Succeeded", "status": status}]});
+        assert!(!returned(ended("True")).await);
+        assert!(!returned(ended("False")).await);
+        assert!(returned(json!({"failures": 100})).await, "it is given up");
     }
 
     #[test]

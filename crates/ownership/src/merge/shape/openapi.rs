@@ -28,7 +28,7 @@ pub enum Error {
 impl Shapes {
     /// The shapes of a custom resource, from the `openAPIV3Schema` of one of its versions.
     ///
-    /// The schema has to be structural: whatever a structural schema may not say is not looked at.
+    /// The schema has to be structural: whatever a structural schema may not say is not checked.
     pub fn of_custom_resource(schema: Option<&Value>) -> Result<Self, Error> {
         let mut shapes = Self::new();
         let metadata = metadata::add(&mut shapes);

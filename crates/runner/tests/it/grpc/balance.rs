@@ -44,7 +44,7 @@ impl Names {
     }
 }
 
-/// Two servers on the same port of two addresses. Each says which one it is. Nobody else uses these, so
+/// Two servers on the same port of two addresses. Each says which one it is. Nothing else uses these, so
 /// nobody takes the port of one that is stopped.
 async fn pair() -> (FunctionServer, FunctionServer) {
     let first = FunctionServer::serve("127.0.0.2:0", Versions::Both, None, |_| Ok(says("first"))).await;

@@ -153,7 +153,7 @@ async fn function_with_tls_is_told_from_one_without() {
         assert!(matches!(error, CallError::Lost { .. }), "{error:?}");
         assert_eq!(
             text,
-            "lost the connection to the function at ADDRESS before it answered: it hung up or does not \
+            "lost the connection to the function at ADDRESS before it answered: it closed the connection or does not \
              speak HTTP/2 (does it expect TLS?)"
         );
     }

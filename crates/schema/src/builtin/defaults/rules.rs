@@ -351,7 +351,7 @@ fn mark_balanced_addresses(service: &mut JsonObject) {
 }
 
 fn complete_limits(item: &mut JsonObject) {
-    // The order matters: what `default` gets from `max` goes on to the requests, before `min` does.
+    // The order matters: what `default` gets from `max` continues to the requests, before `min` does.
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
         let Some(Value::Object(amounts)) = item.get(from).cloned() else { continue };
         if amounts.is_empty() {

@@ -68,7 +68,7 @@ pub(super) fn add(
     item(format!("{root}/{{name}}"), format!("{scope}{kind}"), &named, own)
         .put(&operations(&verbs, kind, (group, version), schemas), paths);
     for part in &resource.subresources {
-        // Connections are not described: nobody decides anything by them.
+        // Connections are not described: no client depends on them.
         if part.kind.ends_with("Options") {
             continue;
         }

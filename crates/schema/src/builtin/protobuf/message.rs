@@ -214,7 +214,7 @@ fn json_of(bytes: Option<&[u8]>) -> Result<Value, Error> {
 
 /// Seconds and nanoseconds since 1970.
 fn timestamp(bytes: &[u8], name: &'static str, has_micros: bool) -> Result<Value, Error> {
-    // How Go's first moment is written: `Time.Unmarshal` looks at the length, because no seconds are 1970.
+    // How Go's first moment is written: `Time.Unmarshal` reads the length, because no seconds are 1970.
     if bytes.is_empty() {
         return Ok(Value::Null);
     }
@@ -235,7 +235,7 @@ fn timestamp(bytes: &[u8], name: &'static str, has_micros: bool) -> Result<Value
     if (seconds, micros) == (FIRST_MOMENT, 0) {
         return Ok(Value::Null);
     }
-    // Years of four digits; other times cannot be written down.
+    // Years of four digits; other times cannot be recorded.
     if !(-62_167_219_200..=253_402_300_799).contains(&seconds) {
         return Err(Error::Overflow);
     }

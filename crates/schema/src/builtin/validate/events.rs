@@ -1,4 +1,4 @@
-//! Events. Those of the core group are hardly checked; newer clients, who use `events.k8s.io`, are told more.
+//! Events. Those of the core group are hardly checked; those of `events.k8s.io`, which newer clients use, are checked more strictly.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/events.go`.
 

@@ -1,4 +1,4 @@
-//! Pods: the parts of them that people write most. Volumes are told apart but not looked into, nor are security contexts,
+//! Pods: the parts of them that people write most. Volumes are identified but not checked, nor are security contexts,
 //! affinities, tolerations, topologies, resource claims and lifecycles.
 //!
 //! Follows Kubernetes 1.36.4, `pkg/apis/core/validation/validation.go`.
@@ -274,7 +274,7 @@ fn check_mounts(container: &JsonObject, volumes: &HashSet<&str>, path: &Path<'_>
     }
 }
 
-/// Amounts are not negative, and nobody asks for more than may be used.
+/// Amounts are not negative, and no request exceeds its limit.
 fn check_resources(resources: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     let amount =
         |list: &str, name: &str| Quantity::parse(read::text(read::object(resources, list)?, name)).ok();

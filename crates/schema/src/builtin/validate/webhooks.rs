@@ -117,7 +117,7 @@ fn check_webhook(hook: &JsonObject, rules: Rules, path: &Path<'_>, errors: &mut 
     }
 }
 
-/// A name that belongs to somebody: at least three parts.
+/// A qualified name: at least three parts.
 fn full_name(name: &str, path: &Path<'_>) -> Option<Error> {
     if name.is_empty() {
         return Some(Error::required(path, ""));

@@ -245,7 +245,7 @@ fn daemon_set(spec: &JsonObject, path: &Path<'_>, errors: &mut Vec<Error>) {
     if !selector.is_null() {
         let before = errors.len();
         check_selector(spec, "daemonset", path, errors);
-        // Only whether it is empty was not looked at before.
+        // Only whether it is empty was not checked before.
         let words = "empty selector is invalid for daemonset";
         let mut index = 0;
         errors.retain(|error| {

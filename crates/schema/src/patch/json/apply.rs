@@ -134,7 +134,7 @@ impl Operation {
         let copied = usage.copied.saturating_add(found.map_or(0, size));
         let value = (copied <= MAX_COPIED_BYTES).then(|| found.cloned().unwrap_or(Value::Null));
         let path = self.path.get(NO_PATH);
-        // The destination is looked at before the size is judged, so that the more helpful mistake is told.
+        // The destination is checked before the size, so that the more helpful mistake is reported.
         let path = path.map_err(|_| format!("copy operation failed to decode path: {MISSING}"))?;
         let place = pointer::find(document, path).ok_or_else(|| {
             format!("copy operation does not apply: doc is missing destination path: {path}: {MISSING}")

@@ -20,7 +20,7 @@ pub(super) const MAP: &str = "map[string]interface {}";
 /// A merged list.
 pub(super) struct Merged {
     pub(super) items: Vec<Value>,
-    /// If asked for, the keys in the order in which the items of the object are said to have been. Kubernetes reads
+    /// If asked for, the keys in the order in which the items of the object were, according to the caller. Kubernetes reads
     /// them from the memory of the list as merging left it.
     pub(super) memory: Vec<Value>,
 }

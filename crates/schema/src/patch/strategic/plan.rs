@@ -16,7 +16,7 @@ use crate::patch::Error;
 pub(super) struct Plan {
     /// Whether each item of the object stays.
     pub(super) is_kept: Vec<bool>,
-    /// For each item of the patch that is no directive, the item of the merged list that it becomes part of.
+    /// For each item of the patch that is not a directive, the item of the merged list that it becomes part of.
     pub(super) targets: Vec<usize>,
     pub(super) ranks: Vec<Rank>,
     pub(super) memory: Vec<Value>,
@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) failure: Option<Error>,
 }
 
-/// `memory` holds the keys of the items, or nothing if nobody asks.
+/// `memory` has the keys of the items, or is empty if they are not needed.
 pub(super) fn plan(
     current: &[Value],
     patch: &[Value],

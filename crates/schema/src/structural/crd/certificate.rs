@@ -1,6 +1,6 @@
 //! The outline of a certificate: whether its parts are there, and are what they should be.
 //!
-//! Keys and the contents of extensions are not looked at.
+//! Keys and the contents of extensions are not checked.
 //!
 //! Follows Go 1.26, `crypto/x509/parser.go`.
 

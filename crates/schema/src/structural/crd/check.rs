@@ -44,7 +44,7 @@ pub fn validate_update(definition: &Definition, old: &Definition) -> Vec<Error> 
             errors.push(Error::invalid(path, new, "field is immutable"));
         }
     };
-    // Before a kind is established nobody can have stored objects of it.
+    // Before a kind is established there can be no stored objects of it.
     if strictness.has_immutable_names {
         is_fixed(&spec.child("scope"), &definition.scope, &old.scope);
         is_fixed(&names.child("kind"), &definition.names.kind, &old.names.kind);
@@ -108,6 +108,7 @@ fn check_stored(definition: &Definition, path: &Path<'_>, errors: &mut Vec<Error
 fn check_spec(definition: &Definition, strictness: &Strictness, errors: &mut Vec<Error>) {
     let path = Path::new("spec");
     let mut strictness = strictness.clone();
+    strictness.versions = definition.versions.len();
     check_group(&definition.group, &path.child("group"), errors);
     one_of(&path.child("scope"), &definition.scope, &["Cluster", "Namespaced"], errors);
     // Pruning needs to know all fields.
@@ -219,8 +220,7 @@ fn check_versions(
         let detail = "must have exactly one version marked as storage version";
         errors.push(Error::invalid(&at, definition.shown_versions(), detail));
     }
-    // The internal form has a field `version` with the first one's name, and the same mistake is told there
-    // again.
+    // The internal form has a field `version` with the first one's name, and the same mistake is reported there again.
     if let Some(first) = versions.first().filter(|version| !version.name.is_empty()) {
         let problems = names::old_label(&first.name);
         if !problems.is_empty() {
@@ -351,14 +351,14 @@ fn check_validation(
         } else {
             let mut found = rules::check(schema, &at);
             if found.is_empty() {
-                found = defaults::check(schema, strictness.requires_pruned_defaults, &at);
+                found = defaults::check(schema, strictness, &at);
             }
             may_have_rules = found.is_empty();
             errors.extend(found);
         }
     }
     check_schema::check(schema, strictness, may_have_rules, &at, errors);
-    // That a schema cannot be converted at all is told only if nothing more precise was found.
+    // That a schema cannot be converted at all is reported only if nothing more precise was found.
     if errors.len() == before {
         errors.extend(unreadable);
     }

@@ -5,14 +5,13 @@
 use std::collections::HashSet;
 
 use ferroplane_cancellation::{checkpoint, milestone};
-use ferroplane_cel::Program;
 use ferroplane_golang::json;
 
 use super::budget::Budget;
-use super::pattern_budget::PatternBudget;
 use super::strictness::Strictness;
 use crate::field::{BadValue, Error, Path};
 use crate::meta::MAX_SHOWN;
+use crate::structural::compile_budget::{CompileBudget, TOO_MANY_FIELDS};
 use crate::structural::expressions;
 use crate::structural::field_path;
 use crate::structural::{Additional, Props, ValidationRule, rules};
@@ -34,7 +33,7 @@ pub(super) fn check(
         errors: Vec::new(),
         rule_errors: Vec::new(),
         budget: Budget::default(),
-        patterns: PatternBudget::default(),
+        compiling: CompileBudget::of_one_of(strictness.versions),
     };
     let context = Context { is_root: true, may_have_rules, most: Some(1), ..Context::default() };
     walk.node(schema, context, path);
@@ -51,9 +50,9 @@ struct Context<'c> {
     is_inside_meta: bool,
     /// Why no defaults may be here.
     forbids_defaults: Option<&'c str>,
-    /// Rules here are looked at.
+    /// Rules here are checked.
     may_have_rules: bool,
-    /// Within this list, nobody can tell which old item was which.
+    /// Within this list, it is unknown which old item was which.
     uncorrelatable: Option<&'c str>,
     /// How many such values there can be in an object, if lists and maps around it are limited.
     most: Option<u64>,
@@ -64,7 +63,7 @@ struct SchemaChecker<'w> {
     errors: Vec<Error>,
     rule_errors: Vec<Error>,
     budget: Budget,
-    patterns: PatternBudget,
+    compiling: CompileBudget,
 }
 
 impl SchemaChecker<'_> {
@@ -97,6 +96,9 @@ impl SchemaChecker<'_> {
     }
 
     fn compile(&mut self, schema: &Props, context: Context<'_>, path: &Path<'_>) {
+        if !self.has_room_for_rules_of(schema, path) {
+            return;
+        }
         let is_resource = context.is_root || schema.embedded_resource;
         let Some((compiled, unlimited)) = expressions::estimate(schema, is_resource) else {
             self.rule_errors.push(Error::internal(
@@ -113,8 +115,7 @@ impl SchemaChecker<'_> {
             // limits of lists and maps around it, or by what fits into a request.
             let cost = compiled.cost.saturating_mul(context.most.unwrap_or(unlimited));
             self.spend("estimated rule cost", cost, &at.child("rule"));
-            let programs = [&compiled.program, &compiled.message].into_iter().flatten().flatten();
-            self.weigh(programs.map(Program::pattern_weight).sum(), &at);
+            self.weigh(compiled.pattern_weight(), &at);
             if let Some(Err(problem)) = &compiled.program {
                 self.rule_errors.push(Error::invalid(&at.child("rule"), shown(), problem));
             }
@@ -140,6 +141,16 @@ impl SchemaChecker<'_> {
         }
     }
 
+    /// Whether the rules of a schema can be compiled beside those before them. The first ones that cannot are reported.
+    fn has_room_for_rules_of(&mut self, schema: &Props, path: &Path<'_>) -> bool {
+        let was_exceeded = self.compiling.exceeded().is_some();
+        let has_room = self.compiling.admits_rules_of(schema);
+        if !has_room && !was_exceeded && !self.strictness.forgives_cost {
+            self.errors.push(Error::forbidden(path, TOO_MANY_FIELDS));
+        }
+        has_room
+    }
+
     fn spend(&mut self, what: &str, cost: u64, path: &Path<'_>) {
         let problem = self.budget.spend(what, cost, path);
         // A new release that estimates higher must not make stored definitions impossible to update.
@@ -147,7 +158,7 @@ impl SchemaChecker<'_> {
     }
 
     fn weigh(&mut self, weight: u64, path: &Path<'_>) {
-        let problem = self.patterns.spend(weight, path);
+        let problem = self.compiling.spend(weight, path);
         self.errors.extend(problem.filter(|_| !self.strictness.forgives_cost));
     }
 

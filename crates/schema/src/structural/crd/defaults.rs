@@ -4,26 +4,42 @@
 
 use serde_json::{Map, Value};
 
+use super::strictness::Strictness;
 use crate::field::{Error, Path, aggregate};
 use crate::structural::coerce::{self, Coercion};
 use crate::structural::compile::{Purpose, SchemaNode};
+use crate::structural::compile_budget::CompileBudget;
 use crate::structural::expressions::{self, CompiledRules};
 use crate::structural::surround::Way;
 use crate::structural::{Props, prune, validate};
 
 /// What is wrong with the defaults of a resource's schema.
-pub(super) fn check(props: &Props, requires_pruned: bool, path: &Path<'_>) -> Vec<Error> {
+pub(super) fn check(props: &Props, strictness: &Strictness, path: &Path<'_>) -> Vec<Error> {
     let structure = SchemaNode::compile(props, Purpose::Objects, false);
     let checker = SchemaNode::compile(props, Purpose::Defaults, false);
-    let mut walk = DefaultsChecker { requires_pruned, errors: Vec::new(), budget: expressions::BUDGET };
-    if structure.has_defaults {
+    let mut walk = DefaultsChecker {
+        strictness,
+        errors: Vec::new(),
+        budget: expressions::BUDGET,
+        compiling: CompileBudget::for_defaults_of_one_of(strictness.versions),
+    };
+    // Patterns that are too much are reported with the schema. They must not be compiled before for the sake of its defaults.
+    if structure.has_defaults && !has_too_heavy_patterns(props, strictness.versions) {
         let place = DefaultLocation { root: &structure, way: Way::Root, is_inside_meta: false };
         walk.node(props, &structure, &checker, place, true, path);
     }
     walk.errors
 }
 
-/// The schema as it is after Kubernetes has looked at its defaults, which coerces them in passing.
+fn has_too_heavy_patterns(props: &Props, versions: usize) -> bool {
+    let mut budget = CompileBudget::of_one_of(versions);
+    props.has(&mut |schema| match schema.pattern.expression() {
+        Some(Ok(expression)) => !budget.admits(expression.weight()),
+        Some(Err(_)) | None => false,
+    })
+}
+
+/// The schema after Kubernetes has validated its defaults, which coerces them in passing.
 pub(super) fn coerced(props: &Props) -> Props {
     fn visit(props: &mut Props, is_resource: bool, is_inside_meta: bool) {
         let is_resource = is_resource || props.embedded_resource;
@@ -46,11 +62,13 @@ pub(super) fn coerced(props: &Props) -> Props {
     props
 }
 
-struct DefaultsChecker {
-    requires_pruned: bool,
+struct DefaultsChecker<'s> {
+    strictness: &'s Strictness,
     errors: Vec<Error>,
     /// What rules may still cost.
     budget: i64,
+    /// What compiling rules may cost. They are compiled anew for each default.
+    compiling: CompileBudget,
 }
 
 /// Where a schema stands in the resource around it.
@@ -61,7 +79,7 @@ struct DefaultLocation<'p> {
     is_inside_meta: bool,
 }
 
-impl DefaultsChecker {
+impl DefaultsChecker<'_> {
     fn node(
         &mut self,
         props: &Props,
@@ -115,7 +133,7 @@ impl DefaultsChecker {
     ) {
         let mut coerced = default.clone();
         let outcome = coerce::coerce_value(&mut coerced, node, is_resource, Coercion::Strict, at);
-        if self.requires_pruned {
+        if self.strictness.requires_pruned_defaults {
             let mut pruned = default.clone();
             prune::prune_value(&mut pruned, node, is_resource);
             if pruned != *default {
@@ -149,7 +167,11 @@ impl DefaultsChecker {
             self.errors.extend(errors);
             return;
         }
-        let Some(rules) = CompiledRules::compile(props, is_resource) else { return };
+        let Some(rules) = CompiledRules::compile(props, is_resource, &mut self.compiling) else { return };
+        if let Some(reason) = self.compiling.exceeded() {
+            self.give_up(reason, at);
+            return;
+        }
         // A default may be put into a new object or meet itself in an update; transition rules run only in
         // the second case.
         let mut errors = rules.check(default, Some(default), at, &mut self.budget);
@@ -157,6 +179,14 @@ impl DefaultsChecker {
             errors = rules.check(default, None, at, &mut self.budget);
         }
         self.errors.extend(errors);
+    }
+
+    /// Ends the walk. What was stored before there was a limit may be kept.
+    fn give_up(&mut self, reason: &'static str, at: &Path<'_>) {
+        if !self.strictness.forgives_cost {
+            self.errors.push(Error::forbidden(at, reason));
+        }
+        self.budget = -1;
     }
 
     fn meta_default(
@@ -191,7 +221,7 @@ impl DefaultsChecker {
     }
 }
 
-/// An object has to be of some type to be looked at.
+/// An object has to be of some type to be checked.
 fn name_type(fields: &mut Map<String, Value>) {
     for (name, value) in [("kind", "Validation"), ("apiVersion", "validation/v1")] {
         fields.entry(name).or_insert_with(|| Value::from(value));

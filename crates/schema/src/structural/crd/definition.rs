@@ -229,7 +229,7 @@ impl Definition {
         self.common.schema.iter().flatten().chain(own)
     }
 
-    /// All versions, as an error shows them: after their defaults have been looked at.
+    /// All versions, as an error shows them: after their defaults have been checked.
     pub(crate) fn shown_versions(&self) -> BadValue {
         let mut versions = self.versions.clone();
         for schema in versions.iter_mut().filter_map(|version| version.schema.as_mut()?.as_mut()) {

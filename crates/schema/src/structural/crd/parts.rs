@@ -1,4 +1,4 @@
-//! Parts of a definition that are looked at by themselves: names, columns, subresources, selectable fields.
+//! Parts of a definition that are checked by themselves: names, columns, subresources, selectable fields.
 //!
 //! Follows apiextensions-apiserver 0.36.4, `pkg/apis/apiextensions/validation/validation.go`.
 

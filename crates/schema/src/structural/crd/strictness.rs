@@ -28,6 +28,8 @@ pub(super) struct Strictness {
     pub(super) crowded: Vec<String>,
     /// Rules in the version at hand may cost what they cost.
     pub(super) forgives_cost: bool,
+    /// How many versions there are, each of which is compiled by itself.
+    pub(super) versions: usize,
 }
 
 impl Strictness {
@@ -46,6 +48,7 @@ impl Strictness {
             unchanged: Vec::new(),
             crowded: Vec::new(),
             forgives_cost: false,
+            versions: 1,
         }
     }
 
@@ -73,6 +76,7 @@ impl Strictness {
             unchanged: unchanged_versions(new, old),
             crowded: crowded_versions(new, old),
             forgives_cost: false,
+            versions: 1,
         }
     }
 

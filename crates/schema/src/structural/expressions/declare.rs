@@ -2,13 +2,43 @@
 //!
 //! Follows k8s.io/apiserver 0.36.4, `pkg/cel/common/schemas.go`.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, LazyLock};
 
 use ferroplane_cel::{Struct, Type, ValueSchema, escape};
 
 use crate::structural::Props;
+
+/// How many bytes the name of a type has at most. Paths of fields in the wild are far shorter. Without a limit, a few fields with long
+/// names around many others would take gigabytes.
+const LONGEST_NAME: usize = 1024;
+
+/// What every resource has, whether or not its schema says so.
+static RESOURCE: LazyLock<Props> = LazyLock::new(|| {
+    let text =
+        |name: &str| (name.to_owned(), Box::new(Props { kind: "string".to_owned(), ..Props::default() }));
+    let object = |fields: BTreeMap<String, Box<Props>>| Props {
+        kind: "object".to_owned(),
+        properties: Some(fields),
+        ..Props::default()
+    };
+    let metadata = object([text("name"), text("generateName")].into());
+    object([text("kind"), text("apiVersion"), ("metadata".to_owned(), Box::new(metadata))].into())
+});
+
+/// Whether expressions can see such a value, which takes no more than a look at what lists and maps are of.
+pub(super) fn is_visible(props: &Props, is_resource: bool) -> bool {
+    if props.int_or_string {
+        return true;
+    }
+    let is_seen = |part: &Props| is_visible(part, part.embedded_resource);
+    match props.kind.as_str() {
+        "array" => item(props, is_resource).is_some_and(is_seen),
+        "object" => props.additional_schema().is_none_or(is_seen),
+        kind => matches!(kind, "string" | "boolean" | "number" | "integer"),
+    }
+}
 
 /// The type that expressions see, if they can see such a value at all.
 pub(super) fn kind(props: &Props, is_resource: bool, name: &str) -> Option<Type> {
@@ -16,18 +46,17 @@ pub(super) fn kind(props: &Props, is_resource: bool, name: &str) -> Option<Type>
         // Could be an integer or a text, which CEL has no union for.
         return Some(Type::Dyn);
     }
-    let props = with_type_and_metadata(props, is_resource);
     match props.kind.as_str() {
         "array" => {
-            let item = props.item()?;
-            Some(Type::List(Box::new(kind(item, item.embedded_resource, &format!("{name}.@idx"))?)))
+            let item = item(props, is_resource)?;
+            Some(Type::List(Box::new(kind(item, item.embedded_resource, &part_name(name, "@idx"))?)))
         }
         "object" => match props.additional_schema() {
             Some(value) => {
-                let value = kind(value, value.embedded_resource, &format!("{name}.@elem"))?;
+                let value = kind(value, value.embedded_resource, &part_name(name, "@elem"))?;
                 Some(Type::Map(Box::new(Type::String), Box::new(value)))
             }
-            None => Some(structure(&props, name)),
+            None => Some(structure(props, is_resource, name)),
         },
         "string" => Some(match props.format.as_str() {
             "byte" => Type::Bytes,
@@ -42,10 +71,10 @@ pub(super) fn kind(props: &Props, is_resource: bool, name: &str) -> Option<Type>
     }
 }
 
-fn structure(props: &Props, name: &str) -> Type {
-    let fields = props.properties().filter_map(|(field, property)| {
+fn structure(props: &Props, is_resource: bool, name: &str) -> Type {
+    let fields = fields(props, is_resource).filter_map(|(field, property)| {
         let escaped = escape(field)?;
-        let kind = kind(property, property.embedded_resource, &format!("{name}.{escaped}"))?;
+        let kind = kind(property, property.embedded_resource, &part_name(name, &escaped))?;
         Some((escaped, kind))
     });
     Type::Struct(Arc::new(Struct { name: name.to_owned(), fields: fields.collect() }))
@@ -56,10 +85,11 @@ pub(super) fn shape(props: &Props, is_resource: bool) -> ValueSchema {
     if props.int_or_string {
         return ValueSchema::Plain;
     }
-    let props = with_type_and_metadata(props, is_resource || props.embedded_resource);
+    let is_resource = is_resource || props.embedded_resource;
     match props.kind.as_str() {
         "array" => {
-            let item = Box::new(props.item().map_or(ValueSchema::Plain, |item| shape(item, false)));
+            let item = item(props, is_resource);
+            let item = Box::new(item.map_or(ValueSchema::Plain, |item| shape(item, false)));
             match props.list_type.as_deref() {
                 Some("set") => ValueSchema::Set(item),
                 Some("map") => {
@@ -71,16 +101,14 @@ pub(super) fn shape(props: &Props, is_resource: bool) -> ValueSchema {
                 _ => ValueSchema::List(item),
             }
         }
-        "object" => match props.additional_schema().filter(|_| !props.has_properties()) {
-            Some(value) => ValueSchema::Map(Box::new(shape(value, false))),
-            None if props.has_properties() => ValueSchema::Struct(
-                props
-                    .properties()
-                    .map(|(name, property)| (name.as_str().into(), shape(property, false)))
-                    .collect(),
-            ),
-            None => ValueSchema::Unknown,
-        },
+        "object" if props.has_properties() || lacks_type(props, is_resource) => {
+            let fields = fields(props, is_resource);
+            let fields = fields.map(|(name, property)| (name.as_str().into(), shape(property, false)));
+            ValueSchema::Struct(fields.collect())
+        }
+        "object" => props
+            .additional_schema()
+            .map_or(ValueSchema::Unknown, |value| ValueSchema::Map(Box::new(shape(value, false)))),
         "string" => match props.format.as_str() {
             "byte" => ValueSchema::Bytes,
             "duration" => ValueSchema::Duration,
@@ -94,28 +122,74 @@ pub(super) fn shape(props: &Props, is_resource: bool) -> ValueSchema {
     }
 }
 
-/// Every resource has a type and a name, whether or not its schema says so.
-pub(super) fn with_type_and_metadata(props: &Props, is_resource: bool) -> Cow<'_, Props> {
+/// The fields of an object as expressions see them.
+pub(super) fn fields(props: &Props, is_resource: bool) -> impl Iterator<Item = (&String, &Props)> {
+    let added: Option<&Props> = lacks_type(props, is_resource).then_some(&*RESOURCE);
+    let is_replaced = move |name: &str| added.is_some_and(|added| added.property(name).is_some());
+    let own = props.properties().filter(move |(name, _)| !is_replaced(name));
+    own.chain(added.into_iter().flat_map(Props::properties))
+}
+
+/// What a list is of. A resource has no items.
+pub(super) fn item(props: &Props, is_resource: bool) -> Option<&Props> {
+    props.item().filter(|_| !lacks_type(props, is_resource))
+}
+
+/// Whether this is a resource whose schema does not say that it has a type and a name.
+fn lacks_type(props: &Props, is_resource: bool) -> bool {
     let is_text =
         |props: &Props, name: &str| props.property(name).is_some_and(|property| property.kind == "string");
-    let is_said = is_text(props, "kind")
-        && is_text(props, "apiVersion")
-        && props.property("metadata").is_some_and(|metadata| {
-            metadata.kind == "object" && is_text(metadata, "name") && is_text(metadata, "generateName")
-        });
-    if !is_resource || is_said {
-        return Cow::Borrowed(props);
+    let is_said = || {
+        is_text(props, "kind")
+            && is_text(props, "apiVersion")
+            && props.property("metadata").is_some_and(|metadata| {
+                metadata.kind == "object" && is_text(metadata, "name") && is_text(metadata, "generateName")
+            })
+    };
+    is_resource && !is_said()
+}
+
+/// The name of the type of a part. Types are identified by their names, so that one that would be too long ends in a hash of the rest.
+fn part_name(name: &str, part: &str) -> String {
+    if name.len() + part.len() < LONGEST_NAME {
+        return format!("{name}.{part}");
     }
-    let text = || Box::new(Props { kind: "string".to_owned(), ..Props::default() });
-    let names = BTreeMap::from([("name".to_owned(), text()), ("generateName".to_owned(), text())]);
-    let metadata = Props { kind: "object".to_owned(), properties: Some(names), ..Props::default() };
-    let mut props = props.clone();
-    // A resource has no items.
-    props.items = None;
-    props.properties.get_or_insert_default().extend([
-        ("kind".to_owned(), text()),
-        ("apiVersion".to_owned(), text()),
-        ("metadata".to_owned(), Box::new(metadata)),
-    ]);
-    Cow::Owned(props)
+    let mut hasher = DefaultHasher::new();
+    (name, part).hash(&mut hasher);
+    let start = name.get(..LONGEST_NAME / 2).unwrap_or(name);
+    format!("{start}.{:016x}", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::{Map, Value, json};
+
+    use super::*;
+
+    fn names(kind: &Type, found: &mut Vec<String>) {
+        if let Type::Struct(of) = kind {
+            found.push(of.name.clone());
+            of.fields.values().for_each(|kind| names(kind, found));
+        }
+    }
+
+    #[test]
+    fn names_of_types_stay_short_and_different_however_long_fields_are_called() {
+        let leaves: Map<_, _> =
+            (0..100).map(|number| (format!("leaf{number}"), json!({"type": "object"}))).collect();
+        let object = |properties: Value| json!({"type": "object", "properties": properties});
+        let outer = "a".repeat(100_000);
+        let inner = outer.clone();
+        let inside = object(json!({inner: object(leaves.into())}));
+        let schema = object(json!({"short": object(json!({outer: inside}))}));
+        let kind = kind(&Props::decode(&schema).unwrap(), false, "selfType").unwrap();
+        let mut found = Vec::new();
+        names(&kind, &mut found);
+        assert_eq!(found[..2], ["selfType", "selfType.short"]);
+        assert_eq!(found.len(), 104);
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len(), "two types have the same name");
+        assert!(found.iter().all(|name| name.len() <= LONGEST_NAME), "{found:?}");
+    }
 }

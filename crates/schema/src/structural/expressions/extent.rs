@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use ferroplane_cel::{Extent, escape};
 use serde_json::Value;
 
-use super::declare::with_type_and_metadata;
+use super::declare;
 use crate::structural::Props;
 
 /// So many bytes a request can have.
@@ -27,10 +27,9 @@ pub(super) fn of(props: &Props, is_resource: bool) -> Option<(Extent, i64)> {
     if props.int_or_string {
         return Some((of_text(props), 1));
     }
-    let props = with_type_and_metadata(props, is_resource);
     match props.kind.as_str() {
         "array" => {
-            let item = props.item()?;
+            let item = declare::item(props, is_resource)?;
             let (element, least) = of(item, item.embedded_resource)?;
             // Two bytes for the brackets, and a comma after each item.
             let most = props.max_items.unwrap_or((REQUEST - 2) / (least + 1));
@@ -43,14 +42,14 @@ pub(super) fn of(props: &Props, is_resource: bool) -> Option<(Extent, i64)> {
                 let most = props.max_properties.unwrap_or((REQUEST - 2) / (least + 6));
                 Some((Extent { element: Some(Box::new(element)), has_keys: true, ..up_to(most) }, 2))
             }
-            None => Some(of_fields(&props)),
+            None => Some(of_fields(props, is_resource)),
         },
         "string" => Some(match props.format.as_str() {
             "byte" => (up_to(props.max_length.unwrap_or(REQUEST - 2)), 2),
             "duration" => (up_to(32), 3),
             "date" => (up_to(12), 12),
             "date-time" => (up_to(32), 21),
-            _ => (of_text(&props), 2),
+            _ => (of_text(props), 2),
         }),
         "boolean" => Some((Extent::default(), 4)),
         "number" | "integer" => Some((Extent::default(), 1)),
@@ -62,7 +61,7 @@ fn up_to(most: i64) -> Extent {
     Extent { most: most.max(0).unsigned_abs(), ..Extent::default() }
 }
 
-/// Lengths are said in characters, each of which may take four bytes.
+/// Lengths are in characters, each of which may take four bytes.
 fn of_text(props: &Props) -> Extent {
     if let Some(length) = props.max_length {
         // Wrapping, because Go multiplies without a check; a huge limit makes a rule cheap there, too.
@@ -76,12 +75,12 @@ fn of_text(props: &Props) -> Extent {
     Extent { most: longest as u64, ..Extent::default() }
 }
 
-fn of_fields(props: &Props) -> (Extent, i64) {
+fn of_fields(props: &Props, is_resource: bool) -> (Extent, i64) {
     let mut fields = BTreeMap::new();
     // Braces, and all fields that must be sent: those with a default need not be.
     let mut bytes: i64 = 2;
     let required: HashSet<_> = props.required().iter().collect();
-    for (name, property) in props.properties() {
+    for (name, property) in declare::fields(props, is_resource) {
         let Some((extent, least)) = of(property, property.embedded_resource) else { continue };
         if required.contains(name) && property.default.is_none() {
             let name = i64::try_from(name.len()).unwrap_or(REQUEST);

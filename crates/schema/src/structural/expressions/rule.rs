@@ -4,10 +4,11 @@
 
 use ferroplane_cel::{CompileError, Environment, Extent, Program, Type};
 
+use crate::structural::compile_budget::{CompileBudget, TOO_COMPLEX, TOO_MANY_FIELDS};
 use crate::structural::field_path;
 use crate::structural::props::{Props, ValidationRule};
 
-/// A rule that was looked at.
+/// A rule that was checked.
 #[derive(Debug, Clone)]
 pub(in crate::structural) struct Compiled {
     pub(in crate::structural) rule: ValidationRule,
@@ -20,12 +21,32 @@ pub(in crate::structural) struct Compiled {
     pub(in crate::structural) message_cost: u64,
     /// Where an error belongs, below the value.
     pub(super) field_path: String,
+    /// Why it is not evaluated, and no value follows it: it is too much beside the rules before it.
+    pub(super) withheld: Option<&'static str>,
 }
 
 impl Compiled {
-    /// Looks at a rule about values of a type. Where it is said how large they can be, costs are estimated.
-    pub(super) fn new(rule: &ValidationRule, props: &Props, kind: &Type, extent: Option<&Extent>) -> Self {
-        let mut compiled = Self {
+    /// What compiling its patterns costs, which happens when it is first evaluated.
+    pub(in crate::structural) fn pattern_weight(&self) -> u64 {
+        let programs = [&self.program, &self.message].into_iter().flatten().flatten();
+        programs.map(Program::pattern_weight).fold(0, u64::saturating_add)
+    }
+
+    /// Withholds the rule if there is no room for its patterns.
+    pub(super) fn within(mut self, budget: &mut CompileBudget) -> Self {
+        if !budget.admits(self.pattern_weight()) {
+            self.withheld = Some(TOO_COMPLEX);
+        }
+        self
+    }
+
+    /// A rule that there is no room for.
+    pub(super) fn unread(rule: &ValidationRule) -> Self {
+        Self { withheld: Some(TOO_MANY_FIELDS), ..Self::of(rule) }
+    }
+
+    fn of(rule: &ValidationRule) -> Self {
+        Self {
             rule: rule.clone(),
             program: None,
             message: None,
@@ -33,8 +54,14 @@ impl Compiled {
             cost: 0,
             message_cost: 0,
             field_path: String::new(),
-        };
-        // Its other fields are not looked at either: an empty rule is reported elsewhere.
+            withheld: None,
+        }
+    }
+
+    /// Reads a rule about values of a type. Where it is said how large they can be, costs are estimated.
+    pub(super) fn new(rule: &ValidationRule, props: &Props, kind: &Type, extent: Option<&Extent>) -> Self {
+        let mut compiled = Self::of(rule);
+        // Its other fields are not checked either: an empty rule is reported elsewhere.
         if rule.rule.trim().is_empty() {
             return compiled;
         }
@@ -112,7 +139,7 @@ fn look_at(source: &str, environment: &Environment, extent: Option<&Extent>, pur
     }
 }
 
-/// Types are looked at before constants are computed.
+/// Types are checked before constants are computed.
 fn refused(error: &CompileError, purpose: &Purpose) -> Looked {
     match error.incomputable() {
         None => Looked::wrong(format!("{}: {error}", purpose.mistaken), false),

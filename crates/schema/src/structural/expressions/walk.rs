@@ -57,7 +57,7 @@ struct Judged<'a> {
 type Misfits = [(&'static str, Option<String>); 2];
 
 impl CompiledRules {
-    /// Tolerated mistakes may have left something else in a value's place. That matters only if it is looked at.
+    /// Tolerated mistakes may have left something else in a value's place. That matters only if it is checked.
     fn misfits(&self, judged: &Judged<'_>, is_optional: bool) -> Misfits {
         let values = [("self", Some(judged.value)), ("oldSelf", judged.old.filter(|_| !is_optional))];
         values.map(|(name, value)| (name, value.and_then(|value| self.misfit(value))))
@@ -105,21 +105,31 @@ impl RuleValidator<'_> {
                 }
             }
             Json::Object(fields) => {
-                let old = old.and_then(Json::as_object);
-                if let Some(below) = &rules.additional {
-                    for (name, field) in fields {
-                        let old = old.and_then(|old| old.get(name));
-                        self.node(below, field, old, ratchet.key(name), &path.key(name));
-                    }
-                }
-                for (name, field) in fields {
-                    if let Some(below) = rules.property(name) {
-                        let old = old.and_then(|old| old.get(name));
-                        self.node(below, field, old, ratchet.key(name), &path.child(name));
-                    }
-                }
+                self.fields(rules, fields, old.and_then(Json::as_object), ratchet, path);
             }
             _ => {}
+        }
+    }
+
+    fn fields(
+        &mut self,
+        rules: &CompiledRules,
+        fields: &serde_json::Map<String, Json>,
+        old: Option<&serde_json::Map<String, Json>>,
+        ratchet: Ratchet<'_>,
+        path: &Path<'_>,
+    ) {
+        if let Some(below) = &rules.additional {
+            for (name, field) in fields {
+                let old = old.and_then(|old| old.get(name));
+                self.node(below, field, old, ratchet.key(name), &path.key(name));
+            }
+        }
+        for (name, field) in fields {
+            if let Some(below) = rules.property(name) {
+                let old = old.and_then(|old| old.get(name));
+                self.node(below, field, old, ratchet.key(name), &path.child(name));
+            }
         }
     }
 
@@ -144,8 +154,12 @@ impl RuleValidator<'_> {
         *self.budget = -1;
     }
 
-    /// Whether to go on with other rules.
+    /// Whether to continue with other rules.
     fn rule(&mut self, rules: &CompiledRules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
+        if let Some(reason) = compiled.withheld {
+            self.withheld(reason, judged);
+            return true;
+        }
         let kind = &*rules.kind;
         let program = match &compiled.program {
             None => return true,
@@ -180,6 +194,13 @@ impl RuleValidator<'_> {
                 self.errors.push(Error::invalid(judged.path, kind, detail));
                 goes_on
             }
+        }
+    }
+
+    /// A rule that is not evaluated is not followed, unless nothing has changed.
+    fn withheld(&mut self, reason: &'static str, judged: &Judged<'_>) {
+        if !judged.ratchet.forgives() {
+            self.errors.push(Error::forbidden(judged.path, reason));
         }
     }
 

@@ -124,7 +124,7 @@ pub(crate) fn go_type(json: &Value) -> &'static str {
 }
 
 struct Reader<'u> {
-    /// The first thing that did not fit. Reading goes on, for something worse may come.
+    /// The first thing that did not fit. Reading continues, for something worse may come.
     first: Option<String>,
     sets: FieldSets,
     unknown: &'u mut Vec<String>,
@@ -194,7 +194,7 @@ impl Reader<'_> {
             }
         }
         for (name, ..) in of.fields.iter().filter(|(.., written)| *written == Always) {
-            // Fields without `omitempty` are written even if nobody sent them.
+            // Fields without `omitempty` are written even if they were not sent.
             read.entry(*name).or_insert_with(|| Value::from(""));
         }
         Ok(read)

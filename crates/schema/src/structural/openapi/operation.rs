@@ -165,7 +165,7 @@ impl<'o> Operation<'o> {
         format!("{verb}{}", parts.concat())
     }
 
-    /// Whoever deletes need not send options.
+    /// A user who deletes need not send options.
     fn as_required(&self, mut body: Value) -> Value {
         if self.method != "delete" {
             body["required"] = json!(true);

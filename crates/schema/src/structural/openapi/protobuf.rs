@@ -250,7 +250,7 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten().chain(list.is_none().then_some(value))
 }
 
-/// Anything is told in YAML, which JSON is.
+/// An `Any` is encoded as YAML, which JSON is.
 fn any(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     // With the line break that a YAML document ends in: gnostic's `Any.yaml`.
@@ -269,7 +269,7 @@ fn named(value: &Value, of: &Message) -> Vec<u8> {
 fn additional(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     match value {
-        // One of two is told even if it is false.
+        // One of two is encoded even if it is false.
         Value::Bool(flag) => {
             put_tag(&mut out, 2, 0);
             out.push(u8::from(*flag));

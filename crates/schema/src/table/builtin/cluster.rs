@@ -157,7 +157,7 @@ pub(super) fn columns(group: &str, plural: &str) -> Option<&'static [BuiltinColu
     })
 }
 
-/// What is used of what there is, of limits or of everything else.
+/// What is used of a quota, of limits or of everything else.
 fn used(it: &Seen<'_>, of_limits: bool) -> Value {
     let hard = it.map("/status/hard").into_iter().flatten();
     let hard = hard.filter(|(name, _)| name.starts_with("limits.") == of_limits);

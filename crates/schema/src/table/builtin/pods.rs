@@ -73,7 +73,7 @@ impl Containers {
             main(pod, &mut count);
         }
         let is_over = matches!(pod.text("/status/phase"), "Failed" | "Succeeded");
-        // `NodeUnreachablePodReason`: nobody can tell whether the pod still runs.
+        // `NodeUnreachablePodReason`: it is unknown whether the pod still runs.
         if pod.is_going() && pod.text("/status/reason") == "NodeLost" {
             "Unknown".clone_into(&mut count.reason);
         } else if pod.is_going() && !is_over {

@@ -1,4 +1,4 @@
-//! An object as cells look at it: what is not there is empty.
+//! An object as cells read it: missing fields are empty.
 //!
 //! Our own design: reads JSON where Kubernetes has typed objects.
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::table::age::{self, Instant};
 
-/// An object, and when it is looked at.
+/// An object, and when it is checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'o> {
     pub(super) object: &'o Value,

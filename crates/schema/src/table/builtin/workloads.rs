@@ -153,7 +153,7 @@ fn controller(it: &Seen<'_>) -> Value {
 
 fn job_status(it: &Seen<'_>) -> Value {
     let holds = |kind: &str| it.condition(kind) == "True";
-    // Before the deletion is looked at: a job that is over is not being stopped.
+    // Before the deletion is checked: a job that is over is not being stopped.
     let before = ["Complete", "Failed"].into_iter().find(|kind| holds(kind));
     let after = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
     let otherwise =

@@ -64,7 +64,7 @@ fn took_two_seconds(answer: &Value) -> bool {
         && entries.into_iter().flatten().any(|entry| entry["time"] != metadata["creationTimestamp"])
 }
 
-/// What is wrong with text that is no JSON is told in other words, and goes in other words.
+/// What is wrong with text that is not JSON is told in other words, and goes in other words.
 fn is_about_syntax(answer: &Value) -> bool {
     answer["body"]["message"].as_str().is_some_and(|message| message.contains("json parse error: "))
 }

@@ -41,7 +41,7 @@ impl Server {
         }
     }
 
-    /// Takes an object as it was left by something that is no write, and notes the versions that were seen.
+    /// Takes an object as it was left by something that is not a write, and notes the versions that were seen.
     pub(crate) fn leave(&mut self, left: &Value, answer: &Value) {
         self.live = Some(left.clone()).filter(Value::is_object);
         for object in [left, answer] {

@@ -1,4 +1,4 @@
-//! Plays generated sequences on a real server, and writes down what it answers.
+//! Plays generated sequences on a real server, and records what it answers.
 
 use std::thread;
 use std::time::Duration;

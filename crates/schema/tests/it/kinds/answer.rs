@@ -25,7 +25,7 @@ pub(crate) fn difference(question: &Value, theirs: &Value) -> Option<String> {
     theirs.as_object_mut().unwrap().remove("stored");
     if let Some(errors) = theirs.get_mut("errors").and_then(Value::as_array_mut) {
         errors.sort_by_key(Value::to_string);
-        // When objects are replaced, a server looks at their metadata several times.
+        // When objects are replaced, a server reads their metadata several times.
         if question["old"].is_string() {
             errors.dedup();
         }

@@ -110,14 +110,14 @@ fn normalize(answer: &Value) -> Value {
 }
 
 /// Whether a rule looked at something that is of a wrong type, and tolerated because it always was. Kubernetes has many
-/// words for that, which depend on how the value was looked at.
+/// words for that, which depend on how the value was checked.
 fn has_misfit(answer: &Value) -> bool {
     let words = ["invalid data, ", "Invalid date", "Invalid duration", "Invalid byte"];
     let errors = answer["errors"].as_array().into_iter().flatten();
     errors.filter_map(|error| error["text"].as_str()).any(|text| words.iter().any(|word| text.contains(word)))
 }
 
-/// Whether a certificate is refused for what is in its key or its extensions, which we do not look at.
+/// Whether a certificate is refused for what is in its key or its extensions, which we do not check.
 fn has_bad_key(answer: &Value) -> bool {
     let outline = [
         "x509: malformed ",

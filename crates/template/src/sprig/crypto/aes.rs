@@ -54,7 +54,7 @@ pub(super) fn decrypt(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fa
     let Some(padding) = plain.last() else {
         return Err(Failure::new("runtime error: index out of range [-1]"));
     };
-    // The padding is not looked at any further, as in the original.
+    // The padding is not checked any further, as in the original.
     let Some(end) = plain.len().checked_sub(usize::from(*padding)) else {
         let missing = usize::from(*padding) - plain.len();
         return Err(Failure::new(format!("runtime error: slice bounds out of range [:-{missing}]")));

@@ -170,7 +170,7 @@ fn not_text(ctx: &mut Context<'_>, operation: &str, value: &Value) -> Result<Fai
     Ok(Failure::new(format!("{operation}: {} is not a string", shown.to_str())))
 }
 
-/// A certificate that nobody has signed yet.
+/// A certificate that is not signed yet.
 struct Template {
     serial: BigUint,
     subject: Vec<u8>,
@@ -242,7 +242,7 @@ impl Template {
             all.extend(extension(SUBJECT_KEY, false, &der::write(der::OCTETS, identifier)));
         }
         if let Some(identifier) = &signer.authority_key {
-            // The first field, which is no structure.
+            // The first field, which is not a structure.
             all.extend(extension(
                 AUTHORITY_KEY,
                 false,
@@ -269,7 +269,7 @@ impl<'k> Signer<'k> {
     }
 }
 
-/// What is of interest of a certificate that signs others.
+/// The relevant parts of a certificate that signs others.
 struct Parent<'c> {
     subject: &'c [u8],
     public_info: &'c [u8],

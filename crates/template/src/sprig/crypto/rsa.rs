@@ -1,7 +1,7 @@
 //! RSA keys: made, read, written, and used to sign certificates.
 //!
 //! Our own design: RSA as RFC 8017 has it, with random numbers of the [`Host`](crate::Host). Libraries that make keys bring their own
-//! random numbers. Whoever can measure how long signing takes could learn about the key; a certificate is signed once, in the control
+//! random numbers. A user who can measure how long signing takes could learn about the key; a certificate is signed once, in the control
 //! plane.
 
 use num_bigint::BigUint;

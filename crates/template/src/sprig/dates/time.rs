@@ -35,7 +35,7 @@ impl Time {
         Self { moment, zone }
     }
 
-    /// What was read. A zone whose offset nobody knows has none.
+    /// The result of parsing. A zone with an unknown offset has none.
     pub(super) fn parsed(parsed: Parsed) -> Self {
         let Moment { seconds, nanoseconds } = parsed.civil;
         let at = |offset: i32| Moment { seconds: seconds - i64::from(offset), nanoseconds };

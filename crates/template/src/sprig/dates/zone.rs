@@ -10,7 +10,7 @@ use ferroplane_golang::time::zone::{Period, ZoneTable};
 use super::methods;
 use crate::{Function, Object, Text, Type};
 
-/// Where a time is told.
+/// The zone of a time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Zone {
     Utc,

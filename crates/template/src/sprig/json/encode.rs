@@ -32,7 +32,7 @@ pub(in super::super) fn encode(
     value: &Value,
     style: Style,
 ) -> Result<String, Failure> {
-    let mut writer = Writer { ctx, out: String::new(), charged: 0, style, above: Vec::new() };
+    let mut writer = Writer { ctx, out: String::with_capacity(64), charged: 0, style, above: Vec::new() };
     writer.value(value, 0)?;
     Ok(writer.out)
 }

@@ -11,39 +11,43 @@ pub(super) fn repeat(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fai
 }
 
 fn repeated(ctx: &mut Context<'_>, text: &[u8], count: i64) -> Result<Vec<u8>, Failure> {
-    let Ok(count) = usize::try_from(count) else {
-        return Err(Failure::new("strings: negative Repeat count"));
-    };
+    let count = repetitions(count)?;
     ctx.charge(text.len().saturating_mul(count))?;
     Ok(if text.is_empty() { Vec::new() } else { text.repeat(count) })
 }
 
+fn repetitions(count: i64) -> Result<usize, Failure> {
+    usize::try_from(count).map_err(|_| Failure::new("strings: negative Repeat count"))
+}
+
 pub(super) fn indent(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
-    Ok(Value::text(indented(ctx, "", args)?))
+    indented(ctx, "", args)
 }
 
 pub(super) fn nindent(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
-    Ok(Value::text(indented(ctx, "\n", args)?))
+    indented(ctx, "\n", args)
 }
 
 /// Spaces before every line, also before one that is empty.
-fn indented(ctx: &mut Context<'_>, before: &str, args: &[Value]) -> Result<Vec<u8>, Failure> {
+fn indented(ctx: &mut Context<'_>, before: &str, args: &[Value]) -> Result<Value, Failure> {
     let text = text(args, 1);
-    let padding = repeated(ctx, b" ", int(args, 0))?;
+    let width = repetitions(int(args, 0))?;
+    ctx.charge(width)?;
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
-    let length = lines.saturating_mul(padding.len()).saturating_add(text.len() + before.len());
+    let length = lines.saturating_mul(width).saturating_add(text.len() + before.len());
     ctx.charge(length)?;
-    let mut indented = Vec::with_capacity(length);
-    indented.extend_from_slice(before.as_bytes());
-    for line in text.split_inclusive(|byte| *byte == b'\n') {
-        indented.extend_from_slice(&padding);
-        indented.extend_from_slice(line);
-    }
-    // After the last line break there is a line, too, even if it is empty.
-    if text.last().is_none_or(|byte| *byte == b'\n') {
-        indented.extend_from_slice(&padding);
-    }
-    Ok(indented)
+    let indented = ctx.write_text(|out| {
+        out.reserve(length);
+        out.extend_from_slice(before.as_bytes());
+        let mut begin = 0;
+        // After the last line break there is a line, too, even if it is empty.
+        for end in memchr::memchr_iter(b'\n', text).map(|at| at + 1).chain([text.len()]) {
+            out.resize(out.len() + width, b' ');
+            out.extend_from_slice(&text[begin..end]);
+            begin = end;
+        }
+    });
+    Ok(Value::String(indented))
 }
 
 pub(super) fn replace(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {

@@ -31,6 +31,8 @@ pub(super) async fn sweep(client: &kube::Client) {
     for path in &foreign {
         cleanup.remove(path).await;
     }
+    // Before events are: the server's controllers tell of what they do to them.
+    cleanup.clear_workloads().await;
     for namespace in ["default", "kube-system"] {
         for plural in ["configmaps", "secrets", "events"] {
             cleanup
@@ -73,6 +75,19 @@ impl Cleanup<'_> {
         }
     }
 
+    /// Remove what runs, and what it runs as and on.
+    async fn clear_workloads(&self) {
+        // Owners first, or the server's controllers make again what they own.
+        for plural in ["deployments", "statefulsets", "replicasets"] {
+            self.clear(&format!("/apis/apps/v1/namespaces/default/{plural}"), |_| true).await;
+        }
+        self.clear("/api/v1/namespaces/default/pods", |_| true).await;
+        self.clear("/api/v1/nodes", |_| true).await;
+        // Otherwise, the garbage collector would remove those that were composed while the next test looks.
+        let is_theirs = |account: &Value| account["metadata"]["name"] != "default";
+        self.clear("/api/v1/namespaces/default/serviceaccounts", is_theirs).await;
+    }
+
     /// Remove the objects of a list that are chosen, and wait until they are gone.
     async fn clear(&self, place: &str, is_chosen: impl Fn(&Value) -> bool) {
         let list = self.get(place).await;
@@ -86,7 +101,7 @@ impl Cleanup<'_> {
         }
     }
 
-    /// Delete an object, whoever waits for whatever. Definitions keep what the API server itself waits for.
+    /// Delete an object, a caller that waits for whatever. Definitions keep what the API server itself waits for.
     async fn remove(&self, path: &str) {
         if !path.starts_with(CRDS) {
             let release = json!({"metadata": {"finalizers": null}});

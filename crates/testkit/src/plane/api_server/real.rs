@@ -35,10 +35,10 @@ impl Real {
     }
 
     pub(super) fn client(&self, who: &Identity) -> kube::Client {
-        kube::Client::new(self.door(who), "default")
+        kube::Client::new(self.service(who), "default")
     }
 
-    pub(super) fn door(&self, who: &Identity) -> Transport {
+    pub(super) fn service(&self, who: &Identity) -> Transport {
         self.transport.impersonating(&who.name, &who.groups)
     }
 

@@ -14,7 +14,7 @@ use ferroplane_apiserver::{Body, InProcessWebhook, Server, Settings};
 use http::{Request, Response};
 use tower_service::Service;
 
-/// How many events are remembered: few, so that it happens that a watch cannot go on where it was.
+/// How many events are remembered: few, so that it happens that a watch cannot continue where it was.
 const EVENTS: usize = 300;
 
 /// What a server has stored. Clones are the same state.
@@ -138,8 +138,8 @@ impl RestartableServer {
         self.webhooks.lock().unwrap().insert(authority, webhook);
     }
 
-    pub fn door(&self, who: &Identity) -> RestartableDoor {
-        RestartableDoor { to: self.clone(), who: who.clone() }
+    pub fn service(&self, who: &Identity) -> RestartableService {
+        RestartableService { to: self.clone(), who: who.clone() }
     }
 
     fn current(&self) -> Server {
@@ -149,12 +149,12 @@ impl RestartableServer {
 
 /// The way to a server that moves.
 #[derive(Clone)]
-pub struct RestartableDoor {
+pub struct RestartableService {
     to: RestartableServer,
     who: Identity,
 }
 
-impl<B> Service<Request<B>> for RestartableDoor
+impl<B> Service<Request<B>> for RestartableService
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,

@@ -216,7 +216,7 @@ fn identity() -> impl Strategy<Value = Identity> {
 type Key = (u8, String, String);
 type Fixture = std::collections::BTreeMap<Key, Value>;
 
-/// Looks at everything, in the most obvious way.
+/// Reads everything, in the most obvious way.
 fn naive(world: &Fixture, identity: &Identity, attributes: &Attributes<'_>) -> bool {
     world.iter().any(|((kind, namespace, _), binding)| {
         let is_binding = *kind == RbacKind::ClusterRoleBinding as u8

@@ -31,7 +31,7 @@ async fn admit(table: &Arc<ConnectionTable>, peer: u8) -> TableEntry {
 async fn stranger_who_is_idle_longest_makes_room() {
     let table = table(3, 3, 3);
     let (first, second, third) = (admit(&table, 1).await, admit(&table, 2).await, admit(&table, 3).await);
-    // Whoever asks something is not idle.
+    // A client that asks something is not idle.
     let _asking = first.connection.begin();
     assert!(third.connection.identify("bob", false));
     let _fourth = admit(&table, 4).await;

@@ -28,7 +28,7 @@ pub(crate) struct TrackedConnection {
 /// What a connection has been used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// Nobody has shown who they are.
+    /// It is unauthenticated.
     Unknown,
     User,
     Administrator,
@@ -53,6 +53,7 @@ impl TrackedConnection {
     ///
     /// The first user counts: a proxy that carries requests of many has connections of its own.
     pub(crate) fn identify(&self, user: &str, is_administrator: bool) -> bool {
+        // Even if the first user was another one: an administrator behind a proxy must not be evicted for the others.
         if is_administrator {
             self.is_administrator.store(true, Ordering::Relaxed);
         }
@@ -60,6 +61,7 @@ impl TrackedConnection {
             return true;
         }
         let has_room =
+            // An administrator is never refused: who else could find out who holds all the connections?
             is_administrator || self.table.upgrade().is_none_or(|table| table.has_room_for(self, user));
         if has_room {
             let _ = self.user.set(user.to_owned());
@@ -101,10 +103,12 @@ impl TrackedConnection {
     }
 
     pub(super) fn evict(&self) {
+        // `notify_one` is remembered if no task waits yet; a connection that is evicted between accept and serve would
+        // be missed otherwise.
         self.evicted.notify_one();
     }
 
-    /// Waits until somebody else needs the place.
+    /// Waits until the connection is evicted.
     pub(in crate::listeners::https) async fn evicted(&self) {
         self.evicted.notified().await;
     }
@@ -120,11 +124,12 @@ impl TrackedConnection {
         }
     }
 
-    /// Until when it need not be looked at again. Nothing if its time is over.
+    /// Until when it need not be checked again. Nothing if its time is over.
     fn lives_until(&self, unauthenticated: Option<Duration>, idle: Duration) -> Option<Instant> {
         let now = Instant::now();
         let limit = unauthenticated.filter(|_| self.usage() == Usage::Unknown);
         let end = limit.map(|limit| self.opened + limit);
+        // A watch is busy for as long as it is open, however little it says.
         let rest = if self.is_busy() { now + idle } else { self.idle_since(now) + idle };
         let until = end.map_or(rest, |end| end.min(rest));
         (until > now).then_some(until)
@@ -132,6 +137,7 @@ impl TrackedConnection {
 
     fn idle_since(&self, now: Instant) -> Instant {
         let idle = self.table.upgrade().map_or(0, |table| table.now().saturating_sub(self.last_active()));
+        // A monotonic clock may be younger than the idle time, right after the machine has started.
         now.checked_sub(Duration::from_millis(idle)).unwrap_or(now)
     }
 

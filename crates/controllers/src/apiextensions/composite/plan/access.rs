@@ -1,4 +1,4 @@
-//! What whoever asks may read, as the API server says.
+//! The objects that the client of a plan may read, as the API server says.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use ferroplane_engine::changes::ObjectName;
 
 use super::super::rights::may;
 
-/// Whether objects may be read, asked once for each kind and namespace.
+/// Whether objects may be read; the API server is asked once for each kind and namespace.
 pub(super) struct Access<'a> {
     caller: &'a ApiClient,
     known: BTreeMap<(String, String, String), bool>,
@@ -18,7 +18,7 @@ impl<'a> Access<'a> {
         Self { caller, known: BTreeMap::new() }
     }
 
-    /// Whether an object may be read. What cannot be found out may not.
+    /// Whether an object may be read. If that is unknown, it may not.
     pub(super) async fn may_get(&mut self, object: &ObjectName) -> bool {
         let ObjectName { api_version, kind, namespace, .. } = object;
         let key = (api_version.clone(), kind.clone(), namespace.clone());

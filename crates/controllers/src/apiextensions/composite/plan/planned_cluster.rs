@@ -1,4 +1,4 @@
-//! What there is, read once, and what would be. Writes nothing.
+//! A cluster in memory: the existing objects, each read once, and the planned ones. Writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use super::super::secrets;
 use super::group_kind;
 use crate::live_resources::LiveResources;
 
-/// An object, whatever version of its kind it is written in.
+/// The key of an object, in all versions of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) group: String,
@@ -63,14 +63,14 @@ pub(super) fn selects(selector: &ResourceSelector, object: &Object) -> bool {
     ObjectHeader::read(&bytes).is_some_and(|header| Wanted::of(selector).matches(&header))
 }
 
-/// What was read.
+/// An object that was read.
 #[derive(Debug, Clone)]
 struct Read {
     resource: Arc<Resource>,
     object: Option<Object>,
 }
 
-/// A cluster in memory: what there is, and over it what would be.
+/// A cluster in memory: the existing objects, and over them the planned ones.
 pub(super) struct PlannedCluster {
     composites: Arc<Composites>,
     state: Mutex<State>,
@@ -78,11 +78,11 @@ pub(super) struct PlannedCluster {
 
 #[derive(Default)]
 struct State {
-    /// As it was read, once.
+    /// Objects as they were first read.
     read: BTreeMap<Key, Read>,
-    /// As it would be. Nothing if it would be gone.
+    /// Objects as planned. None if they would be deleted.
     planned: BTreeMap<Key, Option<Object>>,
-    /// What was listed, by what selected it.
+    /// Lists that were read, by selector.
     lists: Vec<(ResourceSelector, Vec<Object>)>,
 }
 
@@ -95,7 +95,7 @@ impl PlannedCluster {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Take over what somebody proposes.
+    /// Add a proposed object.
     pub(super) fn propose(&self, before: Option<&Object>, after: Object) {
         let resource = Arc::new(Resource {
             api_version: meta::api_version(&after).to_owned(),
@@ -109,7 +109,7 @@ impl PlannedCluster {
         state.planned.insert(key, Some(after));
     }
 
-    /// What an object would be by now.
+    /// The planned state of an object.
     pub(super) async fn get(&self, path: ObjectPath<'_>) -> Result<Option<Object>, Error> {
         let key = Key::at(path);
         let known = self.state().planned.get(&key).cloned();
@@ -119,7 +119,7 @@ impl PlannedCluster {
         }
     }
 
-    /// What an object was when it was first read.
+    /// The state of an object when it was first read.
     pub(super) async fn before(&self, path: ObjectPath<'_>) -> Result<Option<Object>, Error> {
         let key = Key::at(path);
         if let Some(read) = self.state().read.get(&key) {
@@ -128,7 +128,7 @@ impl PlannedCluster {
         let object = self.live(path).await?;
         let resource = Arc::new(path.resource.clone());
         let mut state = self.state();
-        // Somebody may have read it meanwhile. The first counts for all.
+        // Another visit may have read it meanwhile. The first read counts for all.
         Ok(state.read.entry(key).or_insert(Read { resource, object }).object.clone())
     }
 
@@ -139,7 +139,7 @@ impl PlannedCluster {
         let composite = composite.filter(|informer| informer.resource().api_version == resource.api_version);
         let followed =
             composite.or_else(|| self.composites.shared.dependencies.followed(&Arc::new(resource.clone())));
-        // What an informer does not have may have been created a moment ago.
+        // The informer may not have an object yet that was just created.
         match followed.and_then(|informer| informer.object(namespace, name)) {
             Some(object) => Ok(Some(object)),
             None => self.composites.shared.context.cluster.get_object(path).await,
@@ -154,12 +154,12 @@ impl PlannedCluster {
         self.state().planned.insert(key, None);
     }
 
-    /// Whether something is deleted in this plan, and not made again.
+    /// Whether the plan deletes an object and does not create it again.
     pub(super) fn is_removed(&self, key: &Key) -> bool {
         matches!(self.state().planned.get(key), Some(None))
     }
 
-    /// Everything that would be different, as it was and as it would be.
+    /// All planned changes, each with the object before and after.
     pub(super) fn differences(&self) -> Vec<(Option<Object>, Option<Object>)> {
         let state = self.state();
         let planned = state.planned.iter().map(|(key, planned)| {
@@ -169,11 +169,11 @@ impl PlannedCluster {
         planned.collect()
     }
 
-    /// Something that is not what it was when it was read, if there is such a thing.
+    /// An object that has changed since it was read, if there is one.
     pub(super) async fn moved(&self) -> Option<ObjectName> {
         let read: Vec<_> = self.state().read.clone().into_iter().collect();
         for (key, Read { resource, object }) in read {
-            // What was proposed was read by whoever proposes it, a moment ago.
+            // The client has just read the proposed objects.
             if resource.plural.is_empty() {
                 continue;
             }
@@ -186,7 +186,7 @@ impl PlannedCluster {
         None
     }
 
-    /// The versions of everything that was read but what is left out, and what identifies what was listed.
+    /// The versions of all objects that were read, except those that are left out, and a hash of the lists.
     pub(super) fn basis(&self, is_left_out: impl Fn(&Key) -> bool) -> (Vec<(ObjectName, String)>, String) {
         let state = self.state();
         let mut digest = Sha256::new();
@@ -212,7 +212,7 @@ impl PlannedCluster {
         (versions, ferroplane_wire::to_hex(&digest.finalize()))
     }
 
-    /// What would be selected.
+    /// The planned objects that match a selector.
     async fn select(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
         let mut found = self.listed(selector).await?;
         let state = self.state();
@@ -226,7 +226,7 @@ impl PlannedCluster {
         found.into_iter().map(|object| Struct::try_from(object).map_err(|error| error.to_string())).collect()
     }
 
-    /// What is selected, read once.
+    /// The existing objects that match a selector, read once.
     async fn listed(&self, selector: &ResourceSelector) -> Result<Vec<Object>, String> {
         let known = |state: &State| {
             let list = state.lists.iter().find(|(known, _)| known == selector);
@@ -279,7 +279,7 @@ impl Resources for PlannedCluster {
                 }
                 Err(error) => Err(ferroplane_engine::chain(&error)),
             },
-            // Kinds and schemas are as they are: a plan defines none.
+            // Kinds and schemas stay as they are: a plan defines none.
             Want::Schema(_) | Want::Scope { .. } => {
                 return LiveResources(&self.composites.shared.context.cluster).fetch(want).await;
             }
@@ -325,12 +325,12 @@ fn version(object: Option<&Object>) -> (String, String) {
     (text(meta::uid), text(meta::resource_version))
 }
 
-/// Merge fields into an object, as a server does that applies what nobody else has set.
+/// Merge fields into an object, like an apply without conflicts.
 pub(super) fn merge(into: &mut Object, fields: &Object) {
     for (field, value) in fields {
         match (into.get_mut(field), value) {
             (Some(Value::Object(into)), Value::Object(fields)) => merge(into, fields),
-            // A set to which everybody adds.
+            // A set to which all managers add.
             (Some(Value::Array(into)), Value::Array(items)) if field == "finalizers" => {
                 let added: Vec<_> = items.iter().filter(|item| !into.contains(item)).cloned().collect();
                 into.extend(added);

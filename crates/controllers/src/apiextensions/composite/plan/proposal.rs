@@ -1,4 +1,4 @@
-//! What somebody proposes: files, as the API server would have them if whoever asks applied them.
+//! The proposed objects: files, as the API server would have them if the client applied them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,36 +7,38 @@ use ferroplane_client::{ApiClient, ApplyOptions, Error, ObjectPath, Resource, Su
 use ferroplane_engine::changes::{ObjectName, harmful_schema_change};
 use ferroplane_engine::{
     Counterpart, Defaults, bind, bound_elsewhere, chain, claimed_name, conditions_to_json, defined_composite,
-    pipeline_condition, plan_revisions, validate_pipeline,
+    defined_group, pipeline_condition, plan_revisions, validate_pipeline,
 };
 use serde_json::{Value, json};
 
 use super::super::rights::may;
 use super::super::{Composites, Shared};
-use super::{PlanError, PlanRequest};
+use super::claims::is_left_alone;
+use super::{PlanError, PlanRequest, group_kind};
 use crate::apiextensions::revision::capabilities;
 use crate::function_registry::CallableFunctions;
 
-/// Owns what is applied from files, unless somebody else does already.
+/// The field manager of objects from files, unless another one owns them.
 const MANAGER: &str = "ferroplane/apply";
-/// Those who apply files. Whoever did so before goes on owning the fields, so that what a file no longer has is removed.
+/// The field managers of files. The one that applied a file before stays the owner of its fields, so that fields that the file no longer
+/// has are removed.
 const MANAGERS: [&str; 3] = [MANAGER, "ferroplane/up", "kubectl"];
-/// Where `kubectl apply` without server-side apply keeps what it applied.
+/// The annotation in which client-side `kubectl apply` stores what it applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// An object that is proposed.
+/// A proposed object.
 #[derive(Debug)]
 pub(super) struct Proposed {
     pub(super) before: Option<Object>,
     pub(super) after: Object,
 }
 
-/// Everything that is proposed.
+/// All proposed objects.
 #[derive(Debug, Default)]
 pub(super) struct Proposals {
     pub(super) objects: Vec<Proposed>,
     pub(super) function_revisions: BTreeMap<String, String>,
-    /// Why nothing can be said of the composite resources of a definition, by its name.
+    /// Why the composite resources of a definition cannot be planned, by definition.
     pub(super) unknowable: BTreeMap<String, String>,
 }
 
@@ -47,6 +49,7 @@ impl Proposals {
         composites: &Composites,
     ) -> Result<Self, PlanError> {
         let mut proposals = Self::default();
+        // Before anything is read with our own rights: the plan shows the results of functions.
         refuse_foreign_functions(request, caller).await?;
         proposals.function_revisions.clone_from(&request.function_revisions);
         for object in &request.objects {
@@ -54,6 +57,9 @@ impl Proposals {
             let proposed = propose(object, caller).await.map_err(refuse)?;
             proposals.note(&proposed, &composites.shared).map_err(refuse)?;
             let claimed = claimed_composite(&proposed.after, &composites.shared).await.map_err(refuse)?;
+            for Proposed { after, .. } in claimed.iter().chain([&proposed]) {
+                refuse_unfollowed(after, composites).map_err(refuse)?;
+            }
             proposals.objects.push(proposed);
             proposals.objects.extend(claimed);
         }
@@ -64,7 +70,7 @@ impl Proposals {
         self.objects.is_empty() && self.function_revisions.is_empty()
     }
 
-    /// What follows from an object besides itself.
+    /// Record the consequences of an object.
     fn note(&mut self, proposed: &Proposed, shared: &Shared) -> Result<(), String> {
         let Proposed { before, after } = proposed;
         if is_kind(after, keys::APIEXTENSIONS, "CompositeResourceDefinition") {
@@ -77,6 +83,8 @@ impl Proposals {
         }
         if is_kind(after, "pkg.crossplane.io", "Function") {
             let package = |object: &Object| object.get("spec").and_then(|spec| spec.get("package")).cloned();
+            // Only a change of the package changes what is called. A change of labels must not require an installed
+            // revision.
             if before.as_ref().and_then(package) != package(after) {
                 let revision = installed_revision(after, shared)?;
                 self.function_revisions.insert(meta::name(after).to_owned(), revision);
@@ -110,13 +118,15 @@ impl Proposals {
                 object: ObjectName::of(composition),
                 reason: error.to_string(),
             })?;
+            // An older revision with the same content becomes the latest one again, as when the Composition is
+            // applied.
             planned.extend(revisions.update);
             planned.extend(revisions.create.map(|revision| judged(revision, shared, callables)));
         }
         Ok((compositions, planned))
     }
 
-    /// What proposed definitions say about the compositions of their composite resources, by the name of the definition.
+    /// The defaults that proposed definitions have for compositions, by definition.
     pub(super) fn defaults(&self) -> BTreeMap<String, Defaults> {
         let after = self.objects.iter().map(|proposed| &proposed.after);
         let definitions =
@@ -125,8 +135,8 @@ impl Proposals {
     }
 }
 
-/// Apply an object of a file as whoever applied it before would: with server-side apply or, if it was applied without, by merging what
-/// the file changed. Only if it has this version, if one is named. Returns it as it was and as it is.
+/// Apply an object of a file like the client that applied it before: with server-side apply or, if it used client-side apply, by merging
+/// the changes of the file. Only if the object has this version, if one is given. Returns it before and after.
 pub async fn apply_file(
     client: &ApiClient,
     path: ObjectPath<'_>,
@@ -137,11 +147,14 @@ pub async fn apply_file(
     let last_applied = before.as_ref().map(|before| meta::annotation(before, LAST_APPLIED));
     let last_applied: Option<Object> =
         last_applied.filter(|text| !text.is_empty()).and_then(|text| serde_json::from_str(text).ok());
+    // kubectl's client-side apply leaves this annotation. Server-side apply on top of it would let two managers own
+    // every field.
     let bytes = if let (Some(_), Some(last_applied)) = (&before, last_applied) {
         let changes = at_version(three_way(&last_applied, object), version);
         client.merge(path, Subresource::None, &Value::Object(changes)).await?
     } else {
         let field_manager = before.as_ref().map_or(MANAGER, manager_of);
+        // Strict, as kubectl applies: a misspelt field should be an error in the plan, not a silent loss.
         let options = ApplyOptions { field_manager, is_forced: true, is_strict: true };
         let object = at_version(object.clone(), version);
         client.apply_with(path, Subresource::None, options, &object).await?
@@ -150,7 +163,7 @@ pub async fn apply_file(
     Ok((before, after))
 }
 
-/// An object that is written only if what is there has this version.
+/// An object that is written only if the stored one has this version.
 fn at_version(mut object: Object, version: Option<&str>) -> Object {
     if let Some(version) = version {
         meta::set_field(&mut object, "resourceVersion", version);
@@ -158,11 +171,12 @@ fn at_version(mut object: Object, version: Option<&str>) -> Object {
     object
 }
 
-/// What a file changed since it was applied last, as a merge patch that also says what it is now.
+/// The merge patch with the changes of a file since it was applied last, and the updated annotation.
 fn three_way(last_applied: &Object, object: &Object) -> Object {
     let mut patch = object.clone();
     remove_dropped(&mut patch, last_applied);
     let applied = serde_json::to_string(object).unwrap_or_default();
+    // As kubectl does: otherwise its next apply would compare with a file that is older than the object.
     meta::set_annotation(&mut patch, LAST_APPLIED, &applied);
     patch
 }
@@ -173,23 +187,25 @@ fn remove_dropped(patch: &mut Object, last_applied: &Object) {
             (None, _) => {
                 patch.insert(field.clone(), Value::Null);
             }
+            // Lists are replaced as a whole, as merge patches do for custom resources.
             (Some(Value::Object(patch)), Value::Object(before)) => remove_dropped(patch, before),
             _ => {}
         }
     }
 }
 
-/// Who applied an object before.
+/// The field manager that applied an object before.
 fn manager_of(object: &Object) -> &'static str {
     let entries = object.get("metadata").and_then(|metadata| metadata.get("managedFields")?.as_array());
     let has_applied = |manager: &&&str| {
         let is_its = |entry: &Value| entry["manager"] == **manager && entry["operation"] == "Apply";
         entries.into_iter().flatten().any(is_its)
     };
+    // As the manager that owns the fields: under another name, fields that the file dropped would stay.
     MANAGERS.iter().find(has_applied).unwrap_or(&MANAGER)
 }
 
-/// Try an object out as whoever asks.
+/// Dry-run an object with the rights of the client.
 async fn propose(object: &Object, caller: &ApiClient) -> Result<Proposed, String> {
     let (api_version, kind) = (meta::api_version(object), meta::kind(object));
     let resource = caller.resource(api_version, kind).await.map_err(|error| chain(&error))?;
@@ -213,19 +229,21 @@ async fn propose(object: &Object, caller: &ApiClient) -> Result<Proposed, String
 pub(super) fn in_namespace(object: &Object, resource: &Resource) -> Object {
     let mut object = object.clone();
     if resource.is_namespaced && meta::namespace(&object).is_empty() {
+        // kubectl would take the namespace of its context, which is not known here.
         meta::set_field(&mut object, "namespace", "default");
     }
     object
 }
 
-/// The composite resource of a claim, as it would be.
+/// The composite resource of a claim, as planned. None if it stays as it is.
 async fn claimed_composite(claim: &Object, shared: &Shared) -> Result<Option<Proposed>, String> {
     let is_its = |xrd: &Object| {
-        let spec = xrd.get("spec");
-        let names = spec.and_then(|spec| spec.get("claimNames")?.get("kind")?.as_str());
-        let group = spec.and_then(|spec| spec.get("group")?.as_str());
-        names == Some(meta::kind(claim)) && group == Some(meta::group(meta::api_version(claim)))
+        let names = xrd.get("spec").and_then(|spec| spec.get("claimNames")?.get("kind")?.as_str());
+        names == Some(meta::kind(claim)) && defined_group(xrd) == meta::group(meta::api_version(claim))
     };
+    if is_left_alone(claim) {
+        return Ok(None);
+    }
     let Some(xrd) = shared.context.definitions.objects().into_iter().find(|xrd| is_its(xrd)) else {
         return Ok(None);
     };
@@ -251,12 +269,29 @@ async fn claimed_composite(claim: &Object, shared: &Shared) -> Result<Option<Pro
     Ok(Some(Proposed { before: present, after }))
 }
 
+/// Refuse a composite resource that no controller reconciles: the plan would lack its composed resources.
+fn refuse_unfollowed(object: &Object, composites: &Composites) -> Result<(), String> {
+    if composites.of_kind(&group_kind(object)).is_some() {
+        return Ok(());
+    }
+    let is_its = |xrd: &Object| {
+        let kind = xrd.get("spec").and_then(|spec| spec.get("names")?.get("kind")?.as_str());
+        kind == Some(meta::kind(object)) && defined_group(xrd) == meta::group(meta::api_version(object))
+    };
+    let definitions = composites.shared.context.definitions.objects();
+    definitions.iter().find(|xrd| is_its(xrd)).map_or(Ok(()), |xrd| {
+        let name = meta::name(xrd);
+        Err(format!("CompositeResourceDefinition `{name}` is not established: wait until it is, then plan"))
+    })
+}
+
 /// The revision of a Function that has the package that it names.
 fn installed_revision(function: &Object, shared: &Shared) -> Result<String, String> {
     let package = function.get("spec").and_then(|spec| spec.get("package")?.as_str()).unwrap_or_default();
     let is_it = |revision: &Object| {
         let image = revision.get("spec").and_then(|spec| spec.get("image")?.as_str()).unwrap_or_default();
         meta::label(revision, keys::PACKAGE) == meta::name(function)
+            // A package may be named without its registry, which the revision has filled in.
             && (image == package || image.ends_with(&format!("/{package}")))
     };
     let revisions = shared.context.function_revisions.objects();
@@ -269,7 +304,7 @@ fn installed_revision(function: &Object, shared: &Shared) -> Result<String, Stri
     })
 }
 
-/// Whoever wants other revisions to be called has to be allowed to bring that about.
+/// Refuse other revisions of functions to a client that may not change Functions.
 async fn refuse_foreign_functions(request: &PlanRequest, caller: &ApiClient) -> Result<(), PlanError> {
     if request.function_revisions.is_empty() {
         return Ok(());
@@ -286,7 +321,7 @@ async fn refuse_foreign_functions(request: &PlanRequest, caller: &ApiClient) -> 
     Err(PlanError::Functions("you may not patch functions.pkg.crossplane.io".to_owned()))
 }
 
-/// A revision that does not exist, with what would be found when its pipeline is looked at.
+/// A planned revision, with the result of validating its pipeline.
 fn judged(mut revision: Object, shared: &Shared, callables: &CallableFunctions) -> Object {
     let capabilities = capabilities(&shared.context, &shared.functions);
     let spec = revision.get("spec").cloned().unwrap_or_default();

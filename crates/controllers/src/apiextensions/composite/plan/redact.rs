@@ -1,14 +1,14 @@
-//! Hides the values of fields that a definition calls sensitive.
+//! Redacts the values of sensitive fields.
 
 use ferroplane_api::Object;
 use ferroplane_engine::changes::{Change, REDACTED, compare};
 use ferroplane_recorder::SensitiveFields;
 use serde_json::Value;
 
-/// What no object has.
+/// A value that no object has.
 const MARKER: &str = "\u{0}sensitive\u{0}";
 
-/// Hide what is sensitive in a change of a composite resource.
+/// Redact sensitive fields in a change of a composite resource.
 pub(super) fn redact(
     change: &mut Change,
     fields: &SensitiveFields,
@@ -18,7 +18,7 @@ pub(super) fn redact(
     let mut paths = sensitive_paths(fields, before);
     paths.extend(sensitive_paths(fields, after));
     for field in &mut change.fields {
-        // A value that is replaced as a whole may have one in it.
+        // A value that is replaced as a whole may contain one.
         let is_sensitive = |path: &String| path.starts_with(&field.path);
         if paths.iter().any(is_sensitive) {
             for value in [&mut field.before, &mut field.after].into_iter().flatten() {

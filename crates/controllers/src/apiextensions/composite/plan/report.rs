@@ -1,6 +1,7 @@
-//! Says what a plan came to, to somebody who may not read everything.
+//! Reports a plan, without objects that its client may not read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
 use ferroplane_client::ApiClient;
@@ -9,18 +10,20 @@ use ferroplane_engine::changes::{
 };
 use sha2::{Digest as _, Sha256};
 
+use super::super::controller::Controller;
 use super::access::Access;
+use super::claims::Claimed;
 use super::planned_cluster::Key;
 use super::proposal::Proposals;
 use super::redact::redact;
 use super::{Planning, Progress, group_kind};
 
-/// Stands for what only the API server knows, once an object exists.
+/// A placeholder for values that the API server assigns when it creates an object.
 const ASSIGNED: &str = "(assigned when created)";
-/// Stands for the end of a name that follows from the UID of an owner that does not exist yet.
+/// A placeholder for the suffix of a name that is derived from the UID of a planned owner.
 const GENERATED: &str = "(generated)";
 
-/// What changes, by the composite resource that it is told of. What belongs to none is told apart.
+/// The changes, by the composite resource that they are listed with. Others are listed separately.
 #[derive(Default)]
 struct Attributed {
     by_composite: BTreeMap<Key, Vec<Change>>,
@@ -28,17 +31,18 @@ struct Attributed {
 }
 
 impl Planning {
-    /// What the plan came to.
+    /// Report a plan.
     pub(super) async fn report(
         &self,
         proposals: &Proposals,
         mut progress: BTreeMap<Key, Progress>,
+        claimed: &BTreeMap<Key, Claimed>,
         caller: &ApiClient,
     ) -> ChangePlan {
         let differences = self.planned.differences();
         let replacements = unknown_before(&differences);
-        let mut changes = self.attribute(&differences);
-        // A name that follows from the UID of a dry run is another one in the next plan, and nothing has it yet.
+        let mut changes = self.attribute(&differences, claimed);
+        // A name that is derived from the UID of a dry run differs in the next plan, and no object has it yet.
         let is_made_up = |key: &Key| replacements.contains_key(&key.name);
         let (versions, digest) = self.planned.basis(is_made_up);
         let mut basis = Sha256::new().chain_update(&digest);
@@ -73,19 +77,28 @@ impl Planning {
         plan
     }
 
-    fn attribute(&self, differences: &[(Option<Object>, Option<Object>)]) -> Attributed {
+    fn attribute(
+        &self,
+        differences: &[(Option<Object>, Option<Object>)],
+        claimed: &BTreeMap<Key, Claimed>,
+    ) -> Attributed {
         let mut attributed = Attributed::default();
         for (before, after) in differences {
             let Some(mut change) = Change::between(before.as_ref(), after.as_ref()) else { continue };
             let Some(object) = after.as_ref().or(before.as_ref()) else { continue };
             let controller = self.composites.of_kind(&group_kind(object));
-            if let Some(controller) = &controller {
-                redact(&mut change, &controller.sensitive, before.as_ref(), after.as_ref());
+            let claimed = claimed.get(&Key::of(object));
+            // A claim has the schema of its composite resource.
+            let schema = controller.clone().or_else(|| self.controller_of(&claimed?.composite));
+            if let Some(schema) = &schema {
+                redact(&mut change, &schema.sensitive, before.as_ref(), after.as_ref());
             }
-            // A composite resource that is composed is told of by itself, unless it comes or goes.
+            // A nested composite resource has a plan of its own, unless it is created or deleted.
             let is_own = controller.is_some() && change.action == Action::Update;
             let composer = self.composite_of(object).filter(|_| !is_own);
-            match composer.or_else(|| controller.is_some().then(|| Key::of(object))) {
+            let itself = || controller.is_some().then(|| Key::of(object));
+            let listed = claimed.filter(|it| !it.is_proposed).map(|it| it.composite.clone());
+            match composer.or_else(itself).or(listed) {
                 Some(key) => attributed.by_composite.entry(key).or_default().push(change),
                 None => attributed.others.push(change),
             }
@@ -93,7 +106,11 @@ impl Planning {
         attributed
     }
 
-    /// What becomes of a composite resource. None if it is gone with the one that composed it.
+    fn controller_of(&self, composite: &Key) -> Option<Arc<Controller>> {
+        self.composites.of_kind(&(composite.group.clone(), composite.kind.clone()))
+    }
+
+    /// The plan of a composite resource. None if it is deleted together with its composer.
     fn composite_plan(
         &self,
         key: &Key,
@@ -101,7 +118,7 @@ impl Planning {
         mut changes: Vec<Change>,
         proposals: &Proposals,
     ) -> Option<CompositePlan> {
-        let controller = self.composites.of_kind(&(key.group.clone(), key.kind.clone()))?;
+        let controller = self.controller_of(key)?;
         if self.planned.is_removed(key) && changes.is_empty() {
             return None;
         }
@@ -121,7 +138,7 @@ impl Planning {
         };
         let verdict = unknowable.or(known.verdict).unwrap_or(is_changed);
         if matches!(verdict, Verdict::Refused { .. }) {
-            // What was foreseen by then may be wrong.
+            // Changes that were planned before the failure may be wrong.
             changes.clear();
         }
         Some(CompositePlan {
@@ -134,7 +151,7 @@ impl Planning {
     }
 }
 
-/// Only what whoever asks may read.
+/// The changes that the client may read.
 async fn shown(
     mut plan: CompositePlan,
     replacements: &BTreeMap<String, String>,
@@ -154,7 +171,8 @@ async fn shown(
     plan
 }
 
-/// What is not known before an object exists, and what stands for it: its UID, and names that follow from the UID of its owner.
+/// Values that are unknown before an object exists, and their placeholders: its UID, and names that are derived from the UID of its
+/// owner.
 fn unknown_before(differences: &[(Option<Object>, Option<Object>)]) -> BTreeMap<String, String> {
     let created = |(before, after): &(Option<Object>, Option<Object>)| {
         let after = after.clone()?;
@@ -166,14 +184,21 @@ fn unknown_before(differences: &[(Option<Object>, Option<Object>)]) -> BTreeMap<
         created.iter().map(|object| (meta::uid(object).to_owned(), ASSIGNED.to_owned())).collect();
     let mut unknown = uids.clone();
     for object in &created {
-        let is_of_new_owner = meta::controller_uid(object).is_some_and(|uid| uids.contains_key(uid));
-        let prefix = meta::generate_name(object);
-        if is_of_new_owner && !prefix.is_empty() {
-            unknown.insert(meta::name(object).to_owned(), format!("{prefix}{GENERATED}"));
-        }
         if let Some(claim) = created.iter().find(|claim| is_claimed_by(object, claim)) {
             unknown.insert(meta::name(object).to_owned(), format!("{}-{GENERATED}", meta::name(claim)));
         }
+    }
+    for object in &created {
+        let is_of_new_owner = meta::controller_uid(object).is_some_and(|uid| uids.contains_key(uid));
+        let prefix = meta::generate_name(object);
+        if !is_of_new_owner || prefix.is_empty() {
+            continue;
+        }
+        // The name of an owner may be generated, too.
+        let owner = prefix.strip_suffix('-').and_then(|owner| unknown.get(owner));
+        let known = owner.map_or_else(|| prefix.to_owned(), |owner| format!("{owner}-"));
+        unknown.insert(meta::name(object).to_owned(), format!("{known}{GENERATED}"));
+        unknown.insert(prefix.to_owned(), known);
     }
     unknown.remove("");
     unknown

@@ -36,7 +36,7 @@ fn change_is_late_by_its_own_time_and_not_by_that_of_an_earlier_one() {
     // Seen again, as it was: that makes it no newer.
     state.see("n/a", Some(&object(2)), &spec, 15_000);
     let waits = decide(&mut state, &spec, true, 19_999);
-    assert_eq!((waits.missed.len(), waits.look_again_at), (0, Some(20_000)));
+    assert_eq!((waits.missed.len(), waits.requeue_at), (0, Some(20_000)));
     assert_eq!(decide(&mut state, &spec, true, 20_000).missed, ["n/a"]);
     assert!(!state.is_waiting());
     assert!(decide(&mut state, &spec, false, 21_000).triggers.is_empty(), "it was dropped");
@@ -67,10 +67,27 @@ fn time_for_which_changes_are_merged_makes_nothing_late() {
     state.made(&first.triggers[0], "o", 0);
     state.see("n/a", Some(&object(2)), &spec, 400);
     let merged = decide(&mut state, &spec, false, 400);
-    assert_eq!((merged.triggers.len(), merged.missed.len(), merged.look_again_at), (0, 0, Some(1_000)));
+    assert_eq!((merged.triggers.len(), merged.missed.len(), merged.requeue_at), (0, 0, Some(1_000)));
     // Woken a little late.
     let second = decide(&mut state, &spec, false, 1_020);
     assert_eq!((second.triggers.len(), second.missed.len()), (1, 0));
+}
+
+#[test]
+fn burst_on_one_object_is_merged_into_one_operation_for_its_latest_state() {
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    let mut made = Vec::new();
+    for (number, now) in (1..=10).zip((0..1_000).step_by(100)) {
+        state.see("n/a", Some(&object(number)), &spec, now);
+        for trigger in decide(&mut state, &spec, false, now).triggers {
+            made.push(trigger.sighting.version);
+            state.made(&trigger, "o", now);
+        }
+    }
+    let last = decide(&mut state, &spec, false, 1_000);
+    made.extend(last.triggers.iter().map(|trigger| trigger.sighting.version));
+    assert_eq!(made, [1, 10]);
 }
 
 #[test]

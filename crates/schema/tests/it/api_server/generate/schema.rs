@@ -99,7 +99,7 @@ fn nested(dice: &mut Dice, depth: usize) -> Value {
     }
 }
 
-/// Rules may not look at what was there before where nobody knows what that was.
+/// Rules may not check what was there before where nobody knows what that was.
 fn without_old(schema: Value) -> Value {
     match schema {
         Value::Object(mut fields) => {

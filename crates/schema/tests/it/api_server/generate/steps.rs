@@ -42,7 +42,7 @@ pub(crate) fn next(dice: &mut Dice, definition: &Value, name: &str, live: Option
     let mut maker = Maker { dice, definition, version, name };
     let body = maker.body(verb, live);
     if verb == "create" && body.contains("\"resourceVersion\":") || body.contains("selfLink") {
-        // A real server does not look at these if nothing is really written.
+        // A real server does not check these if nothing is really written.
         step["dryRun"] = false.into();
     }
     step["body"] = body.into();

@@ -1,8 +1,8 @@
 //! Randomness and time for functions that ask for them, without either: what they see is a function of the request.
 //!
-//! A template that printed a new password at every look would make the plane write for ever. So the random bytes of a step are
-//! drawn from the composite resource, the step's input and a key that only the plane knows: the same every time, and for nobody
-//! else to compute. The clock of a step stands at the moment in which the composite resource was created.
+//! A template that printed a new password at every reconcile would make the plane write for ever. So the random bytes of a step are
+//! derived from the composite resource, the step's input and a key that only the plane knows: the same every time, and not predictable
+//! without the key. The clock of a step stands at the moment in which the composite resource was created.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -32,10 +32,10 @@ pub fn secret_seed(purpose: &str) -> [u8; 32] {
 ///
 /// For functions that are no Rust code of ours and are granted neither a clock nor randomness: they see the same as ours.
 pub fn stillness(request: &RunFunctionRequest) -> (Duration, u64) {
-    let mut chance = Chance::of(request, request.input.as_ref());
-    let now = u64::try_from(chance.now().seconds).unwrap_or_default();
+    let mut randomness = Randomness::of(request, request.input.as_ref());
+    let now = u64::try_from(randomness.now().seconds).unwrap_or_default();
     let mut seed = [0; 8];
-    chance.fill(&mut seed);
+    randomness.fill(&mut seed);
     (Duration::from_secs(now), u64::from_le_bytes(seed))
 }
 
@@ -44,7 +44,7 @@ const EPOCH: Moment = Moment { seconds: 0, nanoseconds: 0 };
 
 /// The random bytes and the time of a step.
 #[derive(Debug)]
-pub(crate) struct Chance {
+pub(crate) struct Randomness {
     seed: [u8; 32],
     block: u64,
     /// Bytes of the last block that were not used.
@@ -52,7 +52,7 @@ pub(crate) struct Chance {
     now: Moment,
 }
 
-impl Chance {
+impl Randomness {
     /// What a step sees whose composite resource is that of the request.
     pub(crate) fn of(request: &RunFunctionRequest, input: Option<&Struct>) -> Self {
         let resource =
@@ -98,7 +98,7 @@ mod tests {
     fn bytes(request: &Value) -> [u8; 40] {
         let mut bytes = [0; 40];
         let request: RunFunctionRequest = from_json(request).unwrap();
-        Chance::of(&request, request.input.as_ref()).fill(&mut bytes);
+        Randomness::of(&request, request.input.as_ref()).fill(&mut bytes);
         bytes
     }
 
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn the_clock_stands_where_the_composite_resource_was_created() {
-        let chance = Chance::of(&from_json(&request("a", "t")).unwrap(), None);
-        assert_eq!(chance.now().seconds, 1_767_323_045);
-        assert_eq!(Chance::of(&RunFunctionRequest::default(), None).now().seconds, 0);
+        let randomness = Randomness::of(&from_json(&request("a", "t")).unwrap(), None);
+        assert_eq!(randomness.now().seconds, 1_767_323_045);
+        assert_eq!(Randomness::of(&RunFunctionRequest::default(), None).now().seconds, 0);
     }
 }

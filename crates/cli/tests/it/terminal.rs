@@ -1,0 +1,117 @@
+//! What the binary prints on a terminal: as wide as there is room for, with colours that say nothing alone, and with progress.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::sandbox::{Ran, Sandbox};
+
+/// A terminal of so many columns: our side of it, and that of a program. No other program inherits it.
+fn open(columns: u16) -> (File, OwnedFd) {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let theirs = ioctl_tiocgptpeer(&ours, flags).unwrap();
+    let size = Winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(&theirs, size).unwrap();
+    (File::from(ours), theirs)
+}
+
+/// Starts a command on a terminal of so many columns. Returns it with our side of the terminal.
+fn start(mut command: Command, columns: u16) -> (Child, File) {
+    let (ours, theirs) = open(columns);
+    command.env("TERM", "xterm-256color").env_remove("NO_COLOR");
+    command.stdout(theirs.try_clone().unwrap()).stderr(theirs);
+    // The command has a copy of the other side, which is closed here: the terminal ends with the program.
+    (command.spawn().unwrap(), ours)
+}
+
+/// All that a command prints on a terminal of so many columns.
+fn printed(command: Command, columns: u16) -> String {
+    let (mut child, mut terminal) = start(command, columns);
+    let mut printed = Vec::new();
+    // Linux reports the end of a terminal as an error.
+    let _ = terminal.read_to_end(&mut printed);
+    child.wait().unwrap();
+    String::from_utf8(printed).unwrap().replace("\r\n", "\n")
+}
+
+/// Reads until a terminal shows these words.
+fn read_until(terminal: &mut File, words: &str) {
+    let (mut shown, mut buffer) = (String::new(), [0; 4096]);
+    while !shown.contains(words) {
+        let length = terminal.read(&mut buffer).unwrap_or_default();
+        assert!(length > 0, "the program ends before it shows `{words}`: {shown}");
+        shown.push_str(&String::from_utf8_lossy(&buffer[..length]));
+    }
+}
+
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\x1b[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or(part, |(_, rest)| rest))
+}
+
+#[test]
+fn table_is_as_wide_as_the_terminal() {
+    let sandbox = Sandbox::new();
+    let table = |columns| printed(sandbox.command(&["functions", "versions"]), columns);
+    for columns in [80, 160] {
+        let widest = table(columns).lines().map(|line| line.chars().count()).max();
+        assert_eq!(widest, Some(usize::from(columns)));
+    }
+    assert_eq!(table(1000), sandbox.run(&["functions", "versions"]).ok());
+}
+
+#[test]
+fn colours_add_nothing_to_what_a_pipe_gets() {
+    let (sandbox, examples) = (Sandbox::new(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples"));
+    for arguments in [&["validate", "validate"][..], &["render", "missing.yaml", "missing.yaml"]] {
+        let command = || {
+            let mut command = sandbox.command(arguments);
+            command.current_dir(&examples);
+            command
+        };
+        let coloured = printed(command(), 1000);
+        assert!(coloured.contains("\x1b["), "{arguments:?}: {coloured}");
+        let plain = Ran::from(command().output().unwrap());
+        assert_eq!(without_colours(&coloured), plain.stdout + &plain.stderr);
+    }
+}
+
+#[test]
+fn slow_work_shows_progress_on_a_terminal_and_nothing_in_a_pipe() {
+    // It accepts connections and never answers.
+    let registry = TcpListener::bind("127.0.0.1:0").unwrap();
+    let package = format!("{}/org/function", registry.local_addr().unwrap());
+    let dependency = format!(
+        "{{apiVersion: pkg.crossplane.io/v1, kind: Function, package: '{package}', version: '>=v1.0.0'}}"
+    );
+    let sandbox = Sandbox::new().with(
+        "package/crossplane.yaml",
+        &format!("apiVersion: meta.pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {{name: slow}}\nspec: {{dependsOn: [{dependency}]}}\n"),
+    );
+    let lock = || {
+        let mut command = sandbox.command(&["xpkg", "lock"]);
+        command.current_dir(sandbox.path("package"));
+        command
+    };
+    let mut in_pipe = lock().stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let _connection = registry.accept().unwrap();
+
+    let (mut on_terminal, mut terminal) = start(lock(), 100);
+    read_until(&mut terminal, "asking registries (1s)");
+
+    on_terminal.kill().unwrap();
+    on_terminal.wait().unwrap();
+    in_pipe.kill().unwrap();
+    let output = in_pipe.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}

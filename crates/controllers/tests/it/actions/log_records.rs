@@ -1,0 +1,60 @@
+//! What controllers log, for tests that read it.
+
+use std::fmt::{Debug, Write as _};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::{DefaultGuard, set_default};
+use tracing::{Level, Metadata, Subscriber};
+
+/// Collects the warnings and errors that are logged on this thread, one line each.
+#[derive(Clone, Default)]
+pub(super) struct LogRecords(Arc<Mutex<Vec<String>>>);
+
+impl LogRecords {
+    /// Collect until the guard is dropped. Everything that a test with one thread does is logged on its thread.
+    pub(super) fn collect() -> (Self, DefaultGuard) {
+        let records = Self::default();
+        let guard = set_default(records.clone());
+        (records, guard)
+    }
+
+    pub(super) fn containing(&self, words: &str) -> Vec<String> {
+        self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
+    }
+}
+
+impl Subscriber for LogRecords {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let metadata = event.metadata();
+        let mut line = LogLine(format!("{} {}:", metadata.level(), metadata.target()));
+        event.record(&mut line);
+        self.0.lock().unwrap().push(line.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A level, a target, and fields as `name=value`.
+struct LogLine(String);
+
+impl Visit for LogLine {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
