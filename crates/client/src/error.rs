@@ -107,7 +107,8 @@ impl Error {
 
     /// Whether the request may have been carried out all the same.
     pub fn is_inconclusive(&self) -> bool {
-        if matches!(self, Self::InvalidPath(_)) {
+        // An object that is too large is certainly not stored, also where the code says that the server failed.
+        if matches!(self, Self::InvalidPath(_)) || self.is_too_large() {
             return false;
         }
         // A server that fails may do so after it has stored the object, for instance when it times out.
@@ -134,6 +135,11 @@ impl Error {
         self.code() == Some(422)
     }
 
+    /// The object is larger than the server or its etcd stores. Sending it again is no use.
+    pub fn is_too_large(&self) -> bool {
+        self.status().is_some_and(StatusError::is_too_large)
+    }
+
     pub fn is_forbidden(&self) -> bool {
         self.code() == Some(403)
     }
@@ -153,6 +159,13 @@ impl StatusError {
     /// Another client wrote first, or owns a field that is applied.
     pub fn is_conflict(&self) -> bool {
         self.code == 409 && self.reason == "Conflict"
+    }
+
+    /// The object is larger than the server or its etcd stores.
+    fn is_too_large(&self) -> bool {
+        // kube-apiserver passes the refusals of etcd and of its gRPC client on as they are, with the code 500.
+        let of_etcd = ["etcdserver: request is too large", "trying to send message larger than max"];
+        self.code == 413 || self.code == 500 && of_etcd.iter().any(|words| self.message.contains(words))
     }
 
     /// Read a `StatusBody`, or take the body as the message.
@@ -189,4 +202,31 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_that_is_too_large_is_certainly_not_stored_whoever_refuses_it() {
+        let refused = |code: u16, message: &str| {
+            Error::Refused(StatusError { code, message: message.to_owned(), ..StatusError::default() })
+        };
+        let too_large = [
+            refused(413, "Request entity too large: limit is 3145728"),
+            refused(500, "etcdserver: request is too large"),
+            refused(
+                500,
+                "rpc error: code = ResourceExhausted desc = trying to send message larger than max (2 vs. 1)",
+            ),
+        ];
+        for error in too_large {
+            assert!(error.is_too_large() && !error.is_inconclusive(), "{error}");
+        }
+        let failed = refused(500, "etcdserver: request timed out");
+        assert!(!failed.is_too_large() && failed.is_inconclusive());
+        assert!(!refused(422, "etcdserver: request is too large").is_too_large());
+        assert!(!Error::timeout().is_too_large());
+    }
 }
