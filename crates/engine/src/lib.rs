@@ -44,6 +44,7 @@ mod run;
 mod schemas;
 mod selection;
 mod settle;
+mod status_size;
 mod takeover;
 mod transcript;
 mod usage;

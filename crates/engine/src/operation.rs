@@ -17,8 +17,8 @@ mod tests;
 mod watch;
 
 pub use attempt::{
-    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, conclude, is_concluded,
-    standing, started, succeeded_at,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, check_results, conclude,
+    is_concluded, standing, started, succeeded_at,
 };
 pub use cron::{
     ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, check_cron, cron_may_forget, cron_operation_name,

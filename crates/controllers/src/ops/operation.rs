@@ -6,6 +6,7 @@
 //! * An operation that is deleted or paused while it runs is aborted, between two calls or two writes. That counts as no attempt.
 //! * Between two attempts there is a pause, however often the operation is written meanwhile.
 //! * Every attempt that ends is counted, however it ends: also if it times out or panics. Objects that it has applied are recorded.
+//! * An operation whose result the API server does not store fails once, with a small status that says so.
 
 mod apply;
 mod pauses;
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
 use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
-    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, conclude,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, check_results, conclude,
     deleted_object_of, is_concluded, started,
 };
 use ferroplane_engine::{
@@ -33,7 +34,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tracing::{Instrument as _, Span, debug_span, error, field, warn};
 
-use super::status::{replace_status, write_status};
+use super::status::{NotWritten, replace_status, write_changed_status};
 use super::watched_resources::WatchedResources;
 use crate::apiextensions::grants::GrantCache;
 use crate::apiextensions::revision::capabilities;
@@ -149,10 +150,13 @@ impl Controller {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stop.clone());
         let _running = Running { controller: self, name };
         let status = started(&operation, &self.context.clock.now());
-        if let Err(next) =
-            replace_status(&self.context.cluster, &self.operations, &mut operation, status).await
-        {
-            return next;
+        match replace_status(&self.context.cluster, &self.operations, &mut operation, status).await {
+            Ok(()) => {}
+            Err(NotWritten::TooLarge) => {
+                let told = Progress::default().end(AttemptEnding::TooLarge);
+                return self.conclude(&operation, told, &mut RecordingBuilder::off()).await;
+            }
+            Err(NotWritten::Later(next)) => return next,
         }
         let (recordings, clock) = (&self.context.recordings, &self.context.clock);
         let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
@@ -216,8 +220,14 @@ impl Controller {
             .map_err(|invalid| AttemptFailure::invalid_pipeline(chain(&invalid), invalid.point()))?;
         let outcome = self.decide(operation, pipeline, &callables, recording).await?;
         let Outcome { result, outputs, events, .. } = outcome;
-        (progress.outputs, progress.events) = (outputs, events);
+        progress.events = events;
+        let references = result.as_ref().map_or(&[][..], |plan| &plan.references[..]);
+        let fits = check_results(operation, &outputs, references);
+        if fits.is_ok() {
+            progress.outputs = outputs;
+        }
         let plan = result.map_err(|failure| AttemptFailure::of_pipeline(&failure, operation))?;
+        fits?;
         let ending = self.apply(operation, &plan, progress).await;
         let unsynced = ending.as_ref().err().into_iter().map(|it| it.point.resource.clone()).collect();
         recording.did(progress.applied.len(), &unsynced);
@@ -267,7 +277,7 @@ impl Controller {
 
     /// Report the result of an attempt.
     async fn conclude(&self, operation: &Object, told: Told, recording: &mut RecordingBuilder) -> Next {
-        let Told { attempt, events: mut said } = told;
+        let Told { mut attempt, events: mut said } = told;
         if let AttemptEnding::Failed(failure) = &attempt.ending {
             recording.trouble(&failure.message);
             let span = Span::current();
@@ -281,7 +291,7 @@ impl Controller {
         for event in &said {
             self.say(operation, event);
         }
-        let retry_in = match self.write(operation, &attempt, concluded).await {
+        let retry_in = match self.write(operation, &mut attempt, concluded).await {
             Err(next) => return next,
             Ok(retry_in) => retry_in,
         };
@@ -299,7 +309,7 @@ impl Controller {
     fn count(&self, operation: &Object, ending: &AttemptEnding) {
         match ending {
             AttemptEnding::Succeeded => self.context.metrics.count_operation(operation, true),
-            AttemptEnding::Failed(_) | AttemptEnding::GaveUp => {
+            AttemptEnding::Failed(_) | AttemptEnding::GaveUp | AttemptEnding::TooLarge => {
                 self.context.metrics.count_operation(operation, false);
             }
             AttemptEnding::BrokenOff => {}
@@ -309,27 +319,44 @@ impl Controller {
     /// Write the result of an attempt. Returns when to try again, or how to requeue if it cannot be written.
     ///
     /// If this fails, the whole pipeline runs again. So if another client has changed the operation meanwhile, or the API server cannot
-    /// be reached for a short time, the attempt is concluded on the operation as it is now.
+    /// be reached for a short time, the attempt is concluded on the operation as it is now. A result that the API server does not store
+    /// is replaced by a failure that says so.
     async fn write(
         &self,
         during: &Object,
-        attempt: &Attempt,
+        attempt: &mut Attempt,
         mut concluded: Concluded,
     ) -> Result<Option<Duration>, Next> {
         let mut operation = during.clone();
         let mut pauses = WRITE_PAUSES.into_iter();
         loop {
             let Concluded { status, retry_in, .. } = concluded;
-            let written = write_status(&self.context.cluster, &self.operations, &mut operation, status).await;
-            let next = match written {
+            let written =
+                write_changed_status(&self.context.cluster, &self.operations, &mut operation, status).await;
+            match written {
                 Ok(()) => return Ok(retry_in),
+                // Not even that one: the operation has no room for a status. It is tried again when it changes.
+                Err(NotWritten::TooLarge) if matches!(attempt.ending, AttemptEnding::TooLarge) => {
+                    return Err(Next::Rest);
+                }
+                Err(NotWritten::TooLarge) => {
+                    *attempt = Attempt::new(AttemptEnding::TooLarge);
+                    concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
+                    for event in &concluded.events {
+                        self.say(&operation, event);
+                    }
+                    continue;
+                }
                 // Decided again on the new object: a user may have raised the retry limit.
-                Err(next) if next == Next::Rest || matches!(attempt.ending, AttemptEnding::GaveUp) => {
+                Err(NotWritten::Later(next))
+                    if next == Next::Rest || matches!(attempt.ending, AttemptEnding::GaveUp) =>
+                {
                     return Err(next);
                 }
-                Err(next) => next,
-            };
-            operation = self.read_again(during, &mut pauses, next).await?;
+                Err(NotWritten::Later(next)) => {
+                    operation = self.read_again(during, &mut pauses, next).await?;
+                }
+            }
             // The response to a write can be lost.
             if is_concluded(during, &operation) {
                 return Ok(retry_in);

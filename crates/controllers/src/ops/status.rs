@@ -21,6 +21,24 @@ pub(crate) fn status_with<const N: usize>(object: &Object, conditions: [Conditio
     status
 }
 
+/// Why a status was not written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotWritten {
+    /// The API server stores no object that is as large. Writing it again is no use.
+    TooLarge,
+    /// It may be written later.
+    Later(Next),
+}
+
+impl From<NotWritten> for Next {
+    fn from(not_written: NotWritten) -> Self {
+        match not_written {
+            NotWritten::TooLarge => Self::Retry,
+            NotWritten::Later(next) => next,
+        }
+    }
+}
+
 /// Write a status, if it changed. The error is how to requeue if that fails.
 pub(crate) async fn write_status(
     cluster: &ApiClient,
@@ -28,6 +46,16 @@ pub(crate) async fn write_status(
     object: &mut Object,
     status: Object,
 ) -> Result<(), Next> {
+    write_changed_status(cluster, informer, object, status).await.map_err(Next::from)
+}
+
+/// The same, with the reason if that fails.
+pub(super) async fn write_changed_status(
+    cluster: &ApiClient,
+    informer: &Informer,
+    object: &mut Object,
+    status: Object,
+) -> Result<(), NotWritten> {
     if object.get("status").and_then(Value::as_object) == Some(&status) {
         return Ok(());
     }
@@ -35,32 +63,39 @@ pub(crate) async fn write_status(
 }
 
 /// Write a status, even if it is the same. The object has it afterwards, with the new version. Fails unless the object is the latest
-/// state.
-pub(crate) async fn replace_status(
+/// state, and leaves the object as it was then.
+pub(super) async fn replace_status(
     cluster: &ApiClient,
     informer: &Informer,
     object: &mut Object,
     status: Object,
-) -> Result<(), Next> {
-    object.insert("status".to_owned(), Value::Object(status));
+) -> Result<(), NotWritten> {
+    let before = object.insert("status".to_owned(), Value::Object(status));
     let name = meta::name(object).to_owned();
     let path = ObjectPath { resource: informer.resource(), namespace: "", name: &name };
-    match cluster.replace(path, Subresource::Status, object).await {
+    let error = match cluster.replace(path, Subresource::Status, object).await {
         Ok(bytes) => {
             // The informer is not updated: several controllers listen to it, and it reports no versions that it
             // knows.
             if let Ok(written) = serde_json::from_slice(&bytes) {
                 *object = written;
             }
-            Ok(())
+            return Ok(());
         }
-        // Another client has changed it, which reconciles it again.
-        Err(error) if error.is_conflict() => Err(Next::Conflict),
-        Err(error) if error.is_not_found() => Err(Next::Rest),
-        Err(error) => {
-            let kind = &informer.resource().kind;
-            warn!(kind, name, error = chain(&error), "cannot write a status");
-            Err(Next::Retry)
-        }
+        Err(error) => error,
+    };
+    match before {
+        Some(before) => object.insert("status".to_owned(), before),
+        None => object.remove("status"),
+    };
+    // Another client has changed it, which reconciles it again.
+    if error.is_conflict() {
+        return Err(NotWritten::Later(Next::Conflict));
     }
+    if error.is_not_found() {
+        return Err(NotWritten::Later(Next::Rest));
+    }
+    let kind = &informer.resource().kind;
+    warn!(kind, name, error = chain(&error), "cannot write a status");
+    Err(if error.is_too_large() { NotWritten::TooLarge } else { NotWritten::Later(Next::Retry) })
 }

@@ -3,6 +3,7 @@
 //! # Invariants
 //! * An operation that has succeeded or failed is never run again, even if its spec changes.
 //! * The number of failures never decreases. The number in the status is the number of failed attempts.
+//! * No function, however much it returns, makes the status larger than an API server stores.
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use crate::failure::{Failure, chain};
 use crate::outcome::{Event, StepOutput};
 use crate::plan::Reference;
 use crate::settle::{conditions_in, conditions_to_json};
+use crate::status_size::{STATUS_LIMIT, json_size, shortened};
 use crate::wording::{active_deadline, failure_limit};
 
 use super::limits::{active_deadline_of, failures, retry_limit, started_at, time_left};
@@ -36,6 +38,8 @@ const REQUIRE: &str = "BootstrapRequirements";
 const MAX_FAILURES: &str = "MaxFailures";
 /// The reason of events about operations that missed their deadline.
 const OVERDUE: &str = "DeadlineExceeded";
+/// The reason of events about operations whose result cannot be stored.
+const TOO_LARGE: &str = "ResultTooLarge";
 
 /// What a reconcile of an operation has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +181,8 @@ pub enum AttemptEnding {
     GaveUp,
     /// A user paused or deleted the operation meanwhile. That is no failure.
     BrokenOff,
+    /// The API server does not store the result, because it is too large.
+    TooLarge,
 }
 
 /// The result of an attempt, as far as it went.
@@ -196,6 +202,32 @@ impl Attempt {
     pub fn new(ending: AttemptEnding) -> Self {
         Self { ending, validity: None, outputs: Vec::new(), applied: Vec::new() }
     }
+}
+
+/// Check that the status has room for the results of an attempt. This is done before the attempt applies anything: an attempt that cannot
+/// be recorded would be repeated for ever.
+pub fn check_results(
+    operation: &Object,
+    outputs: &[StepOutput],
+    applied: &[Reference],
+) -> Result<(), AttemptFailure> {
+    let mut status = OperationStatus::of(operation, "");
+    status.add_outputs(outputs);
+    status.add_references(applied);
+    let size = json_size(&status.object);
+    if size <= STATUS_LIMIT {
+        return Ok(());
+    }
+    let message = format!(
+        "the outputs of the steps and the references to {} applied objects make the status {size} bytes large, and it may have \
+         {STATUS_LIMIT}",
+        applied.len()
+    );
+    let point = FailurePoint::new(Cause::FunctionResponseTooLarge);
+    // The largest one, which usually is the culprit.
+    let largest = outputs.iter().max_by_key(|it| it.output.json().map_or(0, |output| json_size(output)));
+    let point = largest.map_or(point.clone(), |it| point.in_step(&it.step));
+    Err(AttemptFailure { reason: TOO_LARGE, message, point })
 }
 
 /// The status of an operation to write, and the events to record.
@@ -222,6 +254,7 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
             status.complete(Condition::new(SUCCEEDED, Status::True, "PipelineSuccess"));
         }
         AttemptEnding::BrokenOff => {}
+        AttemptEnding::TooLarge => events.push(status.give_up_results()),
         AttemptEnding::GaveUp => {
             let exhaustion = Exhaustion::of(operation, failures(operation), now);
             let exhaustion = exhaustion.unwrap_or_else(|| Exhaustion::failures(retry_limit(operation)));
@@ -300,6 +333,8 @@ impl<'a> OperationStatus<'a> {
 
     fn set(&mut self, mut condition: Condition) {
         condition.observed_generation = self.generation;
+        // Functions write messages of any length.
+        condition.message = shortened(condition.message);
         self.now.clone_into(&mut condition.last_transition_time);
         let mut conditions = self.object.get("conditions").map(conditions_in).unwrap_or_default();
         set_condition(&mut conditions, condition);
@@ -322,6 +357,19 @@ impl<'a> OperationStatus<'a> {
         let failed = Condition::new(SUCCEEDED, Status::False, "PipelineError").with_message(message);
         self.complete(failed.with_failure(point));
         event
+    }
+
+    /// Mark the operation as failed, without the results that took too much room. Returns the event to record.
+    fn give_up_results(&mut self) -> Event {
+        let message = "the API server does not store the result, because it is too large: the outputs of the steps and the references to \
+                       applied objects are left out, and the operation is not tried again";
+        for results in ["pipeline", "appliedResourceRefs"] {
+            self.object.remove(results);
+        }
+        let point = FailurePoint::new(Cause::FunctionResponseTooLarge);
+        let failed = Condition::new(SUCCEEDED, Status::False, "PipelineError").with_message(message);
+        self.complete(failed.with_failure(point.clone()));
+        Event::failure(TOO_LARGE, message, point)
     }
 
     /// Add the outputs of steps, in place of those of earlier attempts.

@@ -115,6 +115,41 @@ async fn what_was_applied_before_a_refusal_stays_and_is_told() {
 }
 
 #[tokio::test]
+async fn results_without_room_in_the_status_fail_an_attempt_before_it_applies_anything() {
+    let desired = json!({"resources": {"a": map("a", &json!({"k": "v"}))}});
+    let (plane, calls) = counting(json!({"output": {"text": "x".repeat(2 << 20)}, "desired": desired})).await;
+    let mut spec = spec();
+    spec["retryLimit"] = 2.into();
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec)).await;
+    let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
+    let succeeded = said(&failed, "Succeeded");
+    assert_eq!(
+        (&succeeded["code"], &succeeded["step"]),
+        (&json!("FunctionResponseTooLarge"), &json!("work"))
+    );
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    assert_eq!(failed["status"].get("pipeline"), None);
+    assert_eq!(plane.get(&format!("{MAPS}/a")).await, Value::Null);
+    plane.until_said("o", "ResultTooLarge").await;
+}
+
+#[tokio::test]
+async fn result_that_the_api_server_does_not_store_fails_the_operation_once() {
+    // Each of them fits, and both together do not.
+    let text = "x".repeat(900 << 10);
+    let (plane, calls) = counting(json!({"output": {"text": text}})).await;
+    let mut spec = spec();
+    spec["pipeline"][0]["input"] = json!({"text": text});
+    plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec)).await;
+    let failed = until_succeeded(&plane, "o", "False/PipelineError").await;
+    assert_eq!(said(&failed, "Succeeded")["code"], "FunctionResponseTooLarge");
+    assert_eq!(failed["status"].get("pipeline"), None);
+    plane.until_said("o", "ResultTooLarge").await;
+    plane.quiet().await;
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn function_that_asks_for_something_else_each_time_is_given_up_after_six_calls() {
     let calls = Arc::new(AtomicUsize::new(0));
     let counter = calls.clone();

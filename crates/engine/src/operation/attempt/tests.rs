@@ -177,3 +177,56 @@ fn event_tells_whether_the_step_or_its_function_required_something() {
     };
     assert_eq!((reason("r"), reason("other")), ("BootstrapRequirements", "FunctionInvocation"));
 }
+
+fn large_output(step: &str, size: usize) -> StepOutput {
+    let output = Object::from_iter([("text".to_owned(), "x".repeat(size).into())]);
+    StepOutput { step: step.to_owned(), output: output.try_into().unwrap() }
+}
+
+#[test]
+fn results_have_to_fit_into_the_status_together_with_those_of_earlier_attempts() {
+    let reference = |number: usize| Reference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: format!("map-{number}"),
+        namespace: Some("default".to_owned()),
+    };
+    let fresh = operation(&json!({}), &json!({}));
+    assert_eq!(check_results(&fresh, &[large_output("a", 1000)], &[reference(1)]), Ok(()));
+    let outputs = [large_output("a", 1000), large_output("b", STATUS_LIMIT)];
+    let failure = check_results(&fresh, &outputs, &[]).unwrap_err();
+    assert_eq!((failure.reason, failure.point.cause), ("ResultTooLarge", Cause::FunctionResponseTooLarge));
+    assert_eq!(failure.point.step, "b");
+    let many: Vec<_> = (0..20_000).map(reference).collect();
+    let failure = check_results(&fresh, &[], &many).unwrap_err();
+    assert!(failure.message.contains("20000 applied objects"), "{}", failure.message);
+    let earlier = json!({"pipeline": [{"step": "a", "output": {"text": "x".repeat(STATUS_LIMIT / 2)}}]});
+    let again = operation(&json!({}), &earlier);
+    let half = |step| [large_output(step, STATUS_LIMIT / 2)];
+    assert_eq!(check_results(&again, &half("a"), &[]), Ok(()), "it takes the place of the earlier one");
+    assert!(check_results(&again, &half("b"), &[]).is_err());
+}
+
+#[test]
+fn message_of_any_length_leaves_a_small_status() {
+    let failure = AttemptFailure::not_applied("x".repeat(3 << 20), "s", "r");
+    for retries in [1, 5] {
+        let it = operation(&json!({"retryLimit": retries}), &json!({}));
+        let concluded = conclude(&it, Attempt::new(AttemptEnding::Failed(failure.clone())), NOW);
+        assert!(json_size(&concluded.status) < 64 << 10, "{}", json_size(&concluded.status));
+    }
+}
+
+#[test]
+fn operation_whose_result_is_not_stored_fails_for_good_without_it() {
+    let status = json!({"failures": 1, "pipeline": [{"step": "a"}], "appliedResourceRefs": [{"name": "n"}]});
+    let mut it = operation(&json!({}), &status);
+    let attempt = Attempt { outputs: vec![large_output("b", 9)], ..Attempt::new(AttemptEnding::TooLarge) };
+    let concluded = conclude(&it, attempt, NOW);
+    assert_eq!(succeeded(&concluded.status), (Status::False, "PipelineError".to_owned()));
+    assert!(!concluded.status.contains_key("pipeline"));
+    assert!(!concluded.status.contains_key("appliedResourceRefs"));
+    assert_eq!((concluded.retry_in, concluded.events[0].reason.as_str()), (None, "ResultTooLarge"));
+    it.insert("status".to_owned(), concluded.status.into());
+    assert_eq!(begin(&it, NOW), Begin::Ended);
+}
