@@ -496,6 +496,24 @@ async fn function_that_is_down_is_told_at_once_and_called_when_it_is_back() {
 }
 
 #[tokio::test]
+async fn response_may_hold_for_longer_than_clocks_count() {
+    let plane = Plane::new().await;
+    plane.define_sites().await;
+    let response = json!({"meta": {"ttl": format!("{}s", i64::MAX)}});
+    let response: RunFunctionResponse = ferroplane_wire::from_json(&response).unwrap();
+    let server = FunctionServer::start(move |_| Ok(response.clone())).await;
+    serve_at(&plane, &server.address()).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    let metrics = plane.metrics();
+    let panics = metrics.lines().filter(|line| line.starts_with("controller_runtime_reconcile_panics_total"));
+    let panics: Vec<_> = panics.filter(|line| !line.ends_with(" 0")).collect();
+    assert!(panics.is_empty(), "{panics:#?}");
+}
+
+#[tokio::test]
 async fn edit_of_a_function_that_is_down_counts_at_once() {
     let plane = Plane::new().await;
     plane.define_sites().await;
