@@ -348,6 +348,36 @@ async fn function_that_wants_nothing_any_more_has_everything_deleted() {
 }
 
 #[tokio::test]
+async fn deletion_that_is_refused_keeps_nothing_else_alive() {
+    let plane = plane_with_sites_by(|request| match color(request).as_str() {
+        "red" => json!({"desired": {"resources": {"a": setting("a", "red"), "b": setting("b", "red")}}}),
+        _ => json!({"desired": {}}),
+    })
+    .await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    let usage = json!({
+        "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "read"},
+        "spec": {
+            "of": {"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": {"name": "a"}}, "reason": "it is read",
+        },
+    });
+    let path = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages/read";
+    plane.apply(path, &usage).await;
+    plane.until(path, |usage| condition(usage, "Ready").as_deref() == Some("True/Available")).await;
+    plane.merge(BLOG, &json!({"spec": {"color": "none"}})).await;
+    plane.until(&format!("{SETTINGS}/b"), Value::is_null).await;
+    let site = is_unsynced(&plane, "cannot delete composed resource `a`").await;
+    let references = site["spec"]["crossplane"]["resourceRefs"].as_array().unwrap();
+    assert!(references.iter().any(|reference| reference["name"] == "a"), "{references:?}");
+    assert!(!plane.get(&format!("{SETTINGS}/a")).await.is_null());
+    plane.until_said("blog", "Warning/ComposeResources: cannot delete composed resource `a`").await;
+    plane.delete(path).await;
+    plane.until(&format!("{SETTINGS}/a"), Value::is_null).await;
+    plane.until(BLOG, |site| site["spec"]["crossplane"]["resourceRefs"] == json!([])).await;
+}
+
+#[tokio::test]
 async fn missing_function_is_named() {
     let plane = Plane::new().await;
     plane.define_sites().await;

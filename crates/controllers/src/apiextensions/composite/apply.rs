@@ -51,39 +51,50 @@ enum Application {
 }
 
 impl Controller {
-    /// Delete composed resources that are no longer desired. The labels of composed resources are removed first.
+    /// Delete composed resources that are no longer desired. One that cannot be deleted keeps no other alive; the first problem is
+    /// reported.
     pub(super) async fn delete_unwanted(
         &self,
         composite: &Object,
         deletions: &[Deletion],
     ) -> Result<bool, Problem> {
-        let cluster = &self.shared.context.composer;
+        let mut failure = None;
         for deletion in deletions {
-            let Ok(object) = deletion.object.json() else { continue };
-            let fail = |error: Error| {
-                let what = format!("cannot delete composed resource `{}`", deletion.resource);
-                Problem::refused(COMPOSE, &what, &error)
-            };
-            let Some(resource) = resource_of(cluster, object).await.map_err(fail)? else { continue };
-            let target = path_of(&resource, object);
-            if let Some(labels) = disowning_labels(object) {
-                // Only this object, and not another one of the same name.
-                let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
-                match cluster.merge(target, Subresource::None, &patch).await {
-                    Ok(bytes) => {
-                        self.shared.dependencies.composed(&resource).remove_written(&bytes);
-                        let version = ObjectHeader::read(&bytes).map_or(0, |header| header.version());
-                        self.memory.note_own_write(&name_of(composite), version);
-                    }
-                    Err(error) if !error.is_not_found() => return Err(fail(error)),
-                    Err(_) => {}
-                }
-            }
-            let uid = meta::uid(object);
-            // By its UID: another object of the same name may have been created since it was observed.
-            cluster.delete(target, Some(uid), Propagation::Foreground).await.map_err(fail)?;
+            let deleted = self.delete_one(composite, deletion).await;
+            failure = failure.or(deleted.err());
         }
-        Ok(!deletions.is_empty())
+        // All references stay then, also that of what could not be deleted.
+        failure.map_or(Ok(!deletions.is_empty()), Err)
+    }
+
+    /// Delete a composed resource. Its labels of composed resources are removed first.
+    async fn delete_one(&self, composite: &Object, deletion: &Deletion) -> Result<(), Problem> {
+        let cluster = &self.shared.context.composer;
+        let Ok(object) = deletion.object.json() else { return Ok(()) };
+        let what = || format!("cannot delete composed resource `{}`", deletion.resource);
+        let fail = |error: Error| Problem::refused(COMPOSE, &what(), &error);
+        let resource = resource_of(cluster, object).await.map_err(fail)?.ok_or_else(|| {
+            let (kind, api_version) = (meta::kind(object), meta::api_version(object));
+            let message = format!("{}: there is no kind {kind} in {api_version} any more", what());
+            Problem::new(COMPOSE, Cause::ComposedKindUnavailable, message)
+        })?;
+        let target = path_of(&resource, object);
+        if let Some(labels) = disowning_labels(object) {
+            // Only this object, and not another one of the same name.
+            let patch = json!({"metadata": {"uid": meta::uid(object), "labels": labels}});
+            match cluster.merge(target, Subresource::None, &patch).await {
+                Ok(bytes) => {
+                    self.shared.dependencies.composed(&resource).remove_written(&bytes);
+                    let version = ObjectHeader::read(&bytes).map_or(0, |header| header.version());
+                    self.memory.note_own_write(&name_of(composite), version);
+                }
+                Err(error) if !error.is_not_found() => return Err(fail(error)),
+                Err(_) => {}
+            }
+        }
+        let uid = meta::uid(object);
+        // By its UID: another object of the same name may have been created since it was observed.
+        cluster.delete(target, Some(uid), Propagation::Foreground).await.map_err(fail)
     }
 
     /// Apply all desired resources that are not up to date.
