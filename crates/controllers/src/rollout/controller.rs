@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 use crate::apiextensions::composite::Composites;
 use crate::context::Context;
+use crate::runtime::backoff::after;
 use crate::function_registry::FunctionRegistry;
 use crate::ops::status::{status_with, write_status};
 use crate::runtime::cause::cause_of_writes;
@@ -131,7 +132,7 @@ impl Controller {
         let is_new = status.history.first() != before.history.first();
         let ended = status.history.first().filter(|_| is_new).map(|record| record.result);
         self.context.metrics.rollout(meta::name(&rollout), &status, ended);
-        seen.until = requeue_after.map(|pause| Instant::now() + pause);
+        seen.until = requeue_after.map(after);
         self.lock().insert(meta::name(&rollout).to_owned(), seen);
         if is_under_way(&status) { Next::After(TICK) } else { Next::Rest }
     }

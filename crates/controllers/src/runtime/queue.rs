@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use crate::metrics::{Ending, Work};
-use crate::runtime::backoff::pause;
+use crate::runtime::backoff::{after, pause};
 use crate::runtime::shutdown::{Shutdown, UnderWay};
 
 /// Pauses after a failure.
@@ -229,7 +229,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             }
         }
         if let Some(delay) = delay {
-            state.add_at(key, Instant::now() + delay);
+            state.add_at(key, after(delay));
         }
         self.tell_load(&state);
         drop(state);

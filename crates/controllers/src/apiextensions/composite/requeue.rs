@@ -16,7 +16,7 @@ use super::reconcile::{Composed, Reconciliation};
 use super::select::{Follows, Selection};
 use super::settle::Settled;
 use super::trial::OnTrial;
-use crate::runtime::backoff::pause;
+use crate::runtime::backoff::{LONGEST_DELAY, after, pause};
 use crate::runtime::queue::Next;
 
 /// The first pause after a failure.
@@ -122,7 +122,7 @@ impl Controller {
         let requeue_after = expiry.into_iter().chain(retry).chain(self.memory.calm_in(&it.name)).min();
         let last = LastReconcile {
             fingerprint: composed.basis.fingerprint(&it.live),
-            requeue_at: requeue_after.map(|delay| Instant::now() + delay),
+            requeue_at: requeue_after.map(after),
             failures: if retry.is_some() { failures.saturating_add(1) } else { 0 },
             ..self.last_reconcile(it, composed.outcome.requirements)
         };
@@ -141,7 +141,7 @@ impl Controller {
             Some(excess) => pause(RESTLESS_PAUSE, LONGEST_PAUSE, excess),
         };
         let last = LastReconcile {
-            requeue_at: Some(Instant::now() + delay),
+            requeue_at: Some(after(delay)),
             restlessness: restlessness.saturating_add(1),
             is_resting: !delay.is_zero(),
             ..self.last_reconcile(it, composed.outcome.requirements)
@@ -174,7 +174,7 @@ impl Controller {
         let basis = self.current_basis(&it.live, &it.identity, &requirements).await;
         let last = LastReconcile {
             fingerprint: basis.map(|basis| basis.fingerprint(&it.live)).unwrap_or_default(),
-            requeue_at: Some(Instant::now() + delay),
+            requeue_at: Some(after(delay)),
             failures: failures.saturating_add(1),
             restlessness: if failed.is_unanswered { restlessness.saturating_add(1) } else { 0 },
             is_function_missing: failed.is_function_missing,
@@ -209,10 +209,24 @@ fn pause_after(failures: u32) -> Duration {
 fn jittered(delay: Duration, name: &Name) -> Duration {
     let hash = Sha256::digest(name.as_bytes());
     let fraction = f64::from(hash[0]) / 255.0;
-    delay.mul_f64(0.9 + 0.2 * fraction)
+    delay.min(LONGEST_DELAY).mul_f64(0.9 + 0.2 * fraction)
 }
 
 /// The version of an object.
 fn version_of(object: &Object) -> u64 {
     meta::resource_version(object).parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_to_live_of_any_length_can_be_waited_for() {
+        for delay in
+            [Duration::from_secs(u64::MAX), Duration::from_secs(i64::MAX.unsigned_abs()), Duration::MAX]
+        {
+            assert!(jittered(delay, &Name::from("default/blog")) >= LONGEST_DELAY / 2);
+        }
+    }
 }
