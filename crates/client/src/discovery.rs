@@ -102,6 +102,49 @@ impl Discovery {
     }
 }
 
+/// The versions of a group, as `/apis/<group>` lists them.
+#[derive(Deserialize)]
+struct ApiGroup {
+    versions: Vec<GroupVersion>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GroupVersion {
+    group_version: String,
+}
+
+impl ApiClient {
+    /// What a group serves now, in all versions, the one that the server prefers first. Nothing if there is no such group. The core group
+    /// has no name, and one version.
+    pub async fn resources_of_group(&self, group: &str) -> Result<Vec<Arc<Resource>>, Error> {
+        let mut resources = Vec::new();
+        for api_version in versions(self, group).await? {
+            let served = served(self, &api_version).await?;
+            resources.extend(served.iter().map(|entry| entry.resource(&api_version)));
+        }
+        Ok(resources)
+    }
+
+    /// Whether the server serves a kind in this version now, whatever was learned before.
+    pub async fn is_served(&self, resource: &Resource) -> Result<bool, Error> {
+        let served = served(self, &resource.api_version).await?;
+        Ok(served.iter().any(|entry| entry.kind == resource.kind && entry.name == resource.plural))
+    }
+}
+
+async fn versions(client: &ApiClient, group: &str) -> Result<Vec<String>, Error> {
+    if group.is_empty() {
+        return Ok(vec!["v1".to_owned()]);
+    }
+    if group.contains('/') || !is_api_version(group) {
+        return Ok(Vec::new());
+    }
+    let Some(bytes) = client.read(&format!("/apis/{group}")).await? else { return Ok(Vec::new()) };
+    let group: ApiGroup = serde_json::from_slice(&bytes).map_err(Error::invalid_answer)?;
+    Ok(group.versions.into_iter().map(|version| version.group_version).collect())
+}
+
 impl ApiResource {
     fn read_list(bytes: &[u8]) -> Result<Vec<Self>, Error> {
         let mut list: ApiResourceList = serde_json::from_slice(bytes).map_err(Error::invalid_answer)?;

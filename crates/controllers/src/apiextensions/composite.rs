@@ -19,6 +19,7 @@ mod own_writes;
 pub(crate) mod plan;
 mod problem;
 mod reconcile;
+mod referenced_kind;
 mod requeue;
 mod required;
 mod rights;

@@ -5,6 +5,7 @@ mod actions;
 mod alpha_functions;
 mod claim;
 mod comparison;
+mod composed_kinds;
 mod composed_usages;
 mod composer_rights;
 mod composites;

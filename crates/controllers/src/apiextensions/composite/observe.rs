@@ -1,6 +1,7 @@
 //! Reads the composed resources of a composite resource.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ferroplane_api::{Cause, Object, meta};
@@ -133,32 +134,52 @@ impl Controller {
         Some(versions)
     }
 
-    async fn find(
-        &self,
-        reference: &Reference,
-    ) -> Result<Option<(std::sync::Arc<Resource>, CachedObject)>, Problem> {
+    async fn find(&self, reference: &Reference) -> Result<Option<(Arc<Resource>, CachedObject)>, Problem> {
+        let Some(resource) = self.readable_kind(reference).await? else { return Ok(None) };
+        if let Some(held) = self.read_referenced(reference, &resource).await? {
+            return Ok(Some((resource, held)));
+        }
+        // The API server gives the same answer if there is no such object and if it has just stopped to serve this
+        // version.
         let cluster = &self.shared.context.cluster;
-        let fail = |error| Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), &error);
-        let Some(resource) = cluster.resource(&reference.api_version, &reference.kind).await.map_err(fail)?
-        else {
-            return Ok(None);
-        };
-        if leads_nowhere(reference, &resource) {
+        let is_served = cluster.is_served(&resource).await;
+        if is_served.map_err(|error| unreadable_object(reference, &error))? {
             return Ok(None);
         }
+        cluster.forget_resources();
+        let Some(resource) = self.readable_kind(reference).await? else { return Ok(None) };
+        let held = self.read_referenced(reference, &resource).await?;
+        Ok(held.map(|held| (resource, held)))
+    }
+
+    /// The kind of a reference, if the composite resource may have composed resources of it.
+    async fn readable_kind(&self, reference: &Reference) -> Result<Option<Arc<Resource>>, Problem> {
+        let kind = self.shared.referenced_kind(reference).await?;
+        Ok(kind.filter(|resource| !leads_nowhere(reference, resource)))
+    }
+
+    /// Read a referenced object, in this version of its kind.
+    async fn read_referenced(
+        &self,
+        reference: &Reference,
+        resource: &Arc<Resource>,
+    ) -> Result<Option<CachedObject>, Problem> {
         let namespace = reference.namespace.as_deref().unwrap_or_default();
-        let informer = self.shared.dependencies.composed(&resource);
+        let informer = self.shared.dependencies.composed(resource);
         // If it cannot be watched, it can perhaps be read.
         let _ = informer.synced_or_failed().await;
         if let Some(held) = informer.get(namespace, &reference.name) {
-            return Ok(Some((resource, held)));
+            return Ok(Some(held));
         }
         // The informer may be behind, or the object lost the label by which it is cached. A function that sees no
         // object may desire that everything else is deleted, too.
-        let path = ObjectPath { resource: &resource, namespace, name: &reference.name };
-        let Some(bytes) = cluster.get(path).await.map_err(fail)? else { return Ok(None) };
-        let version = ferroplane_client::ObjectHeader::read(&bytes).map_or(0, |head| head.version());
-        Ok(Some((resource.clone(), CachedObject { bytes, version })))
+        let path = ObjectPath { resource, namespace, name: &reference.name };
+        let bytes = self.shared.context.cluster.get(path).await;
+        let bytes = bytes.map_err(|error| unreadable_object(reference, &error))?;
+        Ok(bytes.map(|bytes| {
+            let version = ferroplane_client::ObjectHeader::read(&bytes).map_or(0, |head| head.version());
+            CachedObject { bytes, version }
+        }))
     }
 
     /// The data of the composite resource's connection secret. Empty if it has none.
@@ -210,6 +231,10 @@ fn named(secret: Option<SecretReference<'_>>) -> Option<SecretReference<'_>> {
     secret.filter(|secret| !secret.namespace.is_empty())
 }
 
+fn unreadable_object(reference: &Reference, error: &Error) -> Problem {
+    Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), error)
+}
+
 fn unreadable_secret(error: &Error) -> Problem {
     Problem::refused(COMPOSE, "cannot get a connection secret", error)
 }
@@ -230,6 +255,6 @@ pub(super) fn what(reference: &Reference) -> String {
 pub(super) async fn resource_of(
     cluster: &ApiClient,
     object: &Object,
-) -> Result<Option<std::sync::Arc<Resource>>, ferroplane_client::Error> {
+) -> Result<Option<Arc<Resource>>, Error> {
     cluster.resource(meta::api_version(object), meta::kind(object)).await
 }

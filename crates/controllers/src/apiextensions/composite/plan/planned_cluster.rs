@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
 use ferroplane_engine::changes::ObjectName;
-use ferroplane_engine::composite::{COMPOSE, secret_data};
+use ferroplane_engine::composite::secret_data;
 use ferroplane_engine::{Answer, Reference, Want};
 use ferroplane_runner::Resources;
 use ferroplane_wire::Struct;
@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::super::Composites;
 use super::super::dependencies::Wanted;
-use super::super::observe::{ObservedSource, leads_nowhere, what};
+use super::super::observe::{ObservedSource, leads_nowhere, unreadable_object};
 use super::super::problem::Problem;
 use super::super::secrets;
 use super::group_kind;
@@ -290,15 +290,13 @@ impl Resources for PlannedCluster {
 
 impl ObservedSource for PlannedCluster {
     async fn find(&self, reference: &Reference) -> Result<Option<(u64, Object)>, Problem> {
-        let cluster = &self.composites.shared.context.cluster;
-        let fail = |error| Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), &error);
-        let resource = cluster.resource(&reference.api_version, &reference.kind).await.map_err(fail)?;
+        let resource = self.composites.shared.referenced_kind(reference).await?;
         let Some(resource) = resource.filter(|resource| !leads_nowhere(reference, resource)) else {
             return Ok(None);
         };
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         let path = ObjectPath { resource: &resource, namespace, name: &reference.name };
-        let found = self.get(path).await.map_err(fail)?;
+        let found = self.get(path).await.map_err(|error| unreadable_object(reference, &error))?;
         Ok(found.map(|object| (0, object)))
     }
 
