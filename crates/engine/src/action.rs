@@ -32,7 +32,7 @@ pub use run::{Asker, OUTPUT_LIMIT, Run, RunIdentity, Turn, running_phase};
 pub use scope::{RenderError, Scope, ScopeHost};
 pub use secrets::Secrets;
 pub use status::{
-    BeginActionSet, DELETION_GRACE, Prepared, abandon, begin_action_set, prepare, runnable,
-    settle_action_set, spec_of, status_of, tell_conditions,
+    BeginActionSet, DELETION_GRACE, LeftOut, Prepared, StatusRoom, abandon, begin_action_set, end_action_set,
+    end_too_large, prepare, runnable, settle_action_set, spec_of, status_of, tell_conditions,
 };
 pub use validate::{BlueprintFindings, validate_blueprint};

@@ -4,27 +4,30 @@
 //! * The status records the state of a phase before the phase changes anything, so that a replica that continues after a crash knows it.
 //!   A replica with an old state of the ActionSet cannot write that, so that nothing runs twice at the same time.
 //! * A waiting ActionSet occupies no worker, and costs nothing until it is requeued.
+//! * An ActionSet ends, also if something panics while it runs, and if the API server does not store its status.
 
 mod record;
 mod turns;
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ferroplane_api::{
-    ActionSetSpec, ActionSetStatus, ActionStatus, Blueprint, BlueprintAction, Object, keys, meta,
+    ActionSetSpec, ActionSetStatus, ActionStatus, Blueprint, BlueprintAction, Cause, Object, keys, meta,
 };
 use ferroplane_client::{Error, Informer, ObjectPath, Subresource};
 use ferroplane_engine::action::{
-    Address, BeginActionSet, DELETION_GRACE, Facilities, Need, Run, begin_action_set, prepare,
-    settle_action_set, spec_of, status_of, tell_conditions,
+    ActionFailure, Address, BeginActionSet, DELETION_GRACE, Facilities, LeftOut, Need, Run, begin_action_set,
+    end_action_set, end_too_large, prepare, settle_action_set, spec_of, status_of, tell_conditions,
 };
 use ferroplane_engine::versions::Version;
 use ferroplane_engine::{Event, EventKind, chain};
 use ferroplane_recorder::RecordingBuilder;
+use futures_util::FutureExt as _;
 use serde_json::Value;
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::actions::{ActionText, Actions};
 use super::background::Background;
@@ -34,6 +37,7 @@ use super::{ActionSettings, follow};
 use crate::apiextensions::grants::GrantCache;
 use crate::context::Context;
 use crate::function_registry::{CallableByPhases, CallableFunctions, FunctionRegistry};
+use crate::ops::status::NotWritten;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
@@ -127,7 +131,57 @@ impl Controller {
     async fn reconcile(self: Arc<Self>, key: Key) -> Next {
         let Some(object) = self.action_sets.object(&key.0, &key.1) else { return self.rest(&key) };
         let cause = cause_of_writes(&object);
-        cause.scope(self.act(key, object)).await
+        let acting = AssertUnwindSafe(self.act(key.clone(), object)).catch_unwind();
+        let acted = cause.scope(async {
+            match acting.await {
+                Ok(next) => next,
+                Err(_) => self.end_panicked(&key).await,
+            }
+        });
+        acted.await
+    }
+
+    /// End an ActionSet after a panic of the control plane: it would panic again each time it is reconciled.
+    async fn end_panicked(&self, key: &Key) -> Next {
+        error!(namespace = key.0, name = key.1, "the control plane panicked while it ran an ActionSet");
+        let Some(object) = self.action_sets.object(&key.0, &key.1) else { return self.rest(key) };
+        let mut status = status_of(&object);
+        if status.state.is_final() {
+            return Next::Retry;
+        }
+        let failure = ActionFailure {
+            cause: Cause::PhaseFailed,
+            phase: String::new(),
+            message: "the control plane panicked while it ran the ActionSet; its log says where".to_owned(),
+        };
+        let event = end_action_set(&object, &mut status, &failure, self.now());
+        match self.replace(key, with_status(&object, &status)).await {
+            Ok(written) => self.ended(key, &written, &status, event),
+            Err(NotWritten::TooLarge) => self.end_too_large(key, &object, &status).await,
+            Err(NotWritten::Later(next)) => next,
+        }
+    }
+
+    /// End an ActionSet whose status the API server does not store, with a smaller one.
+    async fn end_too_large(&self, key: &Key, object: &Object, status: &ActionSetStatus) -> Next {
+        for left_out in [LeftOut::Results, LeftOut::Actions] {
+            let mut smaller = status.clone();
+            let event = end_too_large(object, &mut smaller, left_out, self.now());
+            match self.replace(key, with_status(object, &smaller)).await {
+                Ok(written) => return self.ended(key, &written, &smaller, event),
+                Err(NotWritten::TooLarge) => {}
+                Err(NotWritten::Later(next)) => return next,
+            }
+        }
+        // Its spec leaves no room for any status. It is tried again when it changes.
+        self.rest(key)
+    }
+
+    /// Report an ActionSet that was ended before its actions had.
+    fn ended(&self, key: &Key, object: &Object, status: &ActionSetStatus, event: Event) -> Next {
+        self.tell(object, &[event]);
+        self.count(status);
+        self.rest(key)
     }
 
     async fn act(&self, key: Key, object: Object) -> Next {
@@ -142,7 +196,7 @@ impl Controller {
                 self.rest(&key);
                 self.release(&key, &object).await
             }
-            BeginActionSet::Start => match self.start(&key, object).await {
+            BeginActionSet::Start => match self.start(&key, &object).await {
                 Ok(object) => self.go_on(key, object, None).await,
                 Err(next) => next,
             },
@@ -205,9 +259,9 @@ impl Controller {
     }
 
     /// Join the actions of an ActionSet with their Blueprints, and record which versions their phases call.
-    async fn start(&self, key: &Key, object: Object) -> Result<Object, Next> {
+    async fn start(&self, key: &Key, object: &Object) -> Result<Object, Next> {
         let callables = self.registry.current();
-        let spec = spec_of(&object);
+        let spec = spec_of(object);
         let mut blueprints = BTreeMap::new();
         for action in spec.iter().flat_map(|spec| &spec.actions) {
             let read = self.actions.blueprint(&key.0, &action.blueprint).await;
@@ -220,7 +274,7 @@ impl Controller {
         let functions = self.registry.phases_among(&callables);
         let facilities = self.facilities(&callables, &functions, no_containers.as_deref());
         let mut prepared = prepare(&spec, &blueprints, &facilities, now);
-        tell_conditions(&object, &mut prepared.status, now);
+        tell_conditions(object, &mut prepared.status, now);
         for (action, status) in spec.iter().flat_map(|spec| &spec.actions).zip(&prepared.status.actions) {
             let found =
                 blueprints.get(&action.blueprint).and_then(|blueprint| blueprint.actions.get(&action.name));
@@ -229,22 +283,26 @@ impl Controller {
                 self.actions.remember(key, text_of(&key.0, status), found);
             }
         }
-        let refused = prepared.status.state.is_final().then(|| object.clone());
-        let mut object = object;
+        let mut begun = with_status(object, &prepared.status);
         if prepared.has_defer_phase {
             // In the same write as the status: otherwise an ActionSet that is deleted after it began would skip its
             // deferred phase.
-            let all = finalizers::with(&object, keys::ACTION_SET_FINALIZER);
-            meta::child(&mut object, "metadata").insert("finalizers".to_owned(), all);
+            let all = finalizers::with(object, keys::ACTION_SET_FINALIZER);
+            meta::child(&mut begun, "metadata").insert("finalizers".to_owned(), all);
         }
-        object.insert("status".to_owned(), to_json(&prepared.status));
-        let written = self.replace(key, object).await?;
+        let written = match self.replace(key, begun).await {
+            Ok(written) => written,
+            Err(NotWritten::TooLarge) => {
+                return Err(self.end_too_large(key, object, &prepared.status).await);
+            }
+            Err(NotWritten::Later(next)) => return Err(next),
+        };
         // Only now: one that could not be written is begun again.
         log_warnings(key, &prepared.status);
         self.tell(&written, &prepared.events);
-        if let Some(before) = refused {
+        if prepared.status.state.is_final() {
             self.count(&prepared.status);
-            self.record_refusal(&before, &prepared);
+            self.record_refusal(object, &prepared);
         }
         Ok(written)
     }
@@ -332,7 +390,13 @@ impl Controller {
             let mut object = work.object.clone();
             object.insert("status".to_owned(), status);
             work.recording.changes(&work.object);
-            work.object = self.replace(&work.key, object).await?;
+            work.object = match self.replace(&work.key, object).await {
+                Ok(written) => written,
+                Err(NotWritten::TooLarge) => {
+                    return Err(self.end_too_large(&work.key, &work.object, &work.status).await);
+                }
+                Err(NotWritten::Later(next)) => return Err(next),
+            };
             work.recording.wrote();
         }
         for phase in std::mem::take(&mut work.used) {
@@ -344,7 +408,7 @@ impl Controller {
         Ok(())
     }
 
-    async fn replace(&self, key: &Key, object: Object) -> Result<Object, Next> {
+    async fn replace(&self, key: &Key, object: Object) -> Result<Object, NotWritten> {
         let mut object = object;
         // Without a status subresource, both are written at once: a finished ActionSet needs no finalizer.
         if status_of(&object).state.is_final() && finalizers::has(&object, keys::ACTION_SET_FINALIZER) {
@@ -359,9 +423,9 @@ impl Controller {
                 self.action_sets.insert_written(&bytes);
                 Ok(serde_json::from_slice(&bytes).unwrap_or(object))
             }
-            Err(error) if error.is_conflict() => Err(Next::Conflict),
+            Err(error) if error.is_conflict() => Err(NotWritten::Later(Next::Conflict)),
             // It was deleted without a finalizer: there is nothing to write to.
-            Err(error) if error.is_not_found() => Err(self.rest(key)),
+            Err(error) if error.is_not_found() => Err(NotWritten::Later(self.rest(key))),
             Err(error) => {
                 warn!(
                     namespace = key.0,
@@ -369,7 +433,7 @@ impl Controller {
                     error = chain(&error),
                     "cannot write the status of an ActionSet"
                 );
-                Err(Next::Retry)
+                Err(if error.is_too_large() { NotWritten::TooLarge } else { NotWritten::Later(Next::Retry) })
             }
         }
     }
@@ -472,6 +536,12 @@ fn log_warnings(key: &Key, status: &ActionSetStatus) {
             "a phase calls a deprecated version, or another version than it names"
         );
     }
+}
+
+fn with_status(action_set: &Object, status: &ActionSetStatus) -> Object {
+    let mut object = action_set.clone();
+    object.insert("status".to_owned(), to_json(status));
+    object
 }
 
 fn to_json(status: &ActionSetStatus) -> Value {

@@ -3,7 +3,9 @@
 //! # Invariants
 //! * Every request is checked against the grants of administrators before it is sent.
 //! * A request with an unknown result has no answer: the phase is polled again later, and finds out by reading.
+//! * A panic is an answer: without one, the phase would wait for ever, or panic again each time it is polled.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +20,10 @@ use ferroplane_engine::action::{
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
 use ferroplane_runner::ContainerRunner;
+use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
-use tracing::warn;
+use tracing::{error, warn};
 
 use super::printed::Printed;
 use crate::function_registry::CallableFunctions;
@@ -57,6 +60,10 @@ pub(super) type Inconclusive = Error;
 impl Performer<'_> {
     /// Perform requests, in order. Commands in several pods run at the same time.
     pub(super) async fn perform(&self, requests: &[Request]) -> Result<Vec<Answer>, Inconclusive> {
+        answered(requests.len(), &self.identity, self.perform_all(requests)).await
+    }
+
+    async fn perform_all(&self, requests: &[Request]) -> Result<Vec<Answer>, Inconclusive> {
         if requests.iter().all(is_long) {
             return try_join_all(requests.iter().map(|request| self.perform_one(request))).await;
         }
@@ -480,6 +487,19 @@ impl std::fmt::Display for PermittedObject {
     }
 }
 
+/// The answers to so many requests of a phase. If performing them panics, all of them count as refused.
+async fn answered(
+    count: usize,
+    phase: &str,
+    performing: impl Future<Output = Result<Vec<Answer>, Inconclusive>>,
+) -> Result<Vec<Answer>, Inconclusive> {
+    AssertUnwindSafe(performing).catch_unwind().await.unwrap_or_else(|_| {
+        error!(phase, "the control plane panicked while it performed requests of a phase");
+        let message = "the control plane panicked while it performed the request; its log says where";
+        Ok(vec![refused(500, "InternalError", message, Cause::PhaseInterrupted); count])
+    })
+}
+
 /// The refusal of an API server as an answer. If the request may have been performed all the same, there is none.
 fn answer(error: Error, what: impl FnOnce() -> String) -> Result<Answer, Inconclusive> {
     if error.is_inconclusive() || error.code() == Some(429) {
@@ -538,6 +558,17 @@ fn parse_selector(labels: &str) -> Option<LabelSelector> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn panic_is_an_answer_to_every_request() {
+        let answers = answered(2, "uid/0/p", async { panic!("a function is faulty") }).await.unwrap();
+        let [Answer::Refused(first), Answer::Refused(second)] = &answers[..] else { panic!("{answers:?}") };
+        assert_eq!((first.cause, first), (Cause::PhaseInterrupted, second));
+        // It is neither tried again nor waited for.
+        assert!(!first.is_unavailable() && !first.is_conflict());
+        let answers = answered(1, "uid/0/p", async { Ok(vec![Answer::Absent]) }).await.unwrap();
+        assert_eq!(answers, [Answer::Absent]);
+    }
 
     fn part(bytes: &[u8], offset: u64, limit: u64) -> Option<(String, u64, bool)> {
         match log_from(bytes, offset, limit)? {

@@ -2,11 +2,13 @@
 
 mod deletion;
 mod fields;
+mod forged;
 mod log_records;
 mod masses;
 mod recorded;
 mod refusals;
 mod scaling;
+mod sizes;
 mod snapshots;
 mod versions;
 
@@ -337,11 +339,15 @@ async fn blueprint_that_changes_does_not_change_what_runs() {
     plane.apply(&format!("{ACTION_SETS}/t"), &action_set("t", &json!({}))).await;
     until_state(&plane, "t", "running").await;
     plane.stop().await;
-    plane.apply(&format!("{BLUEPRINTS}/b"), &blueprint("b", &action("third"))).await;
+    set_gate(&plane, "yes").await;
+    let mut third = action("third");
+    third["deferPhase"] = wait("end", "1h");
+    plane.apply(&format!("{BLUEPRINTS}/b"), &blueprint("b", &third)).await;
     plane.start().await;
     let failed = until_state(&plane, "t", "failed").await;
     assert!(message(&failed).contains("was changed while the action ran"), "{}", message(&failed));
-    assert_eq!(failed["status"]["actions"][0]["deferPhase"]["state"], "complete");
+    let end = &failed["status"]["actions"][0]["deferPhase"];
+    assert_eq!((&end["state"], &end["function"]["name"]), (&json!("complete"), &json!("WaitV2")));
     assert_eq!(plane.get(&format!("{MAPS}/third")).await, Value::Null);
 }
 

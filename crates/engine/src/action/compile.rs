@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::function::{Need, PhaseFunction, PodSupport};
 use crate::advice::VersionWarning;
-use crate::versions::{Catalogue, Question, Resolution, Version, resolve};
+use crate::versions::{Catalogue, Question, Resolution, Unresolved, Version, resolve};
 
 /// The functions that phases can call, by name and version.
 pub trait PhaseFunctions: Send + Sync {
@@ -177,7 +177,42 @@ pub(super) fn question(phase: &BlueprintPhase, preferred: &str, is_strict: bool)
     }
 }
 
-fn resolve_phase(
+/// Check that the function in the status of a phase is the one of its Blueprint, in a version that may be called: users can write to
+/// the status. Returns the version.
+pub(super) fn check_callee(
+    phase: &BlueprintPhase,
+    callee: &PhaseCallee,
+    facilities: &Facilities<'_>,
+) -> Result<Version, ActionFailure> {
+    let PhaseCallee { name, version, .. } = callee;
+    let refused = |why: String| {
+        let message =
+            format!("phase `{}`: its status names function `{name}` {version}, and {why}", phase.name);
+        ActionFailure::new(Cause::FunctionVersionInvalid, &phase.name, message)
+    };
+    if *name != phase.func {
+        return Err(refused(format!("its Blueprint names `{}`", phase.func)));
+    }
+    let parsed: Version = version.parse().map_err(|_| refused("that is no version".to_owned()))?;
+    let exactly = |version: &str| Question { version: Some(version.to_owned()), ..Question::about(name) };
+    if let Err(removed @ Unresolved::EndOfSupport { .. }) = resolve(facilities.catalogue, &exactly(version)) {
+        let message = format!("phase `{}`: {removed}", phase.name);
+        return Err(ActionFailure::new(Cause::FunctionVersionRemoved, &phase.name, message));
+    }
+    // Without a version in the Blueprint, an ActionSet may prefer any.
+    if phase.func_version.is_empty() || phase.func_version.parse::<Version>().as_ref() == Ok(&parsed) {
+        return Ok(parsed);
+    }
+    // A version that does not exist is replaced by another one.
+    let resolved = resolve(facilities.catalogue, &question(phase, "", facilities.is_strict));
+    let replacement = resolved.ok().and_then(|resolution| resolution.record.version.clone());
+    if replacement.as_ref() == Some(&parsed) {
+        return Ok(parsed);
+    }
+    Err(refused(format!("its Blueprint names {}", phase.func_version)))
+}
+
+pub(super) fn resolve_phase(
     phase: &BlueprintPhase,
     preferred: &str,
     facilities: &Facilities<'_>,

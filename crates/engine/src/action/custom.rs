@@ -89,7 +89,9 @@ impl PhaseFunction for CustomFunction {
             [Answer::Returned(FunctionReturn { failure: Some(failure), .. })] => {
                 Move::Fail { cause: Cause::PhaseFailed, message: failure.clone() }
             }
-            [Answer::Refused(refused)] if refused.is_unavailable() && phase.now < since + PATIENCE => {
+            [Answer::Refused(refused)]
+                if refused.is_unavailable() && phase.now < since.saturating_add(PATIENCE) =>
+            {
                 let wake_at = Some(phase.now + PAUSE);
                 Move::Wait { checkpoint: calling(since), wake_at, watch: Vec::new(), progress: None }
             }

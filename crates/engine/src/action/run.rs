@@ -6,7 +6,9 @@
 //! # Invariants
 //! * Phases run one after the other; a phase that has ended never runs again.
 //! * The deferred phase runs if any phase has begun, however that one ended, and its failure never replaces an earlier one.
-//! * No function, however faulty, makes a run panic or store more than its limits.
+//! * No function, however faulty, makes a run store more than its limits. One that panics fails its phase ([`Run::fail_after_panic`]).
+//! * What is called is what the Blueprint names. The status, which users can write to, chooses among the versions that the Blueprint and
+//!   the ActionSet allow.
 
 mod inputs;
 mod notes;
@@ -23,14 +25,14 @@ use ferroplane_golang::time::calendar;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::compile::{ActionFailure, Facilities};
+use super::compile::{ActionFailure, Facilities, check_callee, resolve_phase};
 use super::function::{Address, Answer, CHECKPOINT_LIMIT, Move, Phase, PhaseFunction, Request};
 use super::parameters::Inputs;
 use super::phase_call::{PhaseInput, PhaseNotes};
 use super::scope::RenderError;
 use super::secrets::Secrets;
 use crate::outcome::{Event, EventKind};
-use crate::versions::Version;
+use crate::status_size::{STATUS_LIMIT, json_size, shortened};
 
 /// The most bytes of JSON that a phase may put out.
 pub const OUTPUT_LIMIT: usize = 64 << 10;
@@ -100,6 +102,8 @@ pub struct Run<'a> {
     notes: Option<PhaseNotes>,
     /// The phases whose arguments were searched for what comes from Secrets.
     traced: BTreeSet<String>,
+    /// The most bytes of JSON that the status of the action may have.
+    room: usize,
 }
 
 /// On whose behalf requests are performed.
@@ -169,7 +173,13 @@ impl<'a> Run<'a> {
             asker: Asker::default(),
             notes: None,
             traced: BTreeSet::new(),
+            room: STATUS_LIMIT,
         }
+    }
+
+    /// Limit how many bytes of JSON the status of the action may have: all actions of an ActionSet share the room of one object.
+    pub fn limit_status(&mut self, room: usize) {
+        self.room = room;
     }
 
     /// On whose behalf the requests of the last turn are performed.
@@ -191,6 +201,24 @@ impl<'a> Run<'a> {
         if !self.has_failed() {
             self.cancelled = Some((cause, message.to_owned()));
         }
+    }
+
+    /// Fail the phase whose turn ended with a panic. The deferred phase still runs, unless it is the one.
+    pub fn fail_after_panic(&mut self, now: i64) {
+        let current = self.current();
+        // It would be asked again, and panic again, for ever.
+        if current == Current::Defer {
+            self.status.defer_phase.state = PhaseState::Running;
+        }
+        let words = "it panicked; the log of the control plane says where";
+        let failure = match self.blueprint_phase(current).filter(|_| self.is_running(current)) {
+            Some(phase) => self.function_failure(phase, current, Cause::PhaseFailed, words),
+            None => {
+                ActionFailure::new(Cause::PhaseFailed, "", format!("action `{}`: {words}", self.spec.name))
+            }
+        };
+        self.fail(&failure, now);
+        self.stage = Stage::Phase;
     }
 
     /// Take the answers to the last requests, and return what is next. `now` is in milliseconds since 1970.
@@ -251,8 +279,9 @@ impl<'a> Run<'a> {
                 self.miss(current, now);
                 continue;
             };
+            let chosen = self.choose_callee(current, phase);
             self.start_phase(current, phase, now);
-            let moved = self.objects_to_read(phase).and_then(|objects| {
+            let moved = chosen.and_then(|()| self.objects_to_read(phase)).and_then(|objects| {
                 if !objects.is_empty() {
                     return Ok(Err(objects));
                 }
@@ -291,6 +320,18 @@ impl<'a> Run<'a> {
         requests
     }
 
+    /// Resolve the function of a phase that has none yet: its Blueprint was changed after the ActionSet began.
+    fn choose_callee(&mut self, current: Current, phase: &BlueprintPhase) -> Result<(), ActionFailure> {
+        if self.status_of(current).is_some_and(|status| status.function.is_some()) {
+            return Ok(());
+        }
+        let resolved = resolve_phase(phase, &self.spec.preferred_version, &self.facilities)?;
+        if let Some(status) = self.phase_status(current) {
+            status.function = Some(resolved.callee);
+        }
+        Ok(())
+    }
+
     fn start_phase(&mut self, current: Current, phase: &BlueprintPhase, now: i64) {
         let Some(status) = self.phase_status(current) else { return };
         if status.state != PhaseState::Pending {
@@ -312,7 +353,7 @@ impl<'a> Run<'a> {
         phase: &BlueprintPhase,
         callee: &PhaseCallee,
     ) -> Result<Arc<dyn PhaseFunction>, ActionFailure> {
-        let version = callee.version.parse().unwrap_or(Version::UNVERSIONED);
+        let version = check_callee(phase, callee, &self.facilities)?;
         self.facilities.functions.phase_function(&callee.name, &version).ok_or_else(|| {
             let message = format!(
                 "phase `{}`: function `{}` {version}, which was chosen when the ActionSet began, no longer exists",
@@ -430,7 +471,7 @@ impl<'a> Run<'a> {
         phase: &BlueprintPhase,
         checkpoint: Value,
     ) -> Result<(), ActionFailure> {
-        let size = serde_json::to_vec(&checkpoint).map_or(usize::MAX, |text| text.len());
+        let size = json_size(&checkpoint);
         // Checkpoints are in the status of the ActionSet, which is written before every change and has to fit into
         // one object.
         if size > CHECKPOINT_LIMIT {
@@ -444,9 +485,14 @@ impl<'a> Run<'a> {
     }
 
     fn complete(&mut self, current: Current, phase: &BlueprintPhase, output: Object, now: i64) {
-        let size = serde_json::to_vec(&output).map_or(usize::MAX, |text| text.len());
-        if size > OUTPUT_LIMIT {
-            let message = format!("its output has {size} bytes, and may have {OUTPUT_LIMIT}");
+        let size = json_size(&output);
+        let limit = OUTPUT_LIMIT.min(self.room_left());
+        if size > limit {
+            let message = if limit < OUTPUT_LIMIT {
+                format!("its output has {size} bytes, and the status of the ActionSet has room for {limit}")
+            } else {
+                format!("its output has {size} bytes, and may have {OUTPUT_LIMIT}")
+            };
             let failure = self.function_failure(phase, current, Cause::PhaseFailed, &message);
             return self.fail(&failure, now);
         }
@@ -475,7 +521,7 @@ impl<'a> Run<'a> {
             action: i64::try_from(index).unwrap_or_default(),
             phase: failure.phase.clone(),
             code: failure.cause.code().to_owned(),
-            message: self.redact(&failure.message),
+            message: shortened(self.redact(&failure.message)),
             ..PhaseError::default()
         };
         if let Some(status) = self.phase_status(current).filter(|status| status.state == PhaseState::Running)
@@ -510,15 +556,30 @@ impl<'a> Run<'a> {
         self.stage = Stage::Ended;
         if !self.has_failed() && self.status.artifacts.is_empty() && !self.action.output_artifacts.is_empty()
         {
-            match self.artifacts() {
+            let artifacts = self.artifacts().map_err(|error| error.to_string());
+            match artifacts.and_then(|artifacts| self.check_room("its output artifacts", artifacts)) {
                 Ok(artifacts) => self.status.artifacts = artifacts,
-                Err(error) => {
-                    let message = format!("action `{}`: {error}", self.spec.name);
+                Err(problem) => {
+                    let message = format!("action `{}`: {problem}", self.spec.name);
                     self.fail(&ActionFailure::new(Cause::PhaseTemplateFailed, "", message), now);
                 }
             }
         }
         Turn::Ended
+    }
+
+    /// How many more bytes of JSON the status of the action may have.
+    fn room_left(&self) -> usize {
+        self.room.saturating_sub(json_size(&self.status))
+    }
+
+    /// Something for the status, if there is room for it.
+    fn check_room<T: Serialize>(&self, what: &str, value: T) -> Result<T, String> {
+        let (size, left) = (json_size(&value), self.room_left());
+        if size <= left {
+            return Ok(value);
+        }
+        Err(format!("{what} have {size} bytes, and the status of the ActionSet has room for {left}"))
     }
 
     fn not_rendered(&self, phase: &str, error: &RenderError) -> ActionFailure {

@@ -4,6 +4,7 @@
 //! * An ActionSet that is complete or has failed is never run again, even if its spec changes.
 //! * It fails or completes when all of its actions have ended, their deferred phases included: a final state is final.
 //! * `error.message` is the first failure, whatever fails after it.
+//! * A status that the API server does not store is replaced by one without outputs, which is final.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +20,7 @@ use super::run::{has_begun, has_ended, timestamp};
 use crate::advice::{VersionWarning, versions_condition};
 use crate::outcome::{Event, EventKind};
 use crate::settle::{conditions_in, conditions_to_json};
+use crate::status_size::{STATUS_LIMIT, json_size, shortened};
 
 const SUCCEEDED: &str = "Succeeded";
 
@@ -159,7 +161,7 @@ fn error_of(index: usize, failure: &ActionFailure) -> PhaseError {
         action: to_i64(index),
         phase: failure.phase.clone(),
         code: failure.cause.code().to_owned(),
-        message: failure.message.clone(),
+        message: shortened(failure.message.clone()),
         ..PhaseError::default()
     }
 }
@@ -238,21 +240,101 @@ pub fn abandon(status: &mut ActionSetStatus, index: usize, failure: &ActionFailu
     let Some(action) = status.actions.get_mut(index) else {
         return Event::new(EventKind::Warning, "ActionSetFailed", failure.message.clone());
     };
+    end_phases(action, now);
+    status.errors.push(error_of(index, failure));
+    failure_event(failure)
+}
+
+/// End the phases of an action that run, and the deferred one.
+fn end_phases(action: &mut ActionStatus, now: i64) {
     let running = action.phases.iter_mut().filter(|phase| phase.state == PhaseState::Running);
-    let defer = Some(&mut action.defer_phase).filter(|phase| phase.state != PhaseState::None);
+    let is_open = |phase: &&mut PhaseStatus| matches!(phase.state, PhaseState::Pending | PhaseState::Running);
+    let defer = Some(&mut action.defer_phase).filter(is_open);
     for phase in running.chain(defer) {
         phase.state = PhaseState::Failed;
         phase.checkpoint = Value::Null;
         phase.ended_at = timestamp(now);
     }
-    status.errors.push(PhaseError {
-        action: to_i64(index),
-        phase: failure.phase.clone(),
-        code: failure.cause.code().to_owned(),
-        message: failure.message.clone(),
-        ..PhaseError::default()
-    });
+}
+
+fn failure_event(failure: &ActionFailure) -> Event {
     Event::failure("ActionSetFailed", failure.message.clone(), FailurePoint::new(failure.cause))
+}
+
+/// The room that is left in the status of an ActionSet, in bytes of JSON. Its actions share it.
+#[derive(Debug, Clone, Copy)]
+pub struct StatusRoom(usize);
+
+impl StatusRoom {
+    pub fn of(status: &ActionSetStatus) -> Self {
+        Self(STATUS_LIMIT.saturating_sub(json_size(status)))
+    }
+
+    /// How large the status of an action may become that is like this now.
+    pub fn lend(self, action: &ActionStatus) -> usize {
+        self.0.saturating_add(json_size(action))
+    }
+
+    /// What is left after an action with so much room has become like this.
+    #[must_use]
+    pub fn without(self, lent: usize, action: &ActionStatus) -> Self {
+        Self(lent.saturating_sub(json_size(action)))
+    }
+}
+
+/// End an ActionSet that cannot go on: none of its phases runs any more, deferred ones included. Returns the event to record.
+pub fn end_action_set(
+    action_set: &Object,
+    status: &mut ActionSetStatus,
+    failure: &ActionFailure,
+    now: i64,
+) -> Event {
+    let open = (0..status.actions.len()).find(|index| !is_ended(status, *index));
+    for action in &mut status.actions {
+        end_phases(action, now);
+    }
+    status.errors.push(error_of(open.unwrap_or_default(), failure));
+    tell_progress(status, now);
+    settle_state(status, now);
+    tell_conditions(action_set, status, now);
+    failure_event(failure)
+}
+
+/// What is left out of a status that the API server does not store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// Outputs, artifacts and the like.
+    Results,
+    /// Everything about the actions.
+    Actions,
+}
+
+/// End an ActionSet whose status the API server does not store, because it is too large. Returns the event to record.
+pub fn end_too_large(
+    action_set: &Object,
+    status: &mut ActionSetStatus,
+    left_out: LeftOut,
+    now: i64,
+) -> Event {
+    let message = "the API server does not store the status of the ActionSet, because it is too large: outputs and artifacts are left out, \
+                   and no phase runs any more";
+    let failure = ActionFailure::new(Cause::PhaseFailed, "", message);
+    let event = end_action_set(action_set, status, &failure, now);
+    if left_out == LeftOut::Actions {
+        status.actions.clear();
+        status.warnings.clear();
+        // The first one is what users have to know.
+        status.errors.truncate(1);
+        status.conditions.retain(|condition| condition["type"] == SUCCEEDED);
+    }
+    for action in &mut status.actions {
+        action.artifacts.clear();
+        action.workload = None;
+        for phase in action.phases.iter_mut().chain([&mut action.defer_phase]) {
+            phase.output.clear();
+        }
+    }
+    event
 }
 
 /// Update the status of an ActionSet as a whole from its actions. Returns the events to record.

@@ -3,6 +3,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ferroplane_api::{ActionSetStatus, ActionState, Blueprint, Cause, Object, PhaseState, meta};
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::Event;
+use crate::status_size::{STATUS_LIMIT, json_size};
 use crate::versions::{Catalogue, Family, Lifecycle, Version};
 
 /// Puts its arguments out, or fails if one of them is `fail`.
@@ -140,6 +142,30 @@ impl PhaseFunction for Note {
     }
 }
 
+/// Panics.
+struct Panic;
+
+impl PhaseFunction for Panic {
+    fn advance(&self, _: &Phase<'_>) -> Move {
+        panic!("a function panics on purpose")
+    }
+
+    fn contract(&self) -> PhaseContract {
+        PhaseContract::default()
+    }
+}
+
+/// The next turn of an action, as the controller takes it.
+fn next_turn(run: &mut Run<'_>, mut answers: Vec<Answer>, now: i64) -> Turn {
+    loop {
+        let given = std::mem::take(&mut answers);
+        if let Ok(turn) = catch_unwind(AssertUnwindSafe(|| run.next(given, now))) {
+            return turn;
+        }
+        run.fail_after_panic(now);
+    }
+}
+
 struct Functions;
 
 impl PhaseFunctions for Functions {
@@ -157,6 +183,7 @@ impl PhaseFunctions for Functions {
             ("Exec", "v0.0.0") => Arc::new(Exec),
             ("Long", "v0.0.0") => Arc::new(Long),
             ("Note", "v0.0.0") => Arc::new(Note),
+            ("Panic", "v0.0.0") => Arc::new(Panic),
             _ => return None,
         })
     }
@@ -183,7 +210,7 @@ fn catalogue_with(release: &str, stable: &str, lifecycle: Lifecycle) -> Catalogu
         &Family::built_in("Only", version("v1.0.0"), [(version("v1.0.0"), plain(), true)]),
         None,
     );
-    for name in ["Plain", "Create", "Await", "Exec", "Long", "Note", "NoPhase"] {
+    for name in ["Plain", "Create", "Await", "Exec", "Long", "Note", "Panic", "NoPhase"] {
         catalogue.alias(name, &Family::unversioned(name), None);
     }
     catalogue
@@ -336,7 +363,7 @@ impl World {
                 }
                 let mut answers = Vec::new();
                 loop {
-                    match run.next(std::mem::take(&mut answers), self.now) {
+                    match next_turn(&mut run, std::mem::take(&mut answers), self.now) {
                         Turn::Perform(requests) => {
                             // As it would be written before something is changed.
                             status.actions[index] = run.status.clone();
@@ -1018,6 +1045,142 @@ fn checkpoints_have_a_limit() {
     let status = run(one(phase("Long", "p", json!({"length": limit + 1}))), json!({}));
     assert_eq!(status.state, ActionState::Failed);
     assert!(status.error.message.contains("checkpoint"), "{}", status.error.message);
+}
+
+#[test]
+fn phase_that_panics_fails_and_the_deferred_phase_runs() {
+    let action = |defer: &str| {
+        json!({
+            "phases": [phase("F", "one", json!({})), phase("Panic", "two", json!({})), phase("F", "never", json!({}))],
+            "deferPhase": phase(defer, "end", json!({})),
+        })
+    };
+    let status = run(action("F"), json!({}));
+    assert_eq!(states(&status), [PhaseState::Complete, PhaseState::Failed, PhaseState::Pending]);
+    assert_eq!(status.actions[0].defer_phase.state, PhaseState::Complete);
+    assert_eq!((status.state, status.errors[0].code.as_str()), (ActionState::Failed, "PhaseFailed"));
+    let message =
+        "phase `two`: function `Panic` v0.0.0: it panicked; the log of the control plane says where";
+    assert_eq!(status.error.message, message);
+
+    let status = run(action("Panic"), json!({}));
+    assert_eq!(status.actions[0].defer_phase.state, PhaseState::Failed);
+    assert_eq!((status.state, status.errors.len()), (ActionState::Failed, 2));
+}
+
+/// What becomes of an action whose only phase has this `funcVersion`, and whose status was written to by a user before it ran.
+fn run_forged(world: &mut World, func_version: &str, forge: impl FnOnce(&mut Value)) -> ActionSetStatus {
+    let mut honest = phase("F", "p", json!({}));
+    honest["funcVersion"] = func_version.into();
+    world.add(blueprint(one(honest)));
+    let mut object = action_set(json!({}));
+    assert!(world.reconcile(&mut object), "it has begun");
+    forge(&mut object["status"]["actions"][0]["phases"][0]["function"]);
+    world.settle(&mut object)
+}
+
+#[test]
+fn function_that_a_user_writes_to_the_status_is_not_called() {
+    let (v1, v2, plain) = ("v0.1.0", "v0.2.0", "v0.0.0");
+    let cases = [
+        ("G", plain, v1, "its Blueprint names `F`"),
+        ("F", v2, v1, "its Blueprint names v0.1.0"),
+        ("F", plain, v1, "its Blueprint names v0.1.0"),
+        ("F", v1, "v9.9.9", "its Blueprint names v9.9.9"),
+        ("F", "banana", "", "that is no version"),
+    ];
+    for (function, version, func_version, why) in cases {
+        let forge = |callee: &mut Value| *callee = json!({"name": function, "version": version});
+        let status = run_forged(&mut World::new(), func_version, forge);
+        assert_eq!((status.state, versions(&status).len()), (ActionState::Failed, 0), "{function} {version}");
+        assert_eq!(status.errors[0].code, "FunctionVersionInvalid");
+        assert!(status.error.message.ends_with(why), "{}", status.error.message);
+    }
+    // What the Blueprint and the ActionSet leave open may be in the status, which keeps it over upgrades.
+    for (version, func_version) in [(v2, ""), (v1, "0.1.0"), (plain, "v9.9.9")] {
+        let forge = |callee: &mut Value| callee["version"] = version.into();
+        assert_eq!(
+            versions(&run_forged(&mut World::new(), func_version, forge)),
+            [version],
+            "{func_version}"
+        );
+    }
+    assert_eq!(versions(&run_forged(&mut World::new(), v2, |callee| *callee = Value::Null)), [v2]);
+}
+
+#[test]
+fn version_in_the_status_that_was_removed_is_not_called() {
+    let lifecycle = Lifecycle { removed_in: Some(version("0.3.0")), ..Lifecycle::default() };
+    let mut world = World::with(catalogue_with("0.3.0", "v0.2.0", lifecycle));
+    let status = run_forged(&mut world, "", |callee| callee["version"] = "v0.1.0".into());
+    assert_eq!((versions(&status).len(), status.errors[0].code.as_str()), (0, "FunctionVersionRemoved"));
+}
+
+#[test]
+fn outputs_that_do_not_fit_into_the_status_fail_a_phase_and_the_deferred_phase_runs() {
+    let phases: Vec<_> =
+        (0..20).map(|it| phase("F", &format!("p{it}"), json!({"text": "x".repeat(60_000)}))).collect();
+    let status = run(json!({"phases": phases, "deferPhase": phase("F", "end", json!({}))}), json!({}));
+    assert_eq!(status.state, ActionState::Failed);
+    assert_eq!(status.actions[0].defer_phase.state, PhaseState::Complete);
+    assert!(status.error.message.contains("the status of the ActionSet has room for"), "{:?}", status.error);
+    assert!(json_size(&status) < STATUS_LIMIT + (64 << 10), "{}", json_size(&status));
+}
+
+#[test]
+fn artifacts_that_do_not_fit_into_the_status_fail_the_action() {
+    let key_value: BTreeMap<_, _> =
+        (0..20).map(|it| (format!("k{it}"), "{{ .Phases.p.Output.text }}")).collect();
+    let action = json!({
+        "phases": [phase("F", "p", json!({"text": "x".repeat(60_000)}))],
+        "outputArtifacts": {"a": {"keyValue": key_value}},
+    });
+    let status = run(action, json!({}));
+    assert_eq!(status.state, ActionState::Failed);
+    assert!(status.error.message.contains("its output artifacts have"), "{:?}", status.error);
+    assert!(status.actions[0].artifacts.is_empty());
+}
+
+#[test]
+fn failure_of_any_length_leaves_a_small_status() {
+    let status = run(one(phase("F", "p", json!({"fail": "x".repeat(100_000)}))), json!({}));
+    assert!(json_size(&status) < 64 << 10, "{}", json_size(&status));
+}
+
+#[test]
+fn room_in_the_status_is_shared_by_all_actions() {
+    let mut status = run(one(phase("F", "p", json!({"text": "x".repeat(10_000)}))), json!({}));
+    status.actions.push(status.actions[0].clone());
+    let room = StatusRoom::of(&status);
+    let lent = room.lend(&status.actions[0]);
+    assert_eq!(lent, STATUS_LIMIT - json_size(&status) + json_size(&status.actions[0]));
+    assert_eq!(room.without(lent, &status.actions[0]).lend(&status.actions[1]), lent);
+    status.actions[0].phases.clear();
+    assert!(room.without(lent, &status.actions[0]).lend(&status.actions[1]) > lent);
+}
+
+#[test]
+fn action_set_whose_status_is_not_stored_ends_without_its_outputs() {
+    let mut world = World::new();
+    let action = json!({
+        "phases": [phase("F", "one", json!({"text": "kept?"})), phase("Await", "wait", json!({"name": "x"}))],
+        "deferPhase": phase("F", "end", json!({})),
+    });
+    let (mut object, running) = check(&mut world, action, json!({}));
+    for (left_out, actions) in [(LeftOut::Results, 1), (LeftOut::Actions, 0)] {
+        let mut status = running.clone();
+        let event = end_too_large(&object, &mut status, left_out, world.now);
+        assert_eq!((status.state, status.actions.len()), (ActionState::Failed, actions));
+        assert_eq!((event.reason.as_str(), &event.message), ("ActionSetFailed", &status.error.message));
+        assert!(!serde_json::to_string(&status).unwrap().contains("kept?"));
+        assert_eq!(status.conditions[0]["status"], "False");
+        if left_out == LeftOut::Results {
+            assert_eq!(states(&status), [PhaseState::Complete, PhaseState::Failed]);
+        }
+        object.insert("status".to_owned(), serde_json::to_value(&status).unwrap());
+        meta::child(&mut object, "metadata").remove("finalizers");
+        assert_eq!(begin_action_set(&object), BeginActionSet::Ended);
+    }
 }
 
 #[test]

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ferroplane_api::{ActionSetSpec, ActionSetStatus, Cause, PhaseState, meta};
 use ferroplane_engine::action::{
-    ActionFailure, Answer, Asker, Facilities, Request, Run, RunIdentity, Turn, abandon, runnable,
+    ActionFailure, Answer, Asker, Facilities, Request, Run, RunIdentity, StatusRoom, Turn, abandon, runnable,
     running_phase,
 };
 use ferroplane_engine::chain;
 use futures_util::future::try_join_all;
-use tracing::warn;
+use tracing::{error, warn};
 
-use super::{Cancelled, Controller, Waits, Work, own_errors, text_of, unreadable};
+use super::{Cancelled, Controller, Key, Waits, Work, own_errors, text_of, unreadable};
 use crate::blueprints::actions::{Found, RunningAction};
 use crate::blueprints::background::Progress;
 use crate::blueprints::perform::{Performer, is_long};
@@ -91,13 +92,15 @@ impl Controller {
 
     /// Give one turn to every action that can continue.
     async fn take_turns(&self, work: &mut Work, turns: &mut Turns<'_>) -> Round {
-        let (mut round, actions) = (Round::default(), turns.actions);
+        let (mut round, actions, mut room) = (Round::default(), turns.actions, StatusRoom::of(&work.status));
         for index in runnable(turns.spec, &work.status) {
             let Some((action, _)) = actions.get(index).and_then(Option::as_ref) else { continue };
             let Some((run, given)) = self.run_of(work, turns, index) else { continue };
-            let now = work.now;
-            let turn = self.turn_limit.run(&action.pace, || run.next(given, now)).await;
+            let (now, lent) = (work.now, room.lend(&run.status));
+            run.limit_status(lent);
+            let turn = self.turn_limit.run(&action.pace, || next_turn(run, given, now, &work.key)).await;
             work.take(index, run);
+            room = room.without(lent, &work.status.actions[index]);
             match turn {
                 Turn::Perform(requests) => round.asked.push((index, requests)),
                 Turn::Wait { wake_at, watch } => turns.waits.add(wake_at, watch),
@@ -127,7 +130,11 @@ impl Controller {
                 let performed = self.performed(work, &identity, cancelled)?;
                 // From the status, and not from memory: after a restart, a failed action has to know that it failed.
                 let own = own_errors(&work.status, index);
-                let status = work.status.actions[index].clone();
+                let mut status = work.status.actions[index].clone();
+                if *is_changed && status.defer_phase.state == PhaseState::Pending {
+                    // It runs as the Blueprint has it now, which may name another function.
+                    status.defer_phase.function = None;
+                }
                 let spec = &spec.actions[index];
                 let mut run =
                     Run::resume(spec, &action.action, turns.facilities, identity, status, own, performed);
@@ -245,17 +252,17 @@ impl Controller {
     async fn found_actions(&self, work: &mut Work) -> Result<Vec<FoundAction>, Next> {
         let mut actions = Vec::new();
         for index in 0..work.status.actions.len() {
-            let is_there = work.spec.actions.len() > index;
-            let found = if is_there {
-                self.actions.find(&work.key, text_of(&work.key.0, &work.status.actions[index])).await
-            } else {
-                Ok(Found::Gone)
-            };
+            if !is_named(&work.spec, &work.status, index) {
+                give_up(work, index, "is not the one that the spec of the ActionSet names");
+                actions.push(None);
+                continue;
+            }
+            let found = self.actions.find(&work.key, text_of(&work.key.0, &work.status.actions[index])).await;
             actions.push(match found.map_err(|error| unreadable(&work.key, &error))? {
                 Found::Same(action) => Some((action, false)),
                 Found::Changed(action) => Some((action, true)),
                 Found::Gone => {
-                    give_up(work, index);
+                    give_up(work, index, "was deleted while the action ran");
                     None
                 }
             });
@@ -271,13 +278,33 @@ fn may_break_off(status: &ActionSetStatus, index: usize) -> bool {
     !is_at_end && own_errors(status, index).is_empty()
 }
 
-/// Abandon an action whose Blueprint no longer exists.
-fn give_up(work: &mut Work, index: usize) {
+/// Take the next turn of an action. A panic fails the phase that it is about, and the action goes on with its deferred phase.
+fn next_turn(run: &mut Run<'_>, mut given: Vec<Answer>, now: i64, key: &Key) -> Turn {
+    loop {
+        let answers = std::mem::take(&mut given);
+        // What is left of the run is safe to use: the phase that may be half changed fails.
+        if let Ok(turn) = catch_unwind(AssertUnwindSafe(|| run.next(answers, now))) {
+            return turn;
+        }
+        error!(namespace = key.0, name = key.1, action = run.status.name, "a phase of an ActionSet panicked");
+        // Ends: after two failures neither a phase nor the deferred one is left.
+        run.fail_after_panic(now);
+    }
+}
+
+/// Whether the spec names the action that the status says. Users can write to both, and only what the spec names runs.
+fn is_named(spec: &ActionSetSpec, status: &ActionSetStatus, index: usize) -> bool {
+    let action = &status.actions[index];
+    spec.actions.get(index).is_some_and(|it| it.name == action.name && it.blueprint == action.blueprint)
+}
+
+/// Abandon an action that cannot go on.
+fn give_up(work: &mut Work, index: usize, why: &str) {
     if !runnable(&work.spec, &work.status).contains(&index) {
         return;
     }
     let message = format!(
-        "Blueprint `{}` or its action `{}` was deleted while the action ran: its remaining phases are not run",
+        "Blueprint `{}` or its action `{}` {why}: its remaining phases are not run",
         work.status.actions[index].blueprint, work.status.actions[index].name
     );
     let failure = ActionFailure { cause: Cause::BlueprintNotFound, phase: String::new(), message };
@@ -287,9 +314,56 @@ fn give_up(work: &mut Work, index: usize) {
 
 #[cfg(test)]
 mod tests {
-    use ferroplane_api::{ActionStatus, PhaseError, PhaseStatus};
+    use ferroplane_api::{ActionSpec, ActionStatus, BlueprintAction, PhaseCallee, PhaseError, PhaseStatus};
+    use ferroplane_engine::action::{Move, Phase, PhaseContract, PhaseFunction, PodSupport};
+    use ferroplane_engine::versions::{Catalogue, Version};
+    use serde_json::json;
 
     use super::*;
+
+    struct Panicking;
+
+    impl PhaseFunction for Panicking {
+        fn advance(&self, _: &Phase<'_>) -> Move {
+            panic!("a function panics on purpose")
+        }
+
+        fn contract(&self) -> PhaseContract {
+            PhaseContract::default()
+        }
+    }
+
+    #[test]
+    fn panic_of_a_function_ends_its_phase() {
+        let phase = json!({"func": "Panic", "name": "p", "args": {}});
+        let action: BlueprintAction = serde_json::from_value(json!({"phases": [phase]})).unwrap();
+        let [name, version] = ["Panic", "v0.0.0"].map(str::to_owned);
+        let callee = PhaseCallee { name, version, ..PhaseCallee::default() };
+        let phase = PhaseStatus {
+            name: "p".to_owned(),
+            state: PhaseState::Pending,
+            function: Some(callee),
+            ..PhaseStatus::default()
+        };
+        let status = ActionStatus { phases: vec![phase], ..ActionStatus::default() };
+        let functions = |_: &str, _: &Version| Some(Arc::new(Panicking) as Arc<dyn PhaseFunction>);
+        let catalogue = Catalogue::new(Version::UNVERSIONED);
+        let facilities = Facilities {
+            catalogue: &catalogue,
+            functions: &functions,
+            has_exec: false,
+            pods: PodSupport::None,
+            no_containers: None,
+            is_strict: false,
+        };
+        let identity = RunIdentity { uid: "u", namespace: "shop", index: 0, seed: [0; 32] };
+        let spec = ActionSpec::default();
+        let mut run = Run::resume(&spec, &action, facilities, identity, status, Vec::new(), Vec::new());
+        let key: Key = Arc::new(("shop".to_owned(), "s".to_owned()));
+        assert_eq!(next_turn(&mut run, Vec::new(), 0, &key), Turn::Ended);
+        assert_eq!(run.status.phases[0].state, PhaseState::Failed);
+        assert_eq!((run.errors.len(), run.errors[0].code.as_str()), (1, "PhaseFailed"));
+    }
 
     fn status(phase: PhaseState, defer_phase: PhaseState, errors: usize) -> ActionSetStatus {
         let of = |state| PhaseStatus { state, ..PhaseStatus::default() };

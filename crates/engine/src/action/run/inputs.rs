@@ -75,7 +75,13 @@ impl Run<'_> {
         }
         self.inputs.take_further(self.spec, secrets, &pods);
         // Stored: templates of later phases see the pods from the beginning, also after a phase has scaled them away.
-        self.status.workload.clone_from(&self.inputs.workload);
+        if self.status.workload != self.inputs.workload {
+            let workload = self.check_room("the pods of its object", self.inputs.workload.clone());
+            self.status.workload = workload.map_err(|problem| {
+                let message = format!("action `{}`: {problem}", self.spec.name);
+                ActionFailure::new(Cause::ActionInputUnavailable, "", message)
+            })?;
+        }
         self.secrets = self.inputs.secrets();
         if !self.has_begun() {
             // Rendered before the first phase runs: a mistake in the last phase should be found now. The objects
