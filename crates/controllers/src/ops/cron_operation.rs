@@ -22,7 +22,9 @@ use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "cronoperation/cronoperation.ops.crossplane.io";
-const CONCURRENCY: usize = 8;
+/// Schedules are often due together, and each waits for a read and two durable writes, which the API server commits together if they come
+/// together.
+const CONCURRENCY: usize = 32;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The longest wait: the clock may be set, and a queue does not notice.
 const LONGEST_SLEEP: Duration = Duration::from_hours(1);

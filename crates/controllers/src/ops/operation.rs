@@ -32,6 +32,7 @@ use ferroplane_runner::drive_noting;
 use ferroplane_wire::Struct;
 use futures_util::FutureExt as _;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tracing::{Instrument as _, Span, debug_span, error, field, warn};
 
 use super::status::{NotWritten, replace_status, write_changed_status};
@@ -48,7 +49,10 @@ use pauses::Pauses;
 use stop::Stop;
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
-const CONCURRENCY: usize = 16;
+/// Most of an attempt is waiting for two durable writes, which the API server commits together if they come together.
+const CONCURRENCY: usize = 32;
+/// How many attempts may wait for functions that take long, beside those that have just begun. Each holds its pipeline and its objects.
+const WAITING: usize = 512;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The pauses before the result of an attempt is written again.
 const WRITE_PAUSES: [Duration; 4] =
@@ -63,6 +67,7 @@ pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, 
         registry,
         operations,
         running: Mutex::default(),
+        waiting: Semaphore::new(WAITING),
         pauses: Pauses::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
@@ -78,6 +83,8 @@ struct Controller {
     operations: Arc<Informer>,
     /// Notifies running operations to stop, by name.
     running: Mutex<HashMap<String, Arc<Stop>>>,
+    /// The places of attempts that take long.
+    waiting: Semaphore,
     pauses: Pauses,
 }
 
@@ -162,9 +169,10 @@ impl Controller {
         let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
         let began_at = Instant::now();
         let mut progress = Progress { stop: stop.clone(), ..Progress::default() };
-        // A function that hangs must not delay the calls of others.
+        // A function that hangs must not delay the calls of others, unless hundreds of them do.
         let attempt = Box::pin(self.within_limits(&operation, &mut recording, &mut progress));
-        let ending = stop.limit(slot.wait_for(attempt)).await.unwrap_or(AttemptEnding::BrokenOff);
+        let ending =
+            stop.limit(slot.wait_among(&self.waiting, attempt)).await.unwrap_or(AttemptEnding::BrokenOff);
         if matches!(ending, AttemptEnding::BrokenOff) {
             return self.break_off(&operation, progress).await;
         }

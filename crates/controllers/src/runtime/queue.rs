@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -311,6 +312,25 @@ impl Slot {
         if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
             return output;
         }
+        self.give_up_for(something).await
+    }
+
+    /// The same, while there are places for those who have given up theirs: what waits takes memory. Without a place, the slot is kept.
+    pub(crate) async fn wait_among<F: Future>(&self, places: &Semaphore, something: F) -> F::Output {
+        let mut something = std::pin::pin!(something);
+        if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
+            return output;
+        }
+        // Biased, so that a simulation takes the same branch with the same seed.
+        let _place = tokio::select! {
+            biased;
+            output = &mut something => return output,
+            place = places.acquire() => place,
+        };
+        self.give_up_for(something).await
+    }
+
+    async fn give_up_for<F: Future>(&self, something: Pin<&mut F>) -> F::Output {
         // Only now: most waits are short, and a slot that is given up has to be acquired again.
         self.permit.lock().unwrap_or_else(PoisonError::into_inner).take();
         let output = something.await;
@@ -327,5 +347,38 @@ struct AbortOnDrop(tokio::task::AbortHandle);
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn slot_is_kept_while_too_many_others_have_given_up_theirs() {
+        let slots = Arc::new(Semaphore::new(3));
+        let slot = || Slot {
+            permit: Arc::new(Mutex::new(slots.clone().try_acquire_owned().ok())),
+            slots: slots.clone(),
+        };
+        let places = Semaphore::new(1);
+        let (first, second, third) = (slot(), slot(), slot());
+        let minute = || sleep(Duration::from_mins(1));
+        let waiting = async {
+            tokio::join!(
+                first.wait_among(&places, minute()),
+                second.wait_among(&places, minute()),
+                third.wait_among(&places, sleep(LONG / 2)),
+            )
+        };
+        let looking = async {
+            sleep(Duration::from_secs(30)).await;
+            slots.available_permits()
+        };
+        let (_, free) = tokio::join!(waiting, looking);
+        assert_eq!(free, 1, "there is one place for two that wait long");
+        assert_eq!(slots.available_permits(), 0, "all have theirs again");
     }
 }
