@@ -9,20 +9,17 @@ use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, ObjectPath, Resource, Subresource};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
-use crate::outage::Outage;
+use crate::follow::{Followed, follow};
+use crate::object_events::{ObjectEvent, events_about};
 use crate::terminal::Terminal;
 
 /// The API of Blueprints and ActionSets.
 pub(crate) const API_VERSION: &str = "cr.kanister.io/v1alpha1";
 /// Ends an ActionSet that runs.
 const CANCEL: &str = "ferroplane.io/cancel";
-/// How often an ActionSet is checked while it runs.
-const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The ActionSets in a namespace of a control plane.
 pub(crate) struct ActionSets {
@@ -86,38 +83,39 @@ impl ActionSets {
         timeout: Duration,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
-        let deadline = Instant::now() + timeout;
-        let mut outage = Outage::new(format!("ActionSet `{name}`"), deadline);
-        let mut printed = PrintedEvents::default();
         // A server that has never answered is not waited for: its address may be wrong.
         self.get("ActionSet", name).await?;
-        loop {
-            let (action_set, events) = match self.read(name).await {
-                Ok(found) => found,
-                Err(error) => {
-                    outage.wait(error, terminal).await?;
-                    continue;
-                }
-            };
-            outage.end(terminal);
-            printed.print_new(events, terminal);
-            match state(&action_set) {
-                "complete" | "failed" => return conclude(&action_set, terminal),
-                _ if Instant::now() >= deadline => {
-                    terminal.failure(&format!("ActionSet `{name}` still runs after {}s", timeout.as_secs()));
-                    return Ok(Verdict::No);
-                }
-                _ => tokio::time::sleep(INTERVAL).await,
-            }
-        }
+        follow(&NamedActionSet { action_sets: self, name }, timeout, terminal).await
+    }
+}
+
+/// An ActionSet that is followed.
+struct NamedActionSet<'a> {
+    action_sets: &'a ActionSets,
+    name: &'a str,
+}
+
+impl Followed for NamedActionSet<'_> {
+    fn subject(&self) -> String {
+        format!("ActionSet `{}`", self.name)
     }
 
-    /// An ActionSet, and the events about it.
-    async fn read(&self, name: &str) -> anyhow::Result<(Object, Vec<ObjectEvent>)> {
-        let action_set = self.get("ActionSet", name).await?;
-        // After the object: what is reported of its last phase is written before its end is.
-        let events = self.events(&action_set).await?;
-        Ok((action_set, events))
+    async fn read(&self) -> anyhow::Result<Option<(Object, Vec<ObjectEvent>)>> {
+        let action_set = self.action_sets.get("ActionSet", self.name).await?;
+        let events = self.action_sets.events(&action_set).await?;
+        Ok(Some((action_set, events)))
+    }
+
+    fn is_done(&self, action_set: &Object) -> bool {
+        matches!(state(action_set), "complete" | "failed")
+    }
+
+    fn conclude(&self, action_set: &Object, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        conclude(action_set, terminal)
+    }
+
+    fn still_runs(&self, _: &Object, timeout: Duration) -> String {
+        format!("ActionSet `{}` still runs after {}s", self.name, timeout.as_secs())
     }
 }
 

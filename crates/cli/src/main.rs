@@ -10,6 +10,7 @@ mod commands;
 mod duration;
 mod explain;
 mod external;
+mod follow;
 mod functions;
 mod intercepts;
 mod interrupt;

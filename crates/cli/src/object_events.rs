@@ -22,7 +22,7 @@ pub(crate) struct ObjectEvent {
 }
 
 impl ObjectEvent {
-    fn of(event: &Object) -> Self {
+    pub(crate) fn of(event: &Object) -> Self {
         let text = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         let time =
             ["lastTimestamp", "eventTime", "firstTimestamp"].map(text).into_iter().find(|it| !it.is_empty());
@@ -73,12 +73,15 @@ pub(crate) async fn events_about(
 pub(crate) struct PrintedEvents(HashSet<(String, String)>);
 
 impl PrintedEvents {
-    pub(crate) fn print_new(&mut self, events: Vec<ObjectEvent>, terminal: &mut Terminal) {
+    /// Returns how many were new.
+    pub(crate) fn print_new(&mut self, events: Vec<ObjectEvent>, terminal: &mut Terminal) -> usize {
+        let before = self.0.len();
         for event in events {
             let line = event.line();
             if self.0.insert((event.reason, event.message)) {
                 terminal.line(&line);
             }
         }
+        self.0.len() - before
     }
 }

@@ -7,17 +7,13 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, ObjectPath, Propagation, Query, Resource};
 use ferroplane_engine::operation::{Standing, standing};
 use serde_json::Value;
-use tokio::time::Instant;
 
 use crate::Verdict;
 use crate::client::Access;
+use crate::follow::{Followed, follow};
 use crate::interrupt::Interrupts;
-use crate::object_events::{ObjectEvent, PrintedEvents, events_about};
-use crate::outage::Outage;
+use crate::object_events::{ObjectEvent, events_about};
 use crate::terminal::Terminal;
-
-/// How often an operation is checked while it runs.
-const INTERVAL: Duration = Duration::from_millis(200);
 
 /// The operations of a control plane.
 pub(crate) struct Operations {
@@ -86,8 +82,9 @@ impl Operations {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
+        let followed = CreatedOperation { operations: self, created };
         let interrupted = tokio::select! {
-            result = self.until_done(created, timeout, terminal) => return result,
+            result = follow(&followed, timeout, terminal) => return result,
             verdict = interrupts.next() => verdict,
         };
         let name = meta::name(created);
@@ -96,53 +93,39 @@ impl Operations {
         ));
         Ok(interrupted)
     }
+}
 
-    async fn until_done(
-        &self,
-        created: &Object,
-        timeout: Duration,
-        terminal: &mut Terminal,
-    ) -> anyhow::Result<Verdict> {
-        let (name, deadline) = (meta::name(created), Instant::now() + timeout);
-        let mut outage = Outage::new(format!("Operation `{name}`"), deadline);
-        let mut printed = PrintedEvents::default();
-        loop {
-            let found = match self.read(created).await {
-                Ok(found) => found,
-                Err(error) => {
-                    outage.wait(error, terminal).await?;
-                    continue;
-                }
-            };
-            outage.end(terminal);
-            let Some((operation, events)) = found else {
-                terminal.failure(&format!("Operation `{name}` was deleted before it was done"));
-                return Ok(Verdict::No);
-            };
-            printed.print_new(events, terminal);
-            match standing(&operation) {
-                standing @ (Standing::Succeeded | Standing::Failed) => {
-                    return conclude(&operation, standing, terminal);
-                }
-                Standing::Running if Instant::now() >= deadline => {
-                    terminal.failure(&still_runs(&operation, timeout));
-                    return Ok(Verdict::No);
-                }
-                Standing::Running => tokio::time::sleep(INTERVAL).await,
-            }
-        }
+/// An operation that this command has created.
+struct CreatedOperation<'a> {
+    operations: &'a Operations,
+    created: &'a Object,
+}
+
+impl Followed for CreatedOperation<'_> {
+    fn subject(&self) -> String {
+        format!("Operation `{}`", meta::name(self.created))
     }
 
-    /// An operation that was created, and the events about it. None if it was deleted.
-    async fn read(&self, created: &Object) -> anyhow::Result<Option<(Object, Vec<ObjectEvent>)>> {
+    async fn read(&self) -> anyhow::Result<Option<(Object, Vec<ObjectEvent>)>> {
         // One of the same name may have been created since.
-        let found = self.find("Operation", meta::name(created)).await?;
-        let Some(operation) = found.filter(|found| meta::uid(found) == meta::uid(created)) else {
+        let found = self.operations.find("Operation", meta::name(self.created)).await?;
+        let Some(operation) = found.filter(|found| meta::uid(found) == meta::uid(self.created)) else {
             return Ok(None);
         };
-        // After the operation: what is said of the last attempt is written before its end is.
-        let events = self.events(&operation).await?;
+        let events = self.operations.events(&operation).await?;
         Ok(Some((operation, events)))
+    }
+
+    fn is_done(&self, operation: &Object) -> bool {
+        standing(operation) != Standing::Running
+    }
+
+    fn conclude(&self, operation: &Object, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+        conclude(operation, terminal)
+    }
+
+    fn still_runs(&self, operation: &Object, timeout: Duration) -> String {
+        still_runs(operation, timeout)
     }
 }
 
@@ -166,10 +149,10 @@ fn still_runs(operation: &Object, timeout: Duration) -> String {
 }
 
 /// Print what became of an operation.
-fn conclude(operation: &Object, standing: Standing, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+fn conclude(operation: &Object, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     let name = meta::name(operation);
     terminal.text(&outputs(operation))?;
-    if standing == Standing::Failed {
+    if standing(operation) == Standing::Failed {
         terminal.failure(&format!("Operation `{name}` failed: {}", message(operation)));
         return Ok(Verdict::No);
     }
