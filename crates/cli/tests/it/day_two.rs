@@ -281,8 +281,20 @@ fn database_is_deleted_when_its_backup_was_made() {
     plane.says("kubectl wait watchoperation/back-up-before-deletion --for=jsonpath='{.status.lastSuccessfulTime}' --timeout=120s");
     assert_eq!(plane.says("kubectl get backups -o name"), "");
 
+    // Suspended until the refusal has been seen. The webhook marks the Database before it refuses, and kube-apiserver then asks it about
+    // the new state once more: by that time, the backup could have been made, and the Database be gone.
+    let suspend = |is_suspended: bool| {
+        let patch = format!(r#"{{"spec":{{"suspend":{is_suspended}}}}}"#);
+        plane
+            .says(&format!("kubectl patch watchoperation back-up-before-deletion --type=merge -p '{patch}'"));
+    };
+    suspend(true);
+    plane.says(
+        "kubectl wait watchoperation/back-up-before-deletion --for=condition=Watching=False --timeout=60s",
+    );
     let refused = plane.fails("kubectl delete database orders", "");
     assert!(refused.contains("with reason: it is backed up before it is deleted"), "{refused}");
+    suspend(false);
     plane.says("kubectl wait database/orders --for=delete --timeout=120s");
     let content = plane.says("kubectl get backup orders-final -o jsonpath='{.spec.content.engine}'");
     assert_eq!(content, "postgres");
