@@ -231,7 +231,7 @@ fn named(secret: Option<SecretReference<'_>>) -> Option<SecretReference<'_>> {
     secret.filter(|secret| !secret.namespace.is_empty())
 }
 
-fn unreadable_object(reference: &Reference, error: &Error) -> Problem {
+pub(super) fn unreadable_object(reference: &Reference, error: &Error) -> Problem {
     Problem::refused(COMPOSE, &format!("cannot get {}", what(reference)), error)
 }
 
