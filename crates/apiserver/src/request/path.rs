@@ -35,6 +35,14 @@ pub(crate) struct ResourcePath {
 }
 
 impl ResourcePath {
+    /// The namespace whose rights and rules count. A namespace is in itself, so that who may do something in it by a binding there
+    /// may do it to the namespace, too.
+    ///
+    /// Follows k8s.io/apiserver 0.36.4, `pkg/endpoints/request/requestinfo.go`.
+    pub(crate) fn request_namespace(&self) -> &str {
+        if self.namespace.is_empty() && self.resource == "namespaces" { &self.name } else { &self.namespace }
+    }
+
     /// The path of a request about it.
     pub(crate) fn to_uri(&self) -> String {
         let mut uri = if self.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", self.group) };
@@ -138,6 +146,19 @@ mod tests {
         assert_eq!(resource("/api/v1/namespaces"), ["", "v1", "", "namespaces", "", ""]);
         assert_eq!(resource("/api/v1/namespaces/a"), ["", "v1", "", "namespaces", "a", ""]);
         assert_eq!(resource("/api/v1/namespaces/a/finalize"), ["", "v1", "", "namespaces", "a", "finalize"]);
+    }
+
+    #[test]
+    fn namespace_is_in_itself() {
+        let namespace = |path: &str| {
+            let Target::Resource(path) = Target::parse(path) else { panic!("{path} is no resource") };
+            path.request_namespace().to_owned()
+        };
+        for part in ["", "/status", "/finalize", "/pods", "/pods/b"] {
+            assert_eq!(namespace(&format!("/api/v1/namespaces/a{part}")), "a", "{part}");
+        }
+        assert_eq!(namespace("/api/v1/namespaces"), "");
+        assert_eq!(namespace("/api/v1/nodes/a"), "");
     }
 
     #[test]

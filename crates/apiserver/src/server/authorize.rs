@@ -19,21 +19,26 @@ impl Server {
         path: &ResourcePath,
         request: AuthenticatedRequest<'_>,
     ) -> Result<(), Status> {
-        let verb = request.info.verb;
         // Who may read may also ask whether there is anything to read.
         let head = if path.name.is_empty() { "list" } else { "get" };
         let unknown = if request.parts.method == Method::HEAD { head } else { "" };
+        let verb = request.info.verb.map_or(unknown, Verb::name);
         // Who asks for one object by its name may do so with the right to see just that one.
         let fields = FieldSelector::parse(request.info.query.get("fieldSelector")).ok();
         let selected = fields.as_ref().and_then(|fields| fields.required_value("metadata.name"));
-        let name = if path.name.is_empty() { selected.unwrap_or_default() } else { &path.name };
+        let name = match verb {
+            "list" | "watch" if path.name.is_empty() => selected.unwrap_or_default(),
+            // What is created takes its name from its body; only a part is created of what the path names.
+            "create" if path.subresource.is_empty() => "",
+            _ => &path.name,
+        };
         let attributes = Attributes {
-            verb: verb.map_or(unknown, Verb::name),
+            verb,
             group: &path.group,
             resource: &path.resource,
             subresource: &path.subresource,
-            name: if verb == Some(Verb::Create) { "" } else { name },
-            namespace: &path.namespace,
+            name,
+            namespace: path.request_namespace(),
             path: None,
         };
         self.decide(identity, &attributes, request)

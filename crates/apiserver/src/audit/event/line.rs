@@ -214,7 +214,7 @@ impl<'e> Reference<'e> {
         let path = &object.path;
         Self {
             resource: clip(&path.resource),
-            namespace: clip(&path.namespace),
+            namespace: clip(path.request_namespace()),
             name: clip(&path.name),
             uid: clip(&object.uid),
             api_group: clip(&path.group),

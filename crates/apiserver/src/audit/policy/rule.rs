@@ -52,7 +52,7 @@ impl Rule {
 
     fn matches_resource(&self, path: &ResourcePath) -> bool {
         let is_named = || self.resources.iter().any(|resources| resources.include(path));
-        has(&self.namespaces, &path.namespace) && (self.resources.is_empty() || is_named())
+        has(&self.namespaces, path.request_namespace()) && (self.resources.is_empty() || is_named())
     }
 }
 

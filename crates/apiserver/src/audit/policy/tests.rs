@@ -76,6 +76,8 @@ fn resources_are_matched_with_group_subresource_name_and_namespace() {
     let found = requests.each_ref().map(|path| level(&policy, "get", path) == Level::Metadata);
     assert_eq!(found, [false, false, false, false, true]);
     assert_eq!(level(&policy, "get", &path("", "nodes", "", "n")), Level::Metadata);
+    let namespaces = ["a", "b"].map(|name| level(&policy, "get", &path("", "namespaces", "", name)));
+    assert_eq!(namespaces, [Level::None, Level::Metadata], "a namespace is in itself");
 }
 
 #[test]
