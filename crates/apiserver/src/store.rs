@@ -50,6 +50,7 @@ mod tree;
 mod watch_cache;
 mod writer;
 
+use std::any::Any;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -279,6 +280,15 @@ impl Store {
     /// They see each other, in order. When this returns `Ok` they are durable and visible. Dropping the future does not take
     /// the submission back.
     pub async fn submit(&self, operations: Vec<Operation>) -> Result<Vec<Arc<Entry>>, SubmitError> {
+        self.submit_holding(operations, Box::new(())).await
+    }
+
+    /// The same, and keeps something until the operations are visible or refused, whether the caller still waits for that or not.
+    pub(crate) async fn submit_holding(
+        &self,
+        operations: Vec<Operation>,
+        held: Box<dyn Any + Send>,
+    ) -> Result<Vec<Arc<Entry>>, SubmitError> {
         if let Some(failure) = self.0.shared.failure.get() {
             return Err(SubmitError::Failed(failure.clone()));
         }
@@ -289,12 +299,12 @@ impl Store {
         let (reply, answer) = oneshot::channel();
         // Before it is queued, so that a client that reads the key from now on can wait for it.
         let begun = self.0.shared.in_flight.begin(&operations);
-        let submission = Submission { operations, reply, permit, begun };
+        let submission = Submission { operations, reply, permit, begun, held };
         match &self.0.in_place {
             Some(writer) => writer.lock().unwrap_or_else(PoisonError::into_inner).commit(vec![submission]),
             None => self.0.queue.send(Message::Submit(submission)).map_err(|_| SubmitError::Closed)?,
         }
-        answer.await.map_err(|_| SubmitError::Closed)?
+        answer.await.map_err(|_| SubmitError::Unanswered)?
     }
 
     /// Tell someone of everything that happens from now on, in order and when it is visible. The writer waits meanwhile, so
@@ -382,11 +392,18 @@ pub enum SubmitError {
     /// Nothing was written; it may work later.
     #[error("cannot store the change")]
     Full(#[source] Arc<LogError>),
-    /// It may or may not be there after the next start.
+    /// Nothing was written, because the store has failed before.
     #[error("cannot store the change")]
     Failed(#[source] Arc<LogError>),
+    /// It may or may not be there after the next start.
+    #[error("cannot tell whether the change was stored")]
+    Unknown(#[source] Arc<LogError>),
+    /// Nothing was written.
     #[error("cannot store the change: the store is closed")]
     Closed,
+    /// It may or may not be there after the next start.
+    #[error("cannot tell whether the change was stored: the store was closed meanwhile")]
+    Unanswered,
 }
 
 /// Something else was found than an operation expected.

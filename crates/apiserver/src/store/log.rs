@@ -14,7 +14,8 @@ pub(super) mod write_ahead_log;
 /// A durable log of everything written.
 ///
 /// The one promise that everything rests on: when [`Log::append`] returns `Ok`, all of the batch survives whatever happens
-/// next; when it returns [`LogError::Full`], none of it does.
+/// next; when it returns [`LogError::Full`], none of it does. [`LogError::Unacknowledged`] says that all of it is there, but that
+/// nobody may rely on it yet.
 pub trait Log: Send {
     /// What the log says about itself.
     fn marks(&mut self) -> Result<Marks, LogError>;
@@ -77,6 +78,9 @@ pub enum LogError {
     /// Nothing of the batch was written; it may work later.
     #[error("cannot write to `{}`: the disk is full", file.display())]
     Full { file: PathBuf },
+    /// All of the batch was written, but not that it was: if it got lost, the next start would not notice.
+    #[error("cannot note in `{}` what was stored", file.display())]
+    Unacknowledged { file: PathBuf, source: Box<LogError> },
     /// It is unknown what was written.
     #[error("cannot {action} `{}`", file.display())]
     Failed { action: &'static str, file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },

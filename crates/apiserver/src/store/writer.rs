@@ -3,6 +3,7 @@
 //! Takes what is queued, judges it, makes it durable, publishes it, answers: in this order, and no other. Nothing is visible
 //! before it is durable, so everything that was ever seen is still there after a crash.
 
+use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -55,6 +56,8 @@ pub(super) struct Submission {
     pub(super) permit: OwnedSemaphorePermit,
     /// Ends with the answer, too.
     pub(super) begun: InFlightGuard,
+    /// Kept until the answer: what may be let go of only when the submission is visible, or will never be.
+    pub(super) held: Box<dyn Any + Send>,
 }
 
 /// An answer that waits until it is true.
@@ -63,6 +66,7 @@ struct Answer {
     reply: Reply,
     _permit: OwnedSemaphorePermit,
     _begun: InFlightGuard,
+    _held: Box<dyn Any + Send>,
 }
 
 /// Everything the thread owns.
@@ -151,10 +155,15 @@ impl Writer {
         let (pending, answers) = self.evaluate(batch);
         // Twice as many may go as come, so that the file does not grow however long there is no idle moment.
         let due = self.history.due(FORGET.max(pending.events().len() * 2));
-        if let Err(error) = self.append(&pending, &due) {
-            self.refuse(answers, error);
-            return;
-        }
+        let unacknowledged = match self.append(&pending, &due) {
+            Ok(()) => None,
+            Err(error @ LogError::Unacknowledged { .. }) => Some(self.note_unacknowledged(error)),
+            Err(error) => {
+                self.refuse(answers, error);
+                return;
+            }
+        };
+        // It is shown even if it could not be acknowledged: after a restart it will be there, too.
         self.history.settle(&due);
         // In this order: watchers see it when it is durable; observers (rights, webhooks, addresses) before the answer, so that the
         // client that removed a right can rely on it.
@@ -162,9 +171,15 @@ impl Writer {
         if let Some(observer) = self.shared.observer.get() {
             pending.events().iter().for_each(|event| (observer.0)(event));
         }
-        self.shared.note_room();
-        for Answer { verdict, reply, _permit, _begun } in answers {
-            let _ = reply.send(verdict.map_err(SubmitError::from));
+        if unacknowledged.is_none() {
+            self.shared.note_room();
+        }
+        for Answer { verdict, reply, _permit, _begun, _held } in answers {
+            let verdict = verdict.map_err(SubmitError::from);
+            let _ = reply.send(verdict.and_then(|entries| match &unacknowledged {
+                Some(error) => Err(SubmitError::Unknown(error.clone())),
+                None => Ok(entries),
+            }));
         }
     }
 
@@ -172,9 +187,9 @@ impl Writer {
         let state = self.state();
         // Only this thread changes the state, so that what is judged now is still true when it is published.
         let mut pending = Pending::after(state.revision());
-        let mut evaluate = |Submission { operations, reply, permit, begun }| {
+        let mut evaluate = |Submission { operations, reply, permit, begun, held }| {
             let verdict = pending.admit(&state, operations);
-            Answer { verdict, reply, _permit: permit, _begun: begun }
+            Answer { verdict, reply, _permit: permit, _begun: begun, _held: held }
         };
         let answers = batch.into_iter().map(&mut evaluate).collect();
         (pending, answers)
@@ -213,9 +228,25 @@ impl Writer {
         for answer in answers {
             // Even refusals: they were judged by what did not happen.
             let error = error.clone();
-            let error = if is_full { SubmitError::Full(error) } else { SubmitError::Failed(error) };
+            let error = if is_full { SubmitError::Full(error) } else { SubmitError::Unknown(error) };
             let _ = answer.reply.send(Err(error));
         }
+    }
+
+    /// What was appended is there, but nobody may be told so. If it is only for want of room, the next write notes it.
+    fn note_unacknowledged(&self, error: LogError) -> Arc<LogError> {
+        let is_full = match &error {
+            LogError::Unacknowledged { source, .. } => matches!(**source, LogError::Full { .. }),
+            _ => false,
+        };
+        let error = Arc::new(error);
+        if is_full {
+            warn!(%error, "cannot acknowledge writes");
+            self.shared.note_full(&error);
+        } else {
+            self.fail(&error);
+        }
+        error
     }
 
     fn fail(&self, error: &Arc<LogError>) {
@@ -256,6 +287,11 @@ impl Writer {
             let due = self.history.due(FORGET_IDLE);
             match self.forget(&due) {
                 Ok(()) => self.history.settle(&due),
+                // They are forgotten, and must not be a second time.
+                Err(error @ LogError::Unacknowledged { .. }) => {
+                    self.note_unacknowledged(error);
+                    self.history.settle(&due);
+                }
                 // Forgetting needs room, too. There will be another time.
                 Err(LogError::Full { .. }) => return true,
                 Err(error) => self.fail(&Arc::new(error)),

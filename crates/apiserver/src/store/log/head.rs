@@ -180,6 +180,12 @@ impl Head {
         Ok(())
     }
 
+    /// From now on there is no room for what is written.
+    #[cfg(all(test, target_os = "linux"))]
+    pub(super) fn fill_the_disk(&mut self) {
+        self.file = File::options().write(true).open("/dev/full").expect("Linux has it");
+    }
+
     fn write(&mut self) -> Result<(), LogError> {
         self.is_flushed = false;
         self.file.write_all_at(&self.record.encode(), 0).map_err(|error| explain(error, &self.path))

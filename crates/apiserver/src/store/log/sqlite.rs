@@ -174,6 +174,29 @@ impl Sqlite {
         Ok(())
     }
 
+    /// Makes a batch durable, or nothing of it.
+    fn commit(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
+        let bytes: usize = batch.events.iter().map(|event| event.entry().bytes().len()).sum();
+        // An estimate, as SQLite tells the number only when it checkpoints: pages of objects, of inserted and of deleted rows.
+        self.pages_ahead += bytes / 4096 + batch.events.len() / 8 + batch.forget.len() + 2;
+        self.is_untidy = true;
+        let holds = self.after(batch)?;
+        self.head_mut()?.prepare(holds)?;
+        let Err(error) = self.write(batch) else { return Ok(()) };
+        let error = self.explain(error, "write to");
+        // If even this fails, the state of the database is unknown.
+        self.rollback().map_err(|error| self.explain(error, "roll back"))?;
+        Err(error)
+    }
+
+    /// Notes that what was committed is there. If this fails nothing may be acknowledged: the next start could not know that it
+    /// has to exist. Nor may it be refused, whatever the reason: it does exist.
+    fn acknowledge(&mut self) -> Result<(), LogError> {
+        let file = head::path_of(&self.file);
+        let noted = self.head_mut()?.acknowledge();
+        noted.map_err(|source| LogError::Unacknowledged { file, source: Box::new(source) })
+    }
+
     /// What the log holds after a batch.
     fn after(&self, batch: &Batch<'_>) -> Result<Summary, LogError> {
         let mut holds = self.head()?.holds();
@@ -281,20 +304,8 @@ impl Log for Sqlite {
     }
 
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
-        let bytes: usize = batch.events.iter().map(|event| event.entry().bytes().len()).sum();
-        // An estimate, as SQLite tells the number only when it checkpoints: pages of objects, of inserted and of deleted rows.
-        self.pages_ahead += bytes / 4096 + batch.events.len() / 8 + batch.forget.len() + 2;
-        self.is_untidy = true;
-        let holds = self.after(batch)?;
-        self.head_mut()?.prepare(holds)?;
-        let Err(error) = self.write(batch) else {
-            // If this fails nothing may be acknowledged: the next start could not know that it has to exist.
-            return self.head_mut()?.acknowledge();
-        };
-        let error = self.explain(error, "write to");
-        // If even this fails, the state of the database is unknown.
-        self.rollback().map_err(|error| self.explain(error, "roll back"))?;
-        Err(error)
+        self.commit(batch)?;
+        self.acknowledge()
     }
 
     fn tidy(&mut self, is_urgent: bool) -> Result<bool, LogError> {
@@ -473,6 +484,34 @@ mod tests {
         assert_eq!(store.snapshot(&things).len(), stored + 1);
         let draft = Draft::new(large.as_object().unwrap()).unwrap();
         store.submit(vec![Operation::create(things.key("", "large"), draft)]).await.unwrap();
+        store.close().await;
+    }
+
+    // `/dev/full` is a disk that is always full.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn commit_that_cannot_be_noted_is_not_said_to_be_refused() {
+        use std::sync::Arc;
+
+        use super::super::super::key::Collection;
+        use super::super::super::watch_cache::Event;
+
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("store.db");
+        let mut log = Sqlite::open(&file).unwrap();
+        log.load(&mut |_| Ok(())).unwrap();
+        let draft = Draft::new(json!({"metadata": {}}).as_object().unwrap()).unwrap();
+        let entry = Entry::written(Collection::new("things", 0, 0).key("", "one"), draft, 1);
+        let events = [Arc::new(Event::new(Arc::new(entry), None))];
+        log.commit(&Batch { events: &events, forget: &[], marks: Marks::default() }).unwrap();
+        log.head_mut().unwrap().fill_the_disk();
+        let error = log.acknowledge().unwrap_err();
+        let LogError::Unacknowledged { source, .. } = error else { panic!("{error:?}") };
+        assert!(matches!(*source, LogError::Full { .. }), "{source:?}");
+        drop(log);
+
+        let store = Store::with_log(Box::new(Sqlite::open(&file).unwrap()), Options::default()).unwrap();
+        assert_eq!(store.snapshot(&store.collection("things")).len(), 1);
         store.close().await;
     }
 

@@ -1,6 +1,7 @@
 //! A log that survives the store, keeps what it was told in the simplest way, and fails on demand.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use ferroplane_apiserver::store::{Batch, Log, LogError, Marks, Row, RowError, Store};
@@ -16,6 +17,8 @@ pub(crate) enum Fault {
     Lost,
     /// Everything is written, but nobody knows.
     Unknown,
+    /// Everything is written, but for want of room not that it is.
+    Unacknowledged,
 }
 
 /// What is on the disk. Clones are the same disk.
@@ -107,16 +110,23 @@ impl Log for DiskLog {
     fn append(&mut self, batch: &Batch<'_>) -> Result<(), LogError> {
         self.check_nothing_is_visible_yet(batch);
         let mut contained = self.disk.0.lock().unwrap();
-        let file = "disk".into();
+        let file = PathBuf::from("disk");
         let failed =
             || LogError::Failed { action: "write to", file: "disk".into(), source: "injected".into() };
         let fault = contained.fault.take();
         match fault {
             Some(Fault::Full) => return Err(LogError::Full { file }),
             Some(Fault::Lost) => return Err(failed()),
-            Some(Fault::Unknown) | None => contained.write(batch),
+            Some(Fault::Unknown | Fault::Unacknowledged) | None => contained.write(batch),
         }
-        if fault.is_some() { Err(failed()) } else { Ok(()) }
+        match fault {
+            Some(Fault::Unacknowledged) => {
+                let source = Box::new(LogError::Full { file: file.clone() });
+                Err(LogError::Unacknowledged { file, source })
+            }
+            Some(_) => Err(failed()),
+            None => Ok(()),
+        }
     }
 
     fn tidy(&mut self, _is_urgent: bool) -> Result<bool, LogError> {

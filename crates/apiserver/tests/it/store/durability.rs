@@ -1,17 +1,25 @@
 //! What is there after the store was closed and opened again, and what is no longer there.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_apiserver::store::{EventKind, Options, Store, WatchError, Window};
+use ferroplane_apiserver::store::{
+    EventKind, Expect, Health, Options, Store, SubmitError, WatchError, Window,
+};
 use rusqlite::Connection;
 
-use super::fixtures::{contents, drain, open, set, things, unset};
+use super::disk::{Disk, Fault};
+use super::fixtures::{THINGS, contents, drain, open, put, set, things, unset};
 
 /// A store that remembers nothing of the past.
 pub(crate) fn forgetful(directory: &Path) -> Store {
+    Store::open(directory, no_past()).unwrap()
+}
+
+fn no_past() -> Options {
     let window = Window { events: 0, bytes: 0, age: Duration::ZERO };
-    Store::open(directory, Options { window, ..Options::default() }).unwrap()
+    Options { window, ..Options::default() }
 }
 
 /// Wait until the log has no more than this many rows.
@@ -84,5 +92,43 @@ async fn write_ahead_log_does_not_grow_without_end() {
     let size = |name: &str| std::fs::metadata(directory.path().join(name)).unwrap().len();
     assert!(size("store.db-wal") < 40 << 20, "{}", size("store.db-wal"));
     assert!(size("store.db") < 40 << 20, "{}", size("store.db"));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn write_that_could_not_be_acknowledged_is_shown_as_a_restart_would_show_it() {
+    let disk = Disk::default();
+    let open = || Store::with_log(disk.log(Arc::default()), Options::default()).unwrap();
+    let store = open();
+    set(&store, "one", 1).await;
+    disk.fail_next(Fault::Unacknowledged);
+    let key = things(&store).key("here", "two");
+    let error = store.submit(vec![put(key.clone(), Expect::Absent, 2)]).await.unwrap_err();
+    assert!(matches!(error, SubmitError::Unknown(_)), "{error:?}");
+    assert!(matches!(store.health(), Health::Full(_)), "{:?}", store.health());
+    assert!(store.get(&key).is_some());
+    assert_eq!(contents(&store.snapshot(&things(&store))), disk.contents(THINGS));
+    set(&store, "three", 3).await;
+    assert!(matches!(store.health(), Health::Fine), "{:?}", store.health());
+    let before = contents(&store.snapshot(&things(&store)));
+    store.close().await;
+
+    let store = open();
+    assert_eq!(contents(&store.snapshot(&things(&store))), before);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn rows_are_forgotten_once_even_if_that_could_not_be_acknowledged() {
+    let disk = Disk::default();
+    let store = Store::with_log(disk.log(Arc::default()), no_past()).unwrap();
+    let key = things(&store).key("here", "one");
+    for value in 0..10 {
+        disk.fail_next(Fault::Unacknowledged);
+        // The idle store may have met the fault already. The disk notices what is forgotten twice.
+        let _ = store.submit(vec![put(key.clone(), Expect::Any, value)]).await;
+    }
+    set(&store, "one", 10).await;
+    assert!(matches!(store.health(), Health::Fine), "{:?}", store.health());
     store.close().await;
 }

@@ -238,8 +238,8 @@ impl<'a> World<'a> {
         for (index, result) in results {
             match result {
                 Err(SubmitError::Full(_)) => {}
-                Err(SubmitError::Failed(_)) => has_failed = true,
-                Err(SubmitError::Closed) => panic!("nobody closed the store"),
+                Err(SubmitError::Unknown(_) | SubmitError::Failed(_)) => has_failed = true,
+                Err(SubmitError::Closed | SubmitError::Unanswered) => panic!("nobody closed the store"),
                 Ok(entries) => {
                     let entries = entries.iter().map(|entry| read(entry)).collect();
                     assert_eq!(self.model.submit(&transactions[index]), Ok(entries));
