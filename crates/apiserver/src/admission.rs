@@ -13,12 +13,14 @@ use serde_json::Value;
 
 use crate::auth::authorizer::Authorizer;
 use crate::auth::identity::{Identity, MASTERS};
+use crate::auth::rbac::Attributes;
 use crate::builtin::service_allocator::{Reservation, ServiceAllocator};
 use crate::builtin::{
     NAMESPACES, admission_policies, custom_resource_definitions, namespace_lifecycle, role_escalation,
     service_allocator,
 };
-use crate::store::{Entry, Operation, Store};
+use crate::request::Verb;
+use crate::store::{Change, Entry, Expect, Operation, Store};
 use crate::verbs::{ObjectLocation, metadata_text};
 use crate::webhooks::{
     AdmissionRequest, GroupVersionKind, Operation as Act, Remarks, RequestTarget, Webhooks,
@@ -51,9 +53,8 @@ impl Admission<'_> {
     ) -> Result<Proposal, Status> {
         proposal.warnings.extend(admission_policies::warning(&location.view.resource));
         if live.is_none() {
-            let name = metadata_text(&proposal.object, "name");
-            custom_resource_definitions::check_create(self.store, location, name)?;
-            namespace_lifecycle::check_create(self.store, location, name)?;
+            // Early, so that webhooks are not asked in vain.
+            self.parents(location, metadata_text(&proposal.object, "name"))?;
         }
         let act = if live.is_some() { Act::Update } else { Act::Create };
         let concerned = self.webhooks.filter(|webhooks| webhooks.may_mutate(&target(location, act)));
@@ -84,7 +85,9 @@ impl Admission<'_> {
     ) -> Result<Option<Reservation>, Status> {
         let allocated =
             service_allocator::allocate(self.service_allocator, location, &mut proposal.object, live);
-        allocated.map_err(|status| with_warnings(status, &mut proposal.warnings))
+        let reservation = allocated.map_err(|status| with_warnings(status, &mut proposal.warnings))?;
+        // A dry run takes nothing from others, not even while webhooks are asked.
+        Ok(reservation.filter(|_| !self.is_dry_run))
     }
 
     /// May refuse what is about to be stored.
@@ -96,6 +99,9 @@ impl Admission<'_> {
     ) -> Result<(), Status> {
         // What the server itself writes escalates nobody's rights.
         if let Some(identity) = self.identity {
+            if live.is_none() {
+                self.authorize_create(identity, location)?;
+            }
             role_escalation::check(self.authorizer, identity, location, &written.object, live)?;
         }
         let act = if live.is_some() { Act::Update } else { Act::Create };
@@ -108,6 +114,28 @@ impl Admission<'_> {
         written.warnings.append(&mut remarks.warnings);
         self.note(remarks);
         outcome.map_err(|status| with_warnings(status, &mut written.warnings))
+    }
+
+    /// Refuses an object that an update or an apply would create, unless its writer may create it, too.
+    ///
+    /// Follows k8s.io/apiserver 0.36.4, `withAuthorization` in `pkg/endpoints/handlers/update.go`: before validating webhooks are
+    /// asked.
+    fn authorize_create(&self, identity: &Identity, location: &ObjectLocation) -> Result<(), Status> {
+        // A request to create names no object in its path. It was authorized as what it is.
+        if location.name.is_empty() {
+            return Ok(());
+        }
+        let resource = &location.view.resource;
+        let attributes = Attributes {
+            verb: Verb::Create.name(),
+            group: &resource.group,
+            resource: &resource.names.plural,
+            subresource: location.part.subresource(),
+            name: &location.name,
+            namespace: &location.namespace,
+            path: None,
+        };
+        self.authorizer.policy().check(identity, &attributes)
     }
 
     /// May refuse a deletion. Says what its client should be told.
@@ -166,13 +194,27 @@ impl Admission<'_> {
         self.annotations.lock().unwrap_or_else(PoisonError::into_inner).extend(remarks.annotations);
     }
 
-    /// What must still hold when a write is stored.
-    pub(crate) fn conditions(&self, location: &ObjectLocation, is_created: bool) -> Option<Operation> {
-        if !is_created || location.namespace.is_empty() {
-            return None;
-        }
-        namespace_lifecycle::unchanged(self.store, &location.namespace)
+    /// What must hold at the moment when a new object is stored: what it depends on is still there, and not being deleted.
+    ///
+    /// It is checked anew, because webhooks may have taken their time. An object that was stored after everything in its
+    /// namespace, or of its kind, was deleted would never be.
+    pub(crate) fn conditions(&self, location: &ObjectLocation, name: &str) -> Result<Vec<Operation>, Status> {
+        let parents = self.parents(location, name)?;
+        Ok(parents.iter().flatten().map(|parent| unchanged(parent)).collect())
     }
+
+    /// The definition and the namespace of a new object. Refuses it if one of them is missing or being deleted.
+    fn parents(&self, location: &ObjectLocation, name: &str) -> Result<[Option<Arc<Entry>>; 2], Status> {
+        let definition = custom_resource_definitions::check_create(self.store, location, name)?;
+        let namespace = namespace_lifecycle::check_create(self.store, location, name)?;
+        Ok([definition, namespace])
+    }
+}
+
+/// A condition of a transaction: this object is as it is here.
+fn unchanged(entry: &Entry) -> Operation {
+    let expect = Expect::Revision(entry.revision());
+    Operation { key: entry.key().clone(), expect, change: Change::Nothing }
 }
 
 /// What a request is about that does something at a location.

@@ -59,6 +59,6 @@ async fn remove_finalizer(
     match server.store.submit(vec![Operation { key: entry.key().clone(), expect, change }]).await {
         Ok(_) => Ok(true),
         Err(SubmitError::Refused(_)) => Ok(false),
-        Err(error) => Err(crate::verbs::unavailable(&error)),
+        Err(error) => Err(crate::verbs::storage_failure(&error)),
     }
 }

@@ -19,4 +19,4 @@ pub(crate) use selection::Selection;
 pub(crate) use subject::Subject;
 pub(crate) use view::{Rows, VersionedObject, View, present};
 pub(crate) use watch::{WatchOptions, refuse as refuse_watch, start as watch, too_old};
-pub(crate) use write::{ObjectLocation, WriteOutcome, WriteRequest, metadata_text, unavailable, write};
+pub(crate) use write::{ObjectLocation, WriteOutcome, WriteRequest, metadata_text, storage_failure, write};

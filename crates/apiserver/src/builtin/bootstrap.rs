@@ -44,7 +44,7 @@ pub(crate) async fn run(
     match store.submit(missing).await {
         // Refused: one of them was created since. The next start creates what is still missing.
         Ok(_) | Err(SubmitError::Refused(_)) => Ok(()),
-        Err(error) => Err(crate::verbs::unavailable(&error)),
+        Err(error) => Err(crate::verbs::storage_failure(&error)),
     }
 }
 

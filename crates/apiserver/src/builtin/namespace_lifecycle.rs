@@ -1,28 +1,32 @@
 //! Nothing is created in a namespace that is missing or being deleted, and the namespaces of the system stay.
 //!
 //! Follows kube-apiserver's admission plugin `NamespaceLifecycle` (plugin/pkg/admission/namespace/lifecycle, 1.36). It checks a
-//! cache and may let a late object through; here the store checks again with the write ([`unchanged`]).
+//! cache and may let a late object through; here it is checked again with the write ([`crate::admission::Admission::conditions`]).
 
 use std::sync::Arc;
 
 use ferroplane_schema::status::{Cause, Resource, Status};
 
 use super::NAMESPACES;
-use crate::store::{Change, Entry, Expect, Operation, Store};
+use crate::store::{Entry, Store};
 use crate::verbs::ObjectLocation;
 
 /// Namespaces that must not be deleted.
 const IMMORTAL: [&str; 3] = ["default", "kube-public", "kube-system"];
 
-/// Refuses an object in a namespace that is missing or being deleted.
-pub(crate) fn check_create(store: &Store, location: &ObjectLocation, name: &str) -> Result<(), Status> {
+/// Refuses an object in a namespace that is missing or being deleted. The namespace, if it is in one.
+pub(crate) fn check_create(
+    store: &Store,
+    location: &ObjectLocation,
+    name: &str,
+) -> Result<Option<Arc<Entry>>, Status> {
     if location.namespace.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
-    match find(store, &location.namespace) {
+    match store.get(&store.collection(NAMESPACES).key("", &location.namespace)) {
         None => Err(Status::not_found(&Resource::new("", "namespaces"), &location.namespace)),
         Some(namespace) if namespace.metadata().is_terminating => Err(terminating(location, name)),
-        Some(_) => Ok(()),
+        Some(namespace) => Ok(Some(namespace)),
     }
 }
 
@@ -34,19 +38,6 @@ pub(crate) fn check_delete(location: &ObjectLocation) -> Result<(), Status> {
         return Err(Status::forbidden(&resource.identity, &location.name, words));
     }
     Ok(())
-}
-
-/// A condition for the transaction that creates an object: its namespace is still the one that was checked.
-///
-/// Without it an object could be stored after the namespace controller has listed objects for the last time, and would never be deleted.
-pub(crate) fn unchanged(store: &Store, namespace: &str) -> Option<Operation> {
-    let namespace = find(store, namespace)?;
-    let expect = Expect::Revision(namespace.revision());
-    Some(Operation { key: namespace.key().clone(), expect, change: Change::Nothing })
-}
-
-fn find(store: &Store, name: &str) -> Option<Arc<Entry>> {
-    store.get(&store.collection(NAMESPACES).key("", name))
 }
 
 fn terminating(location: &ObjectLocation, name: &str) -> Status {

@@ -127,7 +127,7 @@ impl ServerState {
             match self.store.submit(vec![operation]).await {
                 Ok(_) => return Ok(()),
                 Err(SubmitError::Refused(_)) => {}
-                Err(error) => return Err(crate::verbs::unavailable(&error)),
+                Err(error) => return Err(crate::verbs::storage_failure(&error)),
             }
         }
         Err(Status::modified(&Resource::new("", "pods"), name))

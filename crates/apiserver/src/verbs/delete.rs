@@ -7,7 +7,7 @@ use ferroplane_schema::status::{Details, Resource, Status};
 use serde_json::{Map, Value, json};
 
 use super::subject::Subject;
-use super::write::{ObjectLocation, unavailable, yield_to_cancellation};
+use super::write::{ObjectLocation, storage_failure, yield_to_cancellation};
 use crate::admission::Admission;
 use crate::clock;
 use crate::options::{DeleteOptions, Propagation};
@@ -89,7 +89,7 @@ async fn attempt(
             Ok(Some(Deleted { is_gone, bytes, subject, warnings }))
         }
         Err(SubmitError::Refused(_)) => Ok(None),
-        Err(error) => Err(unavailable(&error)),
+        Err(error) => Err(storage_failure(&error)),
     }
 }
 

@@ -150,10 +150,7 @@ impl Attempt<'_> {
             }
             return dry_run_outcome(&written).map(Some);
         }
-        let outcome = self.store(written, entry.as_deref()).await;
-        // Only now: until the service is stored, nothing else keeps others from its addresses.
-        drop(reservation);
-        outcome
+        self.store(written, entry.as_deref(), reservation).await
     }
 
     /// What to store, and the addresses that are reserved for it.
@@ -208,7 +205,12 @@ impl Attempt<'_> {
         self.store.get(&self.location.key(self.store, &self.location.name))
     }
 
-    async fn store(self, written: Written, live: Option<&Entry>) -> Result<Option<WriteOutcome>, Status> {
+    async fn store(
+        self,
+        written: Written,
+        live: Option<&Entry>,
+        reservation: Option<Reservation>,
+    ) -> Result<Option<WriteOutcome>, Status> {
         let Written { is_created, changes_nothing, .. } = written;
         let subject = Subject::of(&written.object);
         if let (true, Some(live)) = (changes_nothing, live) {
@@ -229,9 +231,12 @@ impl Attempt<'_> {
         // What was decided holds only for what was read; if that has changed, everything is decided anew.
         let expect = live.map_or(Expect::Absent, |live| Expect::Revision(live.revision()));
         let mut operations = vec![Operation { key, expect, change }];
-        operations.extend(self.admission.conditions(self.location, is_created));
+        if is_created {
+            operations.extend(self.admission.conditions(self.location, &name)?);
+        }
         yield_to_cancellation().await;
-        match self.store.submit(operations).await {
+        // Until the service is stored nothing else keeps others from its addresses, and nobody may wait for that any more.
+        match self.store.submit_holding(operations, Box::new(reservation)).await {
             Ok(entries) => {
                 let is_presented = last.is_some();
                 let stored = || entries.first().map(|entry| entry.bytes().clone()).unwrap_or_default();
@@ -247,7 +252,7 @@ impl Attempt<'_> {
             // A generated name that is taken is generated anew with the next attempt.
             Err(SubmitError::Refused(_)) if is_generated => Ok(None),
             Err(SubmitError::Refused(refused)) => self.refused(&name, live, &refused),
-            Err(error) => Err(unavailable(&error)),
+            Err(error) => Err(storage_failure(&error)),
         }
     }
 
@@ -372,10 +377,15 @@ fn dry_run_outcome(written: &Written) -> Result<WriteOutcome, Status> {
     })
 }
 
-/// What says that nothing can be stored at the moment.
-pub(crate) fn unavailable(error: &SubmitError) -> Status {
+/// What says that nothing was stored, or that it is not known whether it was.
+pub(crate) fn storage_failure(error: &SubmitError) -> Status {
     let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    Status::unavailable(&format!("{error}{source}"))
+    let words = format!("{error}{source}");
+    match error {
+        // By the definition of its reason, the outcome of the request is unknown.
+        SubmitError::Unknown(_) | SubmitError::Unanswered => Status::internal(&words),
+        _ => Status::unavailable(&words),
+    }
 }
 
 pub(crate) fn too_large() -> Status {

@@ -105,6 +105,28 @@ async fn who_gave_up_a_write_and_reads_instead_sees_how_it_ended() {
 }
 
 #[tokio::test]
+async fn port_of_a_service_that_is_being_stored_is_taken_though_its_client_has_left() {
+    let slow = Slow::start().await;
+    let services = "/api/v1/namespaces/default/services";
+    let service = |name: &str, port: u16| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]},
+        })
+    };
+    assert_eq!(slow.send("secret", "POST", services, service("other", 30001)).await.status(), 201);
+    slow.send_and_leave("POST", services, service("one", 30010)).await;
+    let late = slow.send("secret", "POST", services, service("two", 30010));
+    let late = tokio::time::timeout(Duration::from_secs(10), late).await.expect("it need not be stored");
+    assert_eq!(late.status(), 422);
+    let message = body(late).await["message"].as_str().unwrap().to_owned();
+    assert!(message.ends_with("provided port is already allocated"), "{message}");
+    slow.gate.open();
+    let read = slow.send("secret", "GET", &format!("{services}/one"), Value::Null).await;
+    assert_eq!(body(read).await["spec"]["ports"][0]["nodePort"], 30010);
+}
+
+#[tokio::test]
 async fn what_nobody_waits_for_is_not_begun() {
     let slow = Slow::start().await;
     let map = |name| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});

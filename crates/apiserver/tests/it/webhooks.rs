@@ -8,6 +8,7 @@ use http_body_util::Full;
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
+use crate::definitions::{WIDGETS, cluster_with_widgets, definition, widget};
 use crate::hook::Hook;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -492,4 +493,58 @@ async fn webhook_in_this_process_that_hangs_or_talks_nonsense_costs_no_more_than
         .server()
         .register_webhook("somebody.internal", &InProcessWebhook::new(|_| async { json!("nonsense") }));
     assert!(message(cluster.delete(&path).await.is(500)).contains("i.example.org"));
+}
+
+#[tokio::test]
+async fn nothing_is_stored_whose_namespace_or_definition_goes_while_a_webhook_is_asked() {
+    let cluster = cluster_with_widgets().await;
+    let maps = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
+    for name in ["gone", "going"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        cluster.post("/api/v1/namespaces", &namespace).await.is(201);
+    }
+    let mut kept = map("kept");
+    kept["metadata"]["finalizers"] = json!(["example.org/keep"]);
+    cluster.post(&maps("going"), &kept).await.is(201);
+
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let inside = cluster.clone();
+    let insider = InProcessWebhook::new(move |review| {
+        let cluster = inside.clone();
+        async move {
+            let request = &review["request"];
+            let path = match request["namespace"].as_str() {
+                Some("default") => format!("{definitions}/widgets.example.org"),
+                namespace => format!("/api/v1/namespaces/{}", namespace.unwrap()),
+            };
+            cluster.delete(&path).await.is(200);
+            if request["namespace"] != "going" {
+                cluster.until(&path, |answer| answer.code == 404).await;
+            }
+            json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": {
+                "uid": request["uid"], "allowed": true,
+            }})
+        }
+    });
+    cluster.server().register_webhook("somebody.internal", &insider);
+    let rules = json!([{
+        "operations": ["CREATE"], "apiGroups": ["", "example.org"], "apiVersions": ["v1"],
+        "resources": ["configmaps", "widgets"],
+    }]);
+    configure_inside(&cluster, &json!({"rules": rules, "timeoutSeconds": 10})).await;
+
+    let gone = cluster.post(&maps("gone"), &map("late")).await;
+    assert_eq!(message(gone.is(404)), r#"namespaces "gone" not found"#);
+    let going = cluster.post(&maps("going"), &map("late")).await;
+    assert_eq!(going.is(403)["details"]["causes"][0]["reason"], "NamespaceTerminating");
+    let undefined = cluster.post(WIDGETS, &widget("late", &json!({}))).await;
+    let words = "create not allowed while custom resource definition is terminating";
+    assert!(message(undefined.is(403)).ends_with(words), "{}", undefined.body);
+
+    let left = cluster.get("/api/v1/configmaps").await;
+    let mut names = left.is(200)["items"].as_array().unwrap().iter().map(|item| &item["metadata"]["name"]);
+    assert!(names.all(|name| name != "late"), "{}", left.body);
+    cluster.post(definitions, &definition()).await.is(201);
+    let widgets = cluster.until(WIDGETS, |answer| answer.code == 200).await;
+    assert_eq!(widgets.body["items"], json!([]));
 }

@@ -49,7 +49,9 @@ impl ResourceHandler<'_> {
         let kind = &self.view.resource.names.kind;
         // A closure, as the write may be tried several times, and each try needs an object of its own.
         let request = || Ok(Write::Create(body::object(form, &text, kind)?));
-        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
+        // A name in the path, as custom resources allow it, does not count: who may only create must not change what is there.
+        let location = ObjectLocation { name: String::new(), ..self.location() };
+        self.write(&location, presentation, WriteRequest { read: &request, size: text.len() }, &options).await
     }
 
     /// The answer to what is only a question, with warnings: a review, or a request for a token.
@@ -137,7 +139,8 @@ impl ResourceHandler<'_> {
         let options = self.write_options(WriteKind::Update)?;
         let kind = &self.view.resource.names.kind;
         let request = || Ok(Write::Update(body::object(form, &text, kind)?));
-        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
+        let request = WriteRequest { read: &request, size: text.len() };
+        self.write(&self.location(), presentation, request, &options).await
     }
 
     pub(super) async fn patch(
@@ -161,7 +164,8 @@ impl ResourceHandler<'_> {
                 }
             })
         };
-        self.write(presentation, WriteRequest { read: &request, size: text.len() }, &options).await
+        let request = WriteRequest { read: &request, size: text.len() };
+        self.write(&self.location(), presentation, request, &options).await
     }
 
     fn has_protobuf(&self) -> bool {
@@ -172,14 +176,15 @@ impl ResourceHandler<'_> {
 
     async fn write(
         &self,
+        location: &ObjectLocation,
         presentation: Presentation,
         request: WriteRequest<'_, '_>,
         options: &WriteOptions,
     ) -> Result<Response<Body>, Status> {
         let store = &self.server.store;
         // Webhooks are shown CreateOptions or UpdateOptions, and an apply may be either.
-        let admission = self.admission(options.to_json(self.would_create()), options.is_dry_run);
-        let outcome = verbs::write(store, &admission, &self.location(), request, options).await;
+        let admission = self.admission(options.to_json(self.would_create(location)), options.is_dry_run);
+        let outcome = verbs::write(store, &admission, location, request, options).await;
         let mut response = match outcome {
             Ok(outcome) => self.written(presentation, outcome).await?,
             Err(status) => response::status(&status, error_form(&self.parts.headers)),
@@ -189,8 +194,7 @@ impl ResourceHandler<'_> {
     }
 
     /// Whether there is nothing yet at the location that is written to.
-    fn would_create(&self) -> bool {
-        let location = self.location();
+    fn would_create(&self, location: &ObjectLocation) -> bool {
         location.name.is_empty()
             || self.server.store.get(&location.key(&self.server.store, &location.name)).is_none()
     }
