@@ -58,6 +58,17 @@ async fn of_many_who_want_one_port_one_gets_it() {
 }
 
 #[tokio::test]
+async fn service_is_not_created_by_its_status() {
+    let cluster = Cluster::new().await;
+    let taken = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30009}]});
+    cluster.post(SERVICES, &service("s", &taken)).await.is(201);
+    let mut second = service("t", &taken);
+    second["spec"]["clusterIP"] = "10.96.0.1".into();
+    cluster.put(&format!("{SERVICES}/t/status"), &second).await.is(404);
+    cluster.get(&format!("{SERVICES}/t")).await.is(404);
+}
+
+#[tokio::test]
 async fn what_was_refused_takes_nothing() {
     let cluster = Cluster::new().await;
     let spec = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30008}]});

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::body::{Body, decode};
 use super::create::{invalid, note_owners};
-use super::{Circumstances, Endpoint, Proposal, Written, metadata_mut, metadata_text, owners, stored};
+use super::{Circumstances, Endpoint, Part, Proposal, Written, metadata_mut, metadata_text, owners, stored};
 use crate::field::{Error, Path};
 use crate::meta::{self, NameRule, Preconditions};
 use crate::status::Status;
@@ -34,10 +34,9 @@ fn fits(endpoint: &Endpoint<'_>, proposal: &mut Proposal, live: Option<&JsonObje
     belongs_here(endpoint, &mut proposal.object)?;
     owners::deduplicate(proposal, false);
     match live {
-        None if !endpoint.behaviour.allows_create_on_update() => {
-            Err(Status::not_found(endpoint.resource, endpoint.name))
-        }
-        None => Ok(()),
+        // Not through a part: a service that was created by its status would have addresses that nobody allocated.
+        None if endpoint.part == Part::Whole && endpoint.behaviour.allows_create_on_update() => Ok(()),
+        None => Err(Status::not_found(endpoint.resource, endpoint.name)),
         Some(live) => is_meant_for(endpoint, &proposal.object, live),
     }
 }
