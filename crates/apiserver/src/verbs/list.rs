@@ -1,6 +1,6 @@
 //! Lists, whole or page by page, as of one moment.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -19,6 +19,8 @@ use crate::store::{Entry, Snapshot, Store};
 
 /// Lists are sent in chunks of about this size: one buffer for all would be copied whenever it grows.
 const CHUNK: usize = 64 * 1024;
+/// About as much as a list has besides its objects.
+const HEAD: usize = 256;
 
 /// A page of a list.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(crate) struct Page {
     pub(crate) revision: u64,
     pub(crate) continues: Option<Continue>,
     pub(crate) remaining: Option<usize>,
+    /// How many bytes the objects have as they are stored.
+    pub(crate) size: usize,
     /// The same objects as the client's version has them, if it took a webhook to know.
     converted: Option<Vec<Bytes>>,
 }
@@ -67,15 +71,19 @@ impl Page {
         if let Some((namespace, name)) = selection.single() {
             // If there can be only one object, it need not be looked for.
             let found = snapshot.get(namespace, name).filter(|entry| is_wanted(entry));
+            let size = found.map_or(0, |entry| entry.bytes().len());
             let entries = found.into_iter().cloned().collect();
-            return Self { entries, revision, continues: None, remaining: None, converted: None };
+            return Self { entries, revision, continues: None, remaining: None, size, converted: None };
         }
         let place = selection.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let place = place.map(|namespace| format!("{namespace}/")).unwrap_or_default();
         let behind = options.continues.as_ref().map(|continues| format!("{place}{}", continues.behind));
         let mut range = snapshot.range(selection.namespace.as_deref(), behind.as_deref());
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
-        let mut entries = Vec::new();
+        // What is everything in the range need not be looked at one by one.
+        let is_everything = selection.is_everything();
+        let mut entries = Vec::with_capacity(if is_everything { range.len().min(limit) } else { 0 });
+        let mut size = 0;
         let mut continues = None;
         let mut remaining = None;
         while let Some(entry) = range.next() {
@@ -88,7 +96,8 @@ impl Page {
                 break;
             }
             checkpoint();
-            if is_wanted(entry) {
+            if is_everything || is_wanted(entry) {
+                size += entry.bytes().len();
                 entries.push(Arc::clone(entry));
             }
         }
@@ -96,12 +105,7 @@ impl Page {
         if let (Some(next), Some(Continue { revision: None, .. })) = (&mut continues, &options.continues) {
             next.revision = None;
         }
-        Self { entries, revision, continues, remaining, converted: None }
-    }
-
-    /// How many bytes the objects have as they are stored.
-    pub(crate) fn size(&self) -> usize {
-        self.entries.iter().map(|entry| entry.bytes().len()).sum()
+        Self { entries, revision, continues, remaining, size, converted: None }
     }
 
     /// The objects as the client's version has them.
@@ -168,7 +172,7 @@ impl Page {
     /// The list as JSON. Objects that are stored as clients see them are not parsed.
     fn json(&self, view: &View, metadata: &Value, shares_objects: bool) -> Body {
         let head = Value::Object(view.list_head(metadata)).to_string();
-        let mut chunks = BodyChunks::default();
+        let mut chunks = BodyChunks::of(if shares_objects { 0 } else { self.size });
         // The head is an object without its items.
         chunks.push(head.trim_end_matches('}').as_bytes());
         chunks.push(b"},\"items\":[");
@@ -199,16 +203,27 @@ impl View {
 }
 
 /// Joins small chunks to larger ones, unless they are shared.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct BodyChunks {
-    whole: std::collections::VecDeque<Bytes>,
+    whole: VecDeque<Bytes>,
     open: Vec<u8>,
+    /// How large a chunk is made at once. One that grows with what is added is copied again and again.
+    capacity: usize,
 }
 
 impl BodyChunks {
+    /// For about so many bytes that are not shared.
+    fn of(size: usize) -> Self {
+        let room = HEAD + size + size / 64;
+        Self { whole: VecDeque::new(), open: Vec::new(), capacity: room.min(CHUNK) }
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         if self.open.len() + bytes.len() > CHUNK && !self.open.is_empty() {
             self.whole.push_back(std::mem::take(&mut self.open).into());
+        }
+        if self.open.capacity() == 0 {
+            self.open.reserve_exact(self.capacity.max(bytes.len()));
         }
         self.open.extend_from_slice(bytes);
     }

@@ -47,7 +47,7 @@ impl ResourceHandler<'_> {
             Err(expired) => return Ok(expired),
         };
         let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
-        let (size, shares_objects) = (page.size(), self.shares_objects());
+        let (size, shares_objects) = (page.size, self.shares_objects());
         let answer = || page.into_response(&self.view, presentation, rows, shares_objects);
         Ok(verbs::beside_others(size, answer))
     }
