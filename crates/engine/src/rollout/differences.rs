@@ -57,7 +57,7 @@ fn bit(difference: RolloutDifference) -> u16 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     pub differences: Differences,
-    /// The most severe difference, for people. Empty if there is none.
+    /// All differences, for people, the most severe first. Empty if there are none.
     pub detail: String,
 }
 
@@ -66,12 +66,19 @@ impl Comparison {
         Self { differences: difference.into(), detail: detail.into() }
     }
 
-    /// Add a difference. Its text is used if it is the most severe.
+    /// Add a difference, unless there is one of the same kind.
     pub fn note(&mut self, difference: RolloutDifference, detail: impl FnOnce() -> String) {
-        if difference > self.differences.gravest() {
-            self.detail = detail();
+        let before = self.differences;
+        self.differences = before.with(difference);
+        if self.differences == before {
+            return;
         }
-        self.differences = self.differences.with(difference);
+        let texts = match (before == Differences::default(), difference > before.gravest()) {
+            (true, _) => [detail(), String::new()],
+            (false, true) => [detail(), std::mem::take(&mut self.detail)],
+            (false, false) => [std::mem::take(&mut self.detail), detail()],
+        };
+        self.detail = texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
     }
 
     /// Add a difference if the new revision composes much larger resources.
@@ -113,7 +120,7 @@ fn size(plan: &Plan) -> usize {
     composed.chain(status).map(|bytes| bytes.map(|bytes| bytes.len()).unwrap_or_default()).sum()
 }
 
-/// The differences between the plans of the new and the old revision. The most severe counts.
+/// All differences between the plans of the new and the old revision: a rollout may refuse any of them.
 pub fn compare(old: &Result<Plan, Failure>, new: &Result<Plan, Failure>) -> Comparison {
     match (old, new) {
         (Ok(_), Err(failure)) => Comparison::new(RolloutDifference::Fails, chain(failure)),
@@ -149,21 +156,22 @@ fn compare_plans(old: &Plan, new: &Plan) -> Comparison {
         let detail = || format!("composes `{instead}` and no longer `{gone}`, which is deleted");
         comparison.note(RolloutDifference::Renamed, detail);
     }
-    if let Some((resource, ..)) = both().find(|(_, old, new)| identity(old) != identity(new)) {
+    // Another object is another content, too, but that is no further difference.
+    let is_same = |old: &Wanted, new: &Wanted| identity(old) == identity(new);
+    if let Some((resource, ..)) = both().find(|(_, old, new)| !is_same(old, new)) {
         let detail = || format!("composes another object as `{resource}`, and the one before is deleted");
         comparison.note(RolloutDifference::Renamed, detail);
     }
-    if comparison.differences != Differences::default() {
-        return comparison;
-    }
     if let Some(added) = added.first() {
-        return Comparison::new(RolloutDifference::Added, format!("composes `{added}` besides"));
+        comparison.note(RolloutDifference::Added, || format!("composes `{added}` besides"));
     }
-    if let Some((resource, ..)) = both().find(|(_, old, new)| old.object != new.object) {
-        return Comparison::new(RolloutDifference::Changed, format!("changes `{resource}`"));
+    let mut changed = both().filter(|(_, old, new)| is_same(old, new) && old.object != new.object);
+    if let Some((resource, ..)) = changed.next() {
+        comparison.note(RolloutDifference::Changed, || format!("changes `{resource}`"));
     }
     if old.status != new.status || old.connection_details != new.connection_details {
-        return Comparison::new(RolloutDifference::Changed, "changes the status or the connection details");
+        let detail = || "changes the status or the connection details".to_owned();
+        comparison.note(RolloutDifference::Changed, detail);
     }
     comparison
 }
@@ -285,11 +293,40 @@ mod tests {
         // Of two that go, one is in the place of one.
         let (differences, detail) = found(&["a:Claim", "b:Claim"], &["c:Claim"]);
         assert_eq!(differences, [Renamed, Deleted]);
-        assert_eq!(detail, "no longer composes `b`, which is deleted");
+        assert_eq!(
+            detail,
+            "no longer composes `b`, which is deleted; composes `c` and no longer `a`, which is deleted"
+        );
         let (differences, _) = found(&["a:Claim"], &["c:ConfigMap"]);
-        assert_eq!(differences, [Deleted], "what it held is lost");
+        assert_eq!(differences, [Added, Deleted], "what it held is lost");
         assert_eq!(found(&["a:Claim"], &["a:Claim", "c:Claim"]).0, [Added]);
         assert_eq!(found(&["a:Claim"], &["a:Secret"]).0, [Renamed]);
+    }
+
+    #[test]
+    fn every_difference_counts_whatever_else_differs() {
+        use RolloutDifference::{Added, Changed, Deleted, Renamed};
+        let old = composing(&["a:Claim", "b:Secret"]);
+        for (new, others) in [
+            (composing(&["a:Claim", "b:Secret", "c:Claim"]), vec![Added]),
+            (composing(&["a:Claim"]), vec![Deleted]),
+            (composing(&["a:Claim", "c:Secret"]), vec![Renamed]),
+            (composing(&["a:Claim", "c:Service", "d:Service"]), vec![Added, Deleted]),
+        ] {
+            let found = compare(&Ok(old.clone()), &Ok(new.clone())).differences;
+            assert_eq!(found.iter().collect::<Vec<_>>(), others);
+            assert_eq!(found.refused(&[Changed]), None, "nothing else changes with {others:?}");
+            let mut with_content = new.clone();
+            with_content.apply[0].object.insert("data".to_owned(), json!({"color": "two"}));
+            let with_status = Plan { status: json!({"color": "two"}).as_object().cloned(), ..new };
+            for (new, detail) in [(with_content, "changes `a`"), (with_status, "changes the status")] {
+                let comparison = compare(&Ok(old.clone()), &Ok(new));
+                let expected: Vec<_> = [Changed].into_iter().chain(others.clone()).collect();
+                assert_eq!(comparison.differences.iter().collect::<Vec<_>>(), expected);
+                assert_eq!(comparison.differences.refused(&[Changed]), Some(Changed));
+                assert!(comparison.detail.contains(&format!("; {detail}")), "{comparison:?}");
+            }
+        }
     }
 
     #[test]
