@@ -10,7 +10,7 @@ use ferroplane_engine::intercept::Intercept;
 use ferroplane_engine::rollout::Overlay;
 use ferroplane_engine::versions::{Catalogue, Record, Version};
 use ferroplane_engine::{Pipeline, chain};
-use ferroplane_runner::Directory;
+use ferroplane_runner::{Directory, Observer};
 use tokio::time::Instant;
 
 use super::{BuiltIns, FunctionRegistry};
@@ -35,6 +35,8 @@ pub(crate) struct CallableFunctions {
     pub(crate) intercepts: Vec<Intercept>,
     /// Why functions cannot be called, by the name of their revision.
     pub(super) troubles: BTreeMap<String, String>,
+    /// Counts calls for metrics only: a rollout must not judge a revision by calls that a plan makes.
+    pub(super) metrics_only: Option<Observer>,
     /// The labels of metrics, by the name of the revision, until the metrics have them.
     pub(super) called: BTreeMap<String, Called>,
 }
@@ -50,6 +52,7 @@ impl CallableFunctions {
             composition_overlays: BTreeMap::new(),
             intercepts: Vec::new(),
             troubles: BTreeMap::new(),
+            metrics_only: None,
             called: BTreeMap::new(),
         }
     }
@@ -78,7 +81,8 @@ impl CallableFunctions {
         Ok(pipeline)
     }
 
-    /// A copy in which steps that name only a function call this revision of it. Nothing is cached.
+    /// A copy for a plan, in which steps that name only a function call this revision of it. Nothing is cached, and rollouts do not count
+    /// the calls.
     pub(crate) fn preferring(&self, revisions: &BTreeMap<String, String>) -> Result<Self, String> {
         let (mut catalogue, mut overlays) = (self.catalogue.clone(), self.overlays.clone());
         for (function, revision) in revisions {
@@ -89,6 +93,9 @@ impl CallableFunctions {
             overlays.remove(function);
         }
         let mut directory = self.directory.without_answers();
+        if let Some(observer) = &self.metrics_only {
+            directory.observe(observer.clone());
+        }
         // One deadline for all calls together: a plan may call functions for thousands of composite resources.
         directory.set_deadline(Instant::now() + PLAN_PATIENCE);
         Ok(Self {
@@ -99,6 +106,7 @@ impl CallableFunctions {
             composition_overlays: self.composition_overlays.clone(),
             intercepts: self.intercepts.clone(),
             troubles: self.troubles.clone(),
+            metrics_only: self.metrics_only.clone(),
             called: BTreeMap::new(),
         })
     }

@@ -103,16 +103,22 @@ impl FunctionRegistry {
         callables
     }
 
-    /// Observe calls, for metrics.
+    /// Observe calls, for metrics and for the gates of rollouts.
     fn observe(&self, callables: &mut CallableFunctions) {
         let (metrics, called) = (self.metrics.clone(), std::mem::take(&mut callables.called));
+        let count: Arc<dyn Fn(&str, Happening<'_>) + Send + Sync> =
+            Arc::new(move |revision: &str, happening| {
+                if let Some(called) = called.get(revision) {
+                    metrics.count(called, happening);
+                }
+            });
+        let counted = count.clone();
+        callables.metrics_only = Some(Observer::new(move |revision, happening| counted(revision, happening)));
         let compared: BTreeSet<String> = callables.overlays.values().flat_map(Overlay::compared).collect();
         self.calls.watch(&compared);
         let calls = self.calls.clone();
         callables.directory.observe(Observer::new(move |revision, happening| {
-            if let Some(called) = called.get(revision) {
-                metrics.count(called, happening);
-            }
+            count(revision, happening);
             if !compared.contains(revision) {
                 return;
             }
