@@ -65,9 +65,9 @@ pub use profile::{
     SecretKey,
 };
 pub use rollout::{
-    FunctionRolloutSpec, FunctionRolloutStatus, PROMOTE_ANNOTATION, RevisionCalls, RolloutCalls,
-    RolloutCohort, RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutFirst, RolloutFunction,
-    RolloutGates, RolloutRecord, RolloutState, RolloutTarget, UNDO_ANNOTATION,
+    FunctionRolloutSpec, FunctionRolloutStatus, PROMOTE_ANNOTATION, REQUESTED_AT_ANNOTATION, RevisionCalls,
+    RolloutCalls, RolloutCohort, RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutFirst,
+    RolloutFunction, RolloutGates, RolloutRecord, RolloutState, RolloutTarget, UNDO_ANNOTATION,
 };
 pub use unsupported::{NOT_SUPPORTED, UNSUPPORTED, UnsupportedKind, unsupported};
 pub use usage::{UsageReference, UsageSelector, UsageSpec, UsageTarget};

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub const PROMOTE_ANNOTATION: &str = "rollout.ferroplane.io/promote";
 /// On a `FunctionRollout`: the revision to undo.
 pub const UNDO_ANNOTATION: &str = "rollout.ferroplane.io/undo";
+/// On a `FunctionRollout`: when that was requested, so that the same can be requested again.
+pub const REQUESTED_AT_ANNOTATION: &str = "rollout.ferroplane.io/requested-at";
 
 /// Specification of how composite resources move to new revisions of a Function or a Composition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,6 +243,9 @@ pub struct FunctionRolloutStatus {
     /// Composite resources that have moved, as ranges of creation times and hashes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cohort: Vec<RolloutCohort>,
+    /// Time at which the last composite resource of the wave became ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave_ready_at: Option<String>,
     /// Hashes of the UIDs of composite resources that were not ready before they moved, at most 128.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unready_before: Vec<String>,
@@ -259,6 +264,12 @@ pub struct FunctionRolloutStatus {
     /// Calls of the stable revision and of the candidate, since the candidate was observed or the control plane started.
     #[serde(skip_serializing_if = "is_default")]
     pub calls: RolloutCalls,
+    /// The last request to promote a revision that was handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled_promote: Option<String>,
+    /// The last request to undo a revision that was handled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled_undo: Option<String>,
     /// How earlier rollouts ended, newest first. At most 10.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<RolloutRecord>,

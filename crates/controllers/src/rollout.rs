@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `cohort` | Decides which revisions the steps of a composite resource call, given all rollouts |
 //! | `calls` | Counts calls of the revisions that are compared |
+//! | `known_subjects` | The composite resources that a rollout is about |
 //! | `trials` | Keeps the results of trials, until the controller has read them |
 //! | `leases` | Decides which `FunctionIntercept`s are renewed in time |
 //! | `interceptions` | Keeps the results of calls that were sent to developers' processes |
@@ -18,11 +19,13 @@ mod cohort;
 pub(crate) mod controller;
 pub(crate) mod intercept_controller;
 mod interceptions;
+mod known_subjects;
 mod leases;
 mod trials;
 
 pub(crate) use calls::Calls;
 pub(crate) use cohort::Cohort;
 pub(crate) use interceptions::Interceptions;
+pub(crate) use known_subjects::KnownSubjects;
 pub(crate) use leases::Leases;
-pub(crate) use trials::{Trial, Trials};
+pub(crate) use trials::{Proof, Trial, Trials};

@@ -18,6 +18,8 @@
 //! * Of the moved ones, at most `maxUnavailable` are not known to be as ready as before.
 //! * Composite resources with the update policy `Manual` are counted, and never moved.
 //! * While one revision is rolled out, a newer one waits.
+//! * A request of a user is handled once.
+//! * Nothing is moved while there may be composite resources that are not known.
 //! * After a restart, a function that cannot be called counts as a failure only after it had time to start ([`Restart`]).
 
 mod acceptance;
@@ -30,9 +32,10 @@ mod subject;
 #[cfg(test)]
 mod tests;
 
-pub use acceptance::{ACCEPTED, accept, target_of};
+pub use acceptance::{ACCEPTED, accept, is_in_use, target_of};
 pub use decide::{
     CallCounts, CallStatistics, Commands, Decision, Example, Observation, RevisionFact, Tried, decide,
+    waits_for,
 };
 pub use differences::{Comparison, Differences, compare, compare_alone};
 pub use overlay::{Choice, Member, Overlay, Overlays, overlays};

@@ -5,27 +5,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{
-    Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION, RolloutState,
-    RolloutTarget, Status, UNDO_ANNOTATION, meta,
+    Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION,
+    REQUESTED_AT_ANNOTATION, RolloutState, RolloutTarget, Status, UNDO_ANNOTATION, meta,
 };
 use ferroplane_client::Informer;
 use ferroplane_engine::EventKind;
-use ferroplane_engine::rollout::{CallCounts, Commands, Decision, Observation, Subject, accept, decide};
+use ferroplane_engine::rollout::{
+    CallCounts, Commands, Decision, Observation, RevisionFact, accept, decide, is_in_use, waits_for,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::apiextensions::composite::Composites;
 use crate::context::Context;
-use crate::runtime::backoff::after;
 use crate::function_registry::FunctionRegistry;
 use crate::ops::status::{status_with, write_status};
+use crate::rollout::KnownSubjects;
+use crate::runtime::backoff::after;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "functionrollout/functionrollout.rollout.ferroplane.io";
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often a running rollout checks whether any composite resource has changed. That costs nothing if none has.
+/// How long a running rollout waits for further changes of composite resources, so that it decides once about all of them.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Move composite resources to new revisions of functions, until dropped.
@@ -36,10 +39,18 @@ pub(crate) async fn run(
     can_choose: bool,
 ) {
     let recorder = context.recorder.of(COMPONENT);
-    let (rollouts, seen) = (context.rollouts.clone(), Mutex::default());
+    let (rollouts, seen, running) = (context.rollouts.clone(), Mutex::default(), Mutex::default());
     let queue = context.queue(LONGEST_PAUSE, COMPONENT);
-    let controller =
-        Arc::new(Controller { context, composites, functions, recorder, rollouts, seen, can_choose });
+    let controller = Arc::new(Controller {
+        context,
+        composites,
+        functions,
+        recorder,
+        rollouts,
+        seen,
+        running,
+        can_choose,
+    });
     controller.listen(&queue);
     queue.work(1, |name| controller.clone().reconcile(name)).await;
 }
@@ -52,6 +63,8 @@ struct Controller {
     rollouts: Arc<Informer>,
     /// The inputs of the last decision about each rollout, by its name.
     seen: Mutex<HashMap<String, Seen>>,
+    /// The rollouts for which changes of composite resources matter. Without one, such a change costs nothing.
+    running: Mutex<BTreeSet<String>>,
     /// Whether several revisions of a Function can be active.
     can_choose: bool,
 }
@@ -61,8 +74,8 @@ struct Controller {
 struct Seen {
     /// The epoch of composite resources and trials.
     news: u64,
-    /// The epochs of functions and compositions.
-    epoch: (u64, u64),
+    /// The epochs of functions, of compositions, and of the kinds of composite resources.
+    epoch: (u64, (u64, u64)),
     version: String,
     /// When to decide again, even if nothing changes.
     until: Option<Instant>,
@@ -70,8 +83,10 @@ struct Seen {
 
 impl Controller {
     fn listen(self: &Arc<Self>, queue: &Queue<String>) {
-        let Context { functions, function_revisions, compositions, revisions, .. } = &*self.context;
-        for informer in [&self.rollouts, functions, function_revisions, compositions, revisions] {
+        let Context { functions, function_revisions, compositions, revisions, definitions, .. } =
+            &*self.context;
+        for informer in [&self.rollouts, functions, function_revisions, compositions, revisions, definitions]
+        {
             let (controller, queue) = (Arc::downgrade(self), queue.clone());
             // There are few rollouts, and each can affect another: of two for one Function, one is refused.
             informer.listen(move |_, _| {
@@ -79,11 +94,19 @@ impl Controller {
                 rollouts.iter().flatten().for_each(|rollout| queue.add(meta::name(rollout).to_owned()));
             });
         }
+        let (controller, queue) = (Arc::downgrade(self), queue.clone());
+        self.functions.trials().on_change(move || {
+            let Some(controller) = controller.upgrade() else { return };
+            for rollout in controller.running().iter() {
+                queue.add_within(rollout.clone(), TICK);
+            }
+        });
     }
 
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
         let Some(rollout) = self.rollouts.object("", &name).filter(|it| !meta::is_being_deleted(it)) else {
             self.lock().remove(&name);
+            self.running().remove(&name);
             self.context.metrics.forget_rollout(&name);
             return Next::Rest;
         };
@@ -100,25 +123,30 @@ impl Controller {
             RolloutTarget::Function(function) => self.context.functions.object("", function),
             RolloutTarget::Composition(composition) => self.context.compositions.object("", composition),
         };
-        let accepted = accept(&rollout, &self.rollouts.objects(), target.as_ref(), self.can_choose);
-        let before = status_of(&rollout);
+        // Before anything is observed: a change meanwhile is noticed.
+        self.running().insert(meta::name(&rollout).to_owned());
+        let mut seen = self.observe_changes(&rollout);
+        let (before, revisions) = (status_of(&rollout), self.revisions(spec));
+        let is_in_use = is_in_use(&before, &revisions);
+        let all = self.rollouts.objects();
+        let accepted = accept(&rollout, &all, target.as_ref(), self.can_choose, is_in_use);
         if accepted.status != Status::True {
             let ready =
                 Condition::new("Ready", Status::False, &accepted.reason).with_message(&*accepted.message);
             let status =
                 FunctionRolloutStatus { history: before.history, ..FunctionRolloutStatus::default() };
+            self.running().remove(meta::name(&rollout));
             return self.write(rollout, &status, [accepted, ready]).await.err().unwrap_or(Next::Rest);
         }
-        // Before anything is observed: a change meanwhile is noticed.
-        let mut seen = self.observe_changes(&rollout);
         if let Some(next) = self.is_unchanged(&rollout, &seen) {
             return next;
         }
-        let Some(Decision { status, events, requeue_after }) = self.decide(&rollout, spec, &before).await
+        let Some((Decision { status, events, requeue_after }, unestablished)) =
+            self.decide(&rollout, spec, &before, &revisions).await
         else {
             return Next::After(TICK);
         };
-        let ready = readiness(&status);
+        let ready = readiness(&status, unestablished.as_deref());
         if let Err(next) = self.write(rollout.clone(), &status, [accepted, ready]).await {
             return next;
         }
@@ -134,13 +162,31 @@ impl Controller {
         self.context.metrics.rollout(meta::name(&rollout), &status, ended);
         seen.until = requeue_after.map(after);
         self.lock().insert(meta::name(&rollout).to_owned(), seen);
-        if is_under_way(&status) { Next::After(TICK) } else { Next::Rest }
+        self.rest(&rollout, &status, requeue_after)
+    }
+
+    /// Wait for changes, or for this time if there are none.
+    fn rest(&self, rollout: &Object, status: &FunctionRolloutStatus, pause: Option<Duration>) -> Next {
+        if !is_under_way(status) {
+            // Changes of composite resources do not matter any more.
+            self.running().remove(meta::name(rollout));
+            return Next::Rest;
+        }
+        pause.map_or(Next::Rest, Next::After)
+    }
+
+    /// The revisions of what a rollout is for.
+    fn revisions(&self, spec: &FunctionRolloutSpec) -> Vec<RevisionFact> {
+        match spec.target() {
+            RolloutTarget::Function(function) => self.functions.revision_facts(function),
+            RolloutTarget::Composition(composition) => self.composites.composition_facts(composition),
+        }
     }
 
     fn observe_changes(&self, rollout: &Object) -> Seen {
         let news = self.functions.trials().news();
         let version = meta::resource_version(rollout).to_owned();
-        let epoch = (self.functions.current().epoch, self.composites.composition_epoch());
+        let epoch = (self.functions.current().epoch, self.composites.rollout_epoch());
         Seen { news, epoch, version, until: None }
     }
 
@@ -152,21 +198,23 @@ impl Controller {
         if is_over || !is_same {
             return None;
         }
-        Some(if is_under_way(&status_of(rollout)) { Next::After(TICK) } else { Next::Rest })
+        let pause = seen.until.map(|until| until.saturating_duration_since(Instant::now()));
+        Some(self.rest(rollout, &status_of(rollout), pause))
     }
 
-    /// The decision. None while not all composite resources are cached.
+    /// The decision, and the definition that it waits for. None while not all composite resources are cached.
     async fn decide(
         &self,
         rollout: &Object,
         spec: &FunctionRolloutSpec,
         status: &FunctionRolloutStatus,
-    ) -> Option<Decision> {
+        revisions: &[RevisionFact],
+    ) -> Option<(Decision, Option<String>)> {
         let command = |key: &str| Some(meta::annotation(rollout, key)).filter(|value| !value.is_empty());
-        let commands = Commands { promote: command(PROMOTE_ANNOTATION), undo: command(UNDO_ANNOTATION) };
-        let revisions = match spec.target() {
-            RolloutTarget::Function(function) => self.functions.revision_facts(function),
-            RolloutTarget::Composition(composition) => self.composites.composition_facts(composition),
+        let commands = Commands {
+            promote: command(PROMOTE_ANNOTATION),
+            undo: command(UNDO_ANNOTATION),
+            requested_at: command(REQUESTED_AT_ANNOTATION),
         };
         let tried =
             status.candidate.as_deref().map(|it| self.functions.trials().tried(it)).unwrap_or_default();
@@ -176,17 +224,22 @@ impl Controller {
             spec,
             status,
             commands,
-            revisions: &revisions,
+            revisions,
             subjects: &[],
+            unestablished: None,
             tried: &tried,
             calls,
             restart,
             now,
         };
-        let subjects =
-            if observation.needs_subjects() { self.subjects(spec, status).await? } else { Vec::new() };
-        observation.subjects = &subjects;
-        Some(decide(&observation))
+        let known = if observation.needs_subjects() {
+            self.subjects(spec, status).await?
+        } else {
+            KnownSubjects::default()
+        };
+        observation.subjects = &known.subjects;
+        observation.unestablished = known.unestablished.as_deref();
+        Some((decide(&observation), known.unestablished))
     }
 
     fn calls(&self, status: &FunctionRolloutStatus) -> CallCounts {
@@ -200,15 +253,15 @@ impl Controller {
         &self,
         spec: &FunctionRolloutSpec,
         status: &FunctionRolloutStatus,
-    ) -> Option<Vec<Subject>> {
-        let mut subjects = self.composites.subjects(spec.target(), spec.first.as_ref()).await?;
+    ) -> Option<KnownSubjects> {
+        let mut known = self.composites.subjects(spec.target(), spec.first.as_ref()).await?;
         if let Some(candidate) = &status.candidate {
             let trials = self.functions.trials().of(candidate);
-            for subject in &mut subjects {
+            for subject in &mut known.subjects {
                 subject.trial = trials.get(&subject.uid).copied();
             }
         }
-        Some(subjects)
+        Some(known)
     }
 
     async fn write(
@@ -231,6 +284,10 @@ impl Controller {
         self.functions.trials().keep(&candidates.collect::<BTreeSet<_>>());
     }
 
+    fn running(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Seen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,7 +304,11 @@ fn is_under_way(status: &FunctionRolloutStatus) -> bool {
 }
 
 /// The condition that says whether all composite resources call their revision.
-fn readiness(status: &FunctionRolloutStatus) -> Condition {
+fn readiness(status: &FunctionRolloutStatus, unestablished: Option<&str>) -> Condition {
+    if let Some(definition) = unestablished.filter(|_| is_under_way(status)) {
+        return Condition::new("Ready", Status::False, "WaitingForDefinition")
+            .with_message(waits_for(definition));
+    }
     let is_ready =
         matches!(status.state, RolloutState::Idle | RolloutState::Promoted) && status.stable.is_some();
     let holds = if is_ready { Status::True } else { Status::False };

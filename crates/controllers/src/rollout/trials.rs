@@ -3,8 +3,9 @@
 //! In-memory state is a cache: after a restart, a composite resource that was moved and not yet composed by the candidate is tried again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::RolloutDifference;
 use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
@@ -13,18 +14,36 @@ use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
 const MOST_EXAMPLES: usize = 5;
 
 /// The results of candidates, by the name of the revision.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Trials {
     candidates: Mutex<BTreeMap<String, CandidateTrials>>,
     /// Increases when a composite resource or a trial changes.
     news: AtomicU64,
+    listener: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Trials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trials").field("news", &self.news).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
 struct CandidateTrials {
     /// By the uid of the composite resource.
-    differences: HashMap<String, Differences>,
+    compared: HashMap<String, Compared>,
     examples: Vec<(RolloutDifference, Example)>,
+}
+
+/// A hash of all inputs of a comparison, and of what the candidate would do with them.
+pub(crate) type Proof = [u8; 32];
+
+/// What a trial found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Compared {
+    pub(crate) differences: Differences,
+    /// Where the same would be found again.
+    pub(crate) proof: Option<Proof>,
 }
 
 /// A trial of a candidate for a composite resource.
@@ -35,6 +54,7 @@ pub(crate) struct Trial<'a> {
     /// The name of the composite resource, for people.
     pub(crate) name: &'a str,
     pub(crate) comparison: Comparison,
+    pub(crate) proof: Option<Proof>,
     /// The recording that shows it, for `ferroplane replay show`.
     pub(crate) recording: &'a str,
 }
@@ -42,10 +62,12 @@ pub(crate) struct Trial<'a> {
 impl Trials {
     /// Record a trial. It replaces an earlier one for the same composite resource.
     pub(crate) fn note(&self, trial: Trial<'_>) {
-        let Trial { candidate, uid, name, comparison: Comparison { differences, detail }, recording } = trial;
+        let Trial { candidate, uid, name, comparison, proof, recording } = trial;
+        let Comparison { differences, detail } = comparison;
         let mut candidates = self.lock();
         let trials = candidates.entry(candidate.to_owned()).or_default();
-        if trials.differences.insert(uid.to_owned(), differences) == Some(differences) {
+        let before = trials.compared.insert(uid.to_owned(), Compared { differences, proof });
+        if before.is_some_and(|before| before.differences == differences) {
             return;
         }
         if !detail.is_empty() {
@@ -63,6 +85,15 @@ impl Trials {
     /// A composite resource may have changed for a rollout.
     pub(crate) fn note_change(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
+        // After the number has grown: whoever is told has to see it.
+        if let Some(listener) = self.listener.get() {
+            listener();
+        }
+    }
+
+    /// Call a listener after each change. There is one controller of rollouts, so that there is one listener.
+    pub(crate) fn on_change(&self, listener: impl Fn() + Send + Sync + 'static) {
+        let _ = self.listener.set(Box::new(listener));
     }
 
     /// Increases when a composite resource or a trial changes.
@@ -72,12 +103,19 @@ impl Trials {
 
     /// Whether a candidate was tried for a composite resource.
     pub(crate) fn has(&self, candidate: &str, uid: &str) -> bool {
-        self.lock().get(candidate).is_some_and(|trials| trials.differences.contains_key(uid))
+        self.lock().get(candidate).is_some_and(|trials| trials.compared.contains_key(uid))
+    }
+
+    /// What the last trial of a candidate found for a composite resource.
+    pub(crate) fn compared(&self, candidate: &str, uid: &str) -> Option<Compared> {
+        self.lock().get(candidate)?.compared.get(uid).copied()
     }
 
     /// The differences of a candidate, by the uid of the composite resource.
     pub(crate) fn of(&self, candidate: &str) -> HashMap<String, Differences> {
-        self.lock().get(candidate).map(|trials| trials.differences.clone()).unwrap_or_default()
+        let candidates = self.lock();
+        let compared = candidates.get(candidate).map(|trials| trials.compared.iter());
+        compared.into_iter().flatten().map(|(uid, it)| (uid.clone(), it.differences)).collect()
     }
 
     /// The differences of a candidate, counted and described.
@@ -85,7 +123,7 @@ impl Trials {
         let candidates = self.lock();
         let Some(trials) = candidates.get(candidate) else { return Tried::default() };
         let mut differences = BTreeMap::new();
-        for difference in trials.differences.values().flat_map(|differences| differences.iter()) {
+        for difference in trials.compared.values().flat_map(|it| it.differences.iter()) {
             *differences.entry(difference.as_str().to_owned()).or_default() += 1;
         }
         let examples = trials.examples.iter().map(|(_, example)| example.clone()).collect();

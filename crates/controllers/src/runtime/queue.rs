@@ -111,6 +111,13 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.0.arrival.notify_one();
     }
 
+    /// Add a key that may wait for this time, so that it is processed once for all changes until then.
+    pub(crate) fn add_within(&self, key: K, delay: Duration) {
+        self.0.metrics.add();
+        self.lock().add_at(key, Instant::now() + delay);
+        self.0.arrival.notify_one();
+    }
+
     /// How many keys it has, waiting or not.
     pub(crate) fn len(&self) -> usize {
         let state = self.lock();

@@ -1,6 +1,7 @@
 //! `FunctionRollout`: a new revision of a function reaches composite resources in waves, and goes back when it misbehaves.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ferroplane_controllers::PackagedFunction;
@@ -14,6 +15,7 @@ use crate::rollout::{Rollout, revisions_of};
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const SECOND: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/second";
+const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
 const COUNT: usize = 5;
 
 /// Sites that are composed by the first revision of a function, and a rollout for it.
@@ -164,7 +166,7 @@ async fn revision_that_works_reaches_all_in_waves() {
     fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
     let status = fleet.until_state("Promoted").await;
     assert_eq!((&status["stable"], &status["previous"]), (&json!(second), &json!(fleet.first)));
-    assert_eq!(status["differences"], json!({"Added": COUNT}));
+    assert_eq!(status["differences"], json!({"Added": COUNT, "Changed": COUNT}));
     for number in 0..COUNT {
         let is_new = |site: &Value| is_ready(site) && site["status"]["color"] == "two";
         let site = fleet.rollout.plane.until(&site(number), is_new).await;
@@ -204,7 +206,7 @@ async fn revision_that_drops_a_resource_deletes_nothing() {
 #[tokio::test]
 async fn revision_that_renames_a_resource_deletes_nothing() {
     let status = Fleet::refuse(json!({}), |_| answer("two", &["a", "other"])).await;
-    assert_eq!(status["differences"], json!({"Renamed": 1}));
+    assert_eq!(status["differences"], json!({"Changed": 1, "Renamed": 1}));
 }
 
 #[tokio::test]
@@ -219,12 +221,21 @@ async fn revision_that_answers_differently_each_time_can_be_refused() {
 }
 
 #[tokio::test]
+async fn change_is_refused_though_something_is_added_besides() {
+    let more = json!({"refuse": ["Changed"]});
+    let status = Fleet::refuse(more, |_| answer("two", &["a", "b", "c"])).await;
+    assert_eq!(status["differences"], json!({"Added": 1, "Changed": 1}));
+    assert!(status["message"].as_str().unwrap().contains("(refused: Changed)"), "{status:#}");
+    assert!(status["message"].as_str().unwrap().contains("changes `a`"), "{status:#}");
+}
+
+#[tokio::test]
 async fn preview_tries_a_revision_for_all_and_applies_nothing() {
     let mut fleet = Fleet::begin(json!({"preview": true, "paused": true})).await;
     let composed = fleet.composed().await;
     fleet.install("v1.1.0", |_| answer("two", &["a", "b", "c"])).await;
     let status = fleet.until_state("Paused").await;
-    assert_eq!(status["differences"], json!({"Added": COUNT}));
+    assert_eq!(status["differences"], json!({"Added": COUNT, "Changed": COUNT}));
     fleet.assert_unharmed(&composed).await;
     fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
     fleet.until_state("Promoted").await;
@@ -235,7 +246,7 @@ async fn preview_that_finds_a_deletion_for_one_of_all_ends_the_rollout() {
     let more = json!({"preview": true});
     let status =
         Fleet::refuse(more, |name| answer("two", if name == "site-3" { &["a"] } else { &["a", "b"] }));
-    assert_eq!(status.await["differences"], json!({"Changed": COUNT - 1, "Deleted": 1}));
+    assert_eq!(status.await["differences"], json!({"Changed": COUNT, "Deleted": 1}));
 }
 
 #[tokio::test]
@@ -243,7 +254,7 @@ async fn deletion_that_was_announced_is_carried_out() {
     let mut fleet = Fleet::begin(json!({"refuse": ["Renamed"]})).await;
     fleet.install("v1.1.0", |_| answer("two", &["a"])).await;
     let status = fleet.until_state("Promoted").await;
-    assert_eq!(status["differences"], json!({"Deleted": COUNT}));
+    assert_eq!(status["differences"], json!({"Changed": COUNT, "Deleted": COUNT}));
     fleet.rollout.plane.quiet().await;
     assert_eq!(fleet.composed().await.len(), COUNT);
 }
@@ -353,6 +364,72 @@ async fn plan_does_not_count_as_a_trial() {
 }
 
 #[tokio::test]
+async fn calls_for_plans_break_no_gate() {
+    let more = json!({
+        "waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600, "maxFailures": COUNT,
+        "gates": {"minCalls": 1, "maxErrorPercent": 1, "maxLatencyFactor": 0},
+    });
+    let mut fleet = Fleet::begin(more).await;
+    // It fails for those with a label.
+    let call = |request| async move {
+        let request = to_json(&request).unwrap();
+        let metadata = &request["observed"]["composite"]["resource"]["metadata"];
+        let is_labelled = metadata["labels"]["team"].is_string();
+        Ok(from_json(&if is_labelled { fatal() } else { answer("two", &["a", "b"]) }).unwrap())
+    };
+    let picky = Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)));
+    fleet.rollout.install_running("v1.1.0", None, picky).await;
+    fleet.until(|status| status["composites"]["ready"] == COUNT).await;
+    let labelled = json!({
+        "apiVersion": "example.org/v1", "kind": "Site",
+        "metadata": {"name": "site-0", "namespace": "default", "labels": {"team": "one"}},
+    });
+    fleet.rollout.plane.plan(&[labelled]).await.unwrap();
+    // All that was called is judged now.
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"minReadySeconds": 0}})).await;
+    let status = fleet.until(|status| status["candidate"].is_null()).await;
+    assert_eq!(status["state"], "Promoted", "{status:#}");
+}
+
+#[tokio::test]
+async fn who_was_previewed_is_not_compared_again_unless_something_changed() {
+    let mut fleet = Fleet::begin(json!({"preview": true, "paused": true})).await;
+    let (old, new) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counting = |count: &Arc<AtomicUsize>, color: &'static str| {
+        let count = count.clone();
+        move |_: &str| {
+            count.fetch_add(1, Ordering::Relaxed);
+            answer(color, &["a", "b"])
+        }
+    };
+    let counted = PackagedFunction::Serving(runner(counting(&old, "one")));
+    fleet.rollout.functions.set(&fleet.first, Some(counted));
+    fleet.rollout.plane.quiet().await;
+    old.store(0, Ordering::Relaxed);
+    fleet.install("v1.1.0", counting(&new, "two")).await;
+    fleet.until_state("Paused").await;
+    fleet.rollout.plane.quiet().await;
+    assert_eq!([&old, &new].map(|count| count.load(Ordering::Relaxed)), [COUNT, COUNT]);
+
+    // The label may be an input of functions.
+    fleet.rollout.plane.merge(&site(0), &json!({"metadata": {"labels": {"team": "one"}}})).await;
+    fleet.rollout.plane.quiet().await;
+    for count in [&old, &new] {
+        count.store(0, Ordering::Relaxed);
+    }
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
+    fleet.until_state("Promoted").await;
+    for number in 0..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "two").await;
+    }
+    fleet.rollout.plane.quiet().await;
+    assert_eq!(old.load(Ordering::Relaxed), 1, "only the one that changed is compared again");
+    // The new revision composes each of them, and once more when its resources have changed.
+    let called = new.load(Ordering::Relaxed);
+    assert!(called <= 2 * COUNT + 1, "{called} calls for {COUNT} composite resources");
+}
+
+#[tokio::test]
 async fn plan_for_who_was_moved_says_what_is_carried_out_if_the_revision_is_refused() {
     let more =
         json!({"waves": ["100%"], "maxUnavailable": "100%", "minReadySeconds": 600, "onFailure": "Pause"});
@@ -432,6 +509,55 @@ async fn old_revision_stays_active_beyond_the_limit_until_a_newer_one_is_promote
 }
 
 #[tokio::test]
+async fn limit_that_is_lowered_during_a_rollout_moves_nobody_past_its_gates() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 600})).await;
+    fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    fleet.rollout.plane.merge(FUNCTION, &json!({"spec": {"activeRevisionLimit": 1}})).await;
+    let is_told =
+        |rollout: &Value| condition(rollout, "Accepted").as_deref() == Some("True/BeyondActiveRevisionLimit");
+    fleet.rollout.plane.until(ROLLOUT, is_told).await;
+    fleet.rollout.plane.quiet().await;
+    let states = fleet.rollout.states().await;
+    assert!(states.starts_with(&[(1, true), (2, true)]), "both revisions stay active: {states:?}");
+    let moved = fleet.sites().await.iter().filter(|site| site["status"]["color"] == "two").count();
+    assert_eq!(moved, 1);
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"minReadySeconds": 0}})).await;
+    fleet.until_state("Promoted").await;
+    for number in 0..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "two").await;
+    }
+}
+
+#[tokio::test]
+async fn limit_that_is_lowered_after_a_rollback_does_not_bring_the_revision_back() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    let composed = fleet.composed().await;
+    fleet.install("v1.1.0", |_| answer("two", &["a"])).await;
+    fleet.until_state("RolledBack").await;
+    fleet.rollout.plane.merge(FUNCTION, &json!({"spec": {"activeRevisionLimit": 1}})).await;
+    let is_told =
+        |rollout: &Value| condition(rollout, "Accepted").as_deref() == Some("True/BeyondActiveRevisionLimit");
+    fleet.rollout.plane.until(ROLLOUT, is_told).await;
+    fleet.rollout.plane.quiet().await;
+    fleet.assert_unharmed(&composed).await;
+}
+
+#[tokio::test]
+async fn promote_and_undo_that_are_requested_at_once_undo_once() {
+    let mut fleet = Fleet::begin(json!({"paused": true})).await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until_state("Paused").await;
+    let annotations = json!({"rollout.ferroplane.io/undo": second, "rollout.ferroplane.io/promote": second});
+    fleet.rollout.plane.merge(ROLLOUT, &json!({"metadata": {"annotations": annotations}})).await;
+    fleet.until_state("RolledBack").await;
+    fleet.rollout.plane.quiet().await;
+    let status = fleet.until_state("RolledBack").await;
+    assert_eq!(status["history"].as_array().unwrap().len(), 1, "{status:#}");
+    assert_eq!((&status["handledUndo"], &status["handledPromote"]), (&json!(second), &json!(second)));
+}
+
+#[tokio::test]
 async fn undo_goes_back_from_what_was_promoted() {
     let mut fleet = Fleet::begin(json!({})).await;
     let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
@@ -482,8 +608,13 @@ async fn rollout_says_what_it_needs_and_a_second_one_is_refused() {
     plane.until(ROLLOUT, reason("True/Accepted")).await;
     plane.delete(ROLLOUT).await;
     plane.until(SECOND, |it| reason("True/Accepted")(it) && it["status"]["stable"] == fleet.first).await;
-    let limit = json!({"spec": {"activeRevisionLimit": 1}});
-    plane.merge("/apis/pkg.crossplane.io/v1/functions/own", &limit).await;
+    plane.merge(FUNCTION, &json!({"spec": {"activeRevisionLimit": 1}})).await;
+    // Every change of the spec makes a revision. If it comes before the refusal, it is rolled out first.
+    let is_next = |function: &Value| function["status"]["currentRevision"] != *fleet.first;
+    let next = plane.until(FUNCTION, is_next).await["status"]["currentRevision"].as_str().unwrap().to_owned();
+    let functions = &fleet.rollout.functions;
+    functions.wanted().wait_for(|wanted| wanted.contains_key(&next)).await.unwrap();
+    functions.set(&next, Some(PackagedFunction::Serving(runner(|_| answer("one", &["a", "b"])))));
     let refused = plane.until(SECOND, reason("False/ActiveRevisionLimitTooLow")).await;
     assert_eq!(condition(&refused, "Ready").as_deref(), Some("False/ActiveRevisionLimitTooLow"));
     assert_eq!(refused["status"]["stable"], Value::Null);

@@ -1,15 +1,24 @@
 //! Whether a `FunctionRollout` can be acted on.
 
-use ferroplane_api::{Condition, Object, PackageSpec, RolloutTarget, Status, meta};
+use ferroplane_api::{
+    Condition, FunctionRolloutStatus, Object, PackageSpec, RolloutState, RolloutTarget, Status, meta,
+};
 
+use super::decide::RevisionFact;
 use super::overlay::age;
 
 /// The condition that says whether a `FunctionRollout` is acted on.
 pub const ACCEPTED: &str = "Accepted";
 
 /// Whether a `FunctionRollout` can be acted on, given all of them and what it is for. `can_choose` is whether several revisions of a
-/// Function can be active.
-pub fn accept(rollout: &Object, all: &[Object], target: Option<&Object>, can_choose: bool) -> Condition {
+/// Function can be active, and `is_in_use` is that of this rollout.
+pub fn accept(
+    rollout: &Object,
+    all: &[Object],
+    target: Option<&Object>,
+    can_choose: bool,
+    is_in_use: bool,
+) -> Condition {
     let wanted = target_of(rollout);
     let (kind, name) = (wanted.kind(), wanted.name());
     let older = all.iter().find(|it| target_of(it) == wanted && age(it) < age(rollout));
@@ -38,7 +47,16 @@ pub fn accept(rollout: &Object, all: &[Object], target: Option<&Object>, can_cho
         return refused("FunctionNotFound", format!("there is no Function `{name}`"));
     };
     let spec = PackageSpec::of(function);
-    if spec.is_automatic() && spec.active_limit() < 2 {
+    let is_limited = spec.is_automatic() && spec.active_limit() < 2;
+    if is_limited && is_in_use {
+        // Without the rollout, all composite resources would call the newest revision at once.
+        let message = format!(
+            "the `activeRevisionLimit` of Function `{name}` is 1, and more revisions stay active until all composite \
+             resources call the newest one"
+        );
+        return Condition::new(ACCEPTED, Status::True, "BeyondActiveRevisionLimit").with_message(message);
+    }
+    if is_limited {
         let message = format!(
             "Function `{name}` keeps one revision active: set its `activeRevisionLimit` to 2 or more, so that the old \
              revision can be called while the new one is rolled out"
@@ -46,6 +64,14 @@ pub fn accept(rollout: &Object, all: &[Object], target: Option<&Object>, can_cho
         return refused("ActiveRevisionLimitTooLow", message);
     }
     Condition::new(ACCEPTED, Status::True, "Accepted")
+}
+
+/// Whether composite resources call another revision than the newest because of a rollout.
+pub fn is_in_use(status: &FunctionRolloutStatus, revisions: &[RevisionFact]) -> bool {
+    let newest = revisions.iter().filter(|revision| revision.is_active).max_by_key(|it| it.number);
+    let is_behind = |newest: &RevisionFact| status.stable.as_ref().is_some_and(|it| *it != newest.name);
+    let is_under_way = status.candidate.is_some() || status.state == RolloutState::RollingBack;
+    is_under_way || newest.is_some_and(is_behind)
 }
 
 fn refused(reason: &str, message: String) -> Condition {
@@ -93,7 +119,7 @@ mod tests {
             (&old, &both[..1], None, true, "FunctionNotFound"),
             (&old, &both[..1], Some(&two), false, "FunctionRevisionSelectorsDisabled"),
         ] {
-            let condition = accept(rollout, all, function, can_choose);
+            let condition = accept(rollout, all, function, can_choose, false);
             assert_eq!(condition.reason, reason);
             assert_eq!(condition.status == Status::True, reason == "Accepted");
         }
@@ -101,7 +127,37 @@ mod tests {
             "metadata": {"name": "c", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"compositionRef": {"name": "own"}},
         }));
         // Neither a Function of that name nor how many revisions of it can be active has to do with it.
-        assert_eq!(accept(&composition, &both, Some(&one), false).reason, "Accepted");
-        assert_eq!(accept(&composition, &both, None, false).reason, "CompositionNotFound");
+        assert_eq!(accept(&composition, &both, Some(&one), false, false).reason, "Accepted");
+        assert_eq!(accept(&composition, &both, None, false, false).reason, "CompositionNotFound");
+        let lowered = accept(&old, &both[..1], Some(&one), true, true);
+        assert_eq!(
+            (lowered.status, lowered.reason.as_str()),
+            (Status::True, "BeyondActiveRevisionLimit"),
+            "a rollout under way goes on"
+        );
+        assert!(lowered.message.contains("`activeRevisionLimit`"), "{lowered:?}");
+    }
+
+    #[test]
+    fn rollout_is_in_use_until_all_call_the_newest_revision() {
+        let revision = |name: &str, number: u64| RevisionFact {
+            name: name.to_owned(),
+            number,
+            is_active: true,
+            is_serving: false,
+        };
+        let stable = |name: &str| FunctionRolloutStatus {
+            stable: Some(name.to_owned()),
+            ..FunctionRolloutStatus::default()
+        };
+        let two = [revision("v1", 1), revision("v2", 2)];
+        assert!(!is_in_use(&FunctionRolloutStatus::default(), &two));
+        assert!(!is_in_use(&stable("v2"), &two));
+        assert!(!is_in_use(&stable("v1"), &two[..1]));
+        assert!(is_in_use(&stable("v1"), &two), "the newer one was rolled back, or is not in service yet");
+        let moving = FunctionRolloutStatus { candidate: Some("v2".to_owned()), ..stable("v1") };
+        assert!(is_in_use(&moving, &two));
+        let back = FunctionRolloutStatus { state: RolloutState::RollingBack, ..stable("v2") };
+        assert!(is_in_use(&back, &two));
     }
 }

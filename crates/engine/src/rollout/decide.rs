@@ -2,6 +2,7 @@
 //!
 //! | File | What it decides |
 //! |---|---|
+//! | `requests` | Which requests of users have to be handled |
 //! | `candidate` | Which revision is stable, and which one is rolled out |
 //! | `judgement` | The state of moved composite resources, and whether the rollout fails |
 //! | `gates` | Whether calls of the candidate fail too often, or take too long |
@@ -12,6 +13,7 @@ mod candidate;
 mod ending;
 mod gates;
 mod judgement;
+mod requests;
 mod waves;
 
 use std::collections::BTreeMap;
@@ -21,6 +23,8 @@ use ferroplane_api::{FunctionRolloutSpec, FunctionRolloutStatus, RolloutState};
 use ferroplane_golang::time::{calendar, rfc3339};
 
 pub use gates::{CallCounts, CallStatistics};
+use judgement::Standing;
+use requests::Requests;
 
 use super::overlay::place;
 use super::restart::Restart;
@@ -37,6 +41,8 @@ pub struct Observation<'a> {
     pub revisions: &'a [RevisionFact],
     /// All composite resources that call the function in a step that does not say which revision.
     pub subjects: &'a [Subject],
+    /// A definition whose composite resources cannot be read yet, and may call the function. Nothing is moved without them.
+    pub unestablished: Option<&'a str>,
     pub tried: &'a Tried,
     /// Calls of the stable revision and of the candidate.
     pub calls: CallCounts,
@@ -52,9 +58,10 @@ impl Observation<'_> {
         let is_active = |it: &&RevisionFact| it.is_active && it.is_serving;
         let newest = self.revisions.iter().filter(is_active).max_by_key(|it| it.number);
         let newest = newest.map(|it| it.name.as_str());
-        let is_known = status.stable.as_deref() == newest
-            || (status.rejected.as_deref() == newest && self.commands.promote != newest);
-        let undoes = self.commands.undo.is_some() && self.commands.undo == status.stable.as_deref();
+        let Requests { promote, undo } = self.requests();
+        let is_known =
+            status.stable.as_deref() == newest || (status.rejected.as_deref() == newest && promote != newest);
+        let undoes = undo.is_some() && undo == status.stable.as_deref();
         status.candidate.is_some() || status.state == RolloutState::RollingBack || !is_known || undoes
     }
 }
@@ -66,6 +73,8 @@ pub struct Commands<'a> {
     pub promote: Option<&'a str>,
     /// The revision to undo.
     pub undo: Option<&'a str>,
+    /// When that was requested, if it is known.
+    pub requested_at: Option<&'a str>,
 }
 
 /// A revision of the function.
@@ -108,11 +117,14 @@ pub struct Decision {
 pub fn decide(observation: &Observation<'_>) -> Decision {
     let mut rollout = Rollout {
         it: *observation,
+        requests: observation.requests(),
         status: observation.status.clone(),
         events: Vec::new(),
         requeue_after: None,
     };
+    rollout.forget_future();
     rollout.step();
+    rollout.record_requests();
     let Rollout { mut status, events, requeue_after, .. } = rollout;
     // Calls are counted all the time. A change of the counts alone is not worth a write.
     if observation.status.candidate.is_some() && status != *observation.status {
@@ -124,6 +136,7 @@ pub fn decide(observation: &Observation<'_>) -> Decision {
 /// A rollout, while its next status is made.
 struct Rollout<'a> {
     it: Observation<'a>,
+    requests: Requests<'a>,
     status: FunctionRolloutStatus,
     events: Vec<(EventKind, &'static str, String)>,
     requeue_after: Option<Duration>,
@@ -131,7 +144,6 @@ struct Rollout<'a> {
 
 impl Rollout<'_> {
     fn step(&mut self) {
-        self.forget_future();
         if !self.keep_stable() {
             return;
         }
@@ -149,20 +161,21 @@ impl Rollout<'_> {
     fn forget_future(&mut self) {
         let now = time(self.it.now);
         let moved = self.status.cohort.iter_mut().map(|cohort| &mut cohort.moved_at);
-        for noted in moved.chain(self.status.started_at.as_mut()).filter(|noted| **noted > now) {
+        let times = [&mut self.status.started_at, &mut self.status.wave_ready_at].into_iter().flatten();
+        for noted in moved.chain(times).filter(|noted| **noted > now) {
             now.clone_into(noted);
         }
     }
 
     /// Continue with a candidate: check the moved composite resources, then move more of them.
     fn progress(&mut self, candidate: &str) {
-        if self.it.commands.promote == Some(candidate) {
+        if self.requests.promote == Some(candidate) {
             return self.promote("a user promoted it");
         }
         let all = self.ranked(candidate);
         self.count(&all);
         self.note_trials();
-        if all.is_empty() {
+        if all.is_empty() && !self.waits_for_definition() {
             return self.promote("there is no composite resource that it could be tried for");
         }
         if let Some(left) = self.start_time_left() {
@@ -182,12 +195,24 @@ impl Rollout<'_> {
         if self.it.spec.paused {
             self.status.state = RolloutState::Paused;
             "paused by `spec.paused`".clone_into(&mut self.status.message);
+            let is_open = all.iter().any(|it| it.has_moved && it.standing == Standing::Unready);
+            if is_open && self.requeue_after.is_none() {
+                // They fail if they are not ready in time, even if nothing changes.
+                self.requeue_in(self.it.spec.progress_deadline_seconds.clamp(1, 60));
+            }
             return;
         }
         self.status.state = RolloutState::Progressing;
-        if !self.waits_for_start(candidate, &all) {
+        if !self.waits_for_definition() && !self.waits_for_start(candidate, &all) {
             self.advance(candidate, &all);
         }
+    }
+
+    /// Whether there may be more composite resources than are known. None is moved meanwhile: it would be too many of all.
+    fn waits_for_definition(&mut self) -> bool {
+        let Some(definition) = self.it.unestablished else { return false };
+        self.status.message = waits_for(definition);
+        true
     }
 
     fn tell(&mut self, kind: EventKind, reason: &'static str, message: &str) {
@@ -205,8 +230,15 @@ impl Rollout<'_> {
     }
 }
 
+/// What a rollout waits for that needs the composite resources of a definition.
+pub fn waits_for(definition: &str) -> String {
+    format!(
+        "waits until CompositeResourceDefinition `{definition}` is established: its composite resources may use the revision"
+    )
+}
+
 /// The hash by which the status lists a composite resource.
-fn key(candidate: &str, subject: &Subject) -> String {
+pub(super) fn key(candidate: &str, subject: &Subject) -> String {
     format!("{:016x}", place(candidate, &subject.uid, false))
 }
 

@@ -1,7 +1,8 @@
 //! `ferroplane rollout promote`: have all composite resources call the new revision.
 
 use anyhow::Context as _;
-use ferroplane_api::{PROMOTE_ANNOTATION, UNDO_ANNOTATION};
+use ferroplane_api::{PROMOTE_ANNOTATION, REQUESTED_AT_ANNOTATION, UNDO_ANNOTATION};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::Verdict;
@@ -36,7 +37,11 @@ impl Promote {
                     self.name
                 )
             })?;
-            let annotations = json!({PROMOTE_ANNOTATION: revision, UNDO_ANNOTATION: null});
+            // The same may have been requested before.
+            let now = Timestamp::now().to_string();
+            let annotations = json!({
+                PROMOTE_ANNOTATION: revision, UNDO_ANNOTATION: null, REQUESTED_AT_ANNOTATION: now,
+            });
             rollouts.change(&self.name, &json!({"metadata": {"annotations": annotations}})).await?;
             Ok(revision)
         })?;

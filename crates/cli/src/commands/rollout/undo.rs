@@ -1,7 +1,8 @@
 //! `ferroplane rollout undo`: moves all composite resources back to the old revision.
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::{FunctionRolloutStatus, PROMOTE_ANNOTATION, UNDO_ANNOTATION};
+use ferroplane_api::{FunctionRolloutStatus, PROMOTE_ANNOTATION, REQUESTED_AT_ANNOTATION, UNDO_ANNOTATION};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::Verdict;
@@ -31,7 +32,11 @@ impl Undo {
             let rollouts = Rollouts::connect(&self.access)?;
             let revision = undone(status(&rollouts.get(&self.name).await?))
                 .with_context(|| format!("cannot undo FunctionRollout `{}`", self.name))?;
-            let annotations = json!({UNDO_ANNOTATION: revision, PROMOTE_ANNOTATION: null});
+            // The same may have been requested before.
+            let now = Timestamp::now().to_string();
+            let annotations = json!({
+                UNDO_ANNOTATION: revision, PROMOTE_ANNOTATION: null, REQUESTED_AT_ANNOTATION: now,
+            });
             rollouts.change(&self.name, &json!({"metadata": {"annotations": annotations}})).await?;
             Ok(revision)
         })?;

@@ -136,6 +136,7 @@ impl Controller {
         let selected = select_revision(&revision);
         let events = selection_events(&selected, preferences.revision.as_deref());
         let intercepted = self.intercept(live, &mut resolved, callables, grants);
+        resolved.identify_trial(&revision, grants);
         let Resolved { pipeline, trial, uncallable } = resolved;
         let callables = callables.clone();
         Ok(Follows { selected, revision, events, pipeline, trial, uncallable, intercepted, callables })

@@ -1,5 +1,6 @@
 //! Tries candidates of rollouts: both revisions run on the same inputs, and the result is applied unless the rollout refuses it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +9,19 @@ use ferroplane_engine::composite::{Machinery, Selected, composite_for_functions}
 use ferroplane_engine::rollout::{
     Choice, Comparison, Overlay, compare, compare_alone, is_uncallable, recorded_as,
 };
-use ferroplane_engine::{Layout, Outcome, Pipeline, Preferences, Trouble};
+use ferroplane_engine::{Grants, Layout, Outcome, Pipeline, Plan, Preferences, Trouble};
 use ferroplane_recorder::RecordingBuilder;
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
 use super::controller::Controller;
+use super::fingerprints::Basis;
 use super::problem::Problem;
 use super::reconcile::{Considered, Reconciliation, Run};
 use super::select::Selection;
 use crate::apiextensions::composition_cache::{CompositionCache, Revision};
 use crate::function_registry::CallableFunctions;
-use crate::rollout::{Cohort, Trial};
+use crate::rollout::{Cohort, Proof, Trial};
 
 /// A trial, and the alternative if it is refused.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(super) struct OnTrial {
     rollouts: Vec<Overlay>,
     /// The selection of the other pipeline, if it is another revision of the composition.
     instead: Option<Instead>,
+    /// Identifies both pipelines, whichever of them is run, and how they are compared.
+    identity: Arc<str>,
 }
 
 /// Another revision of the composition.
@@ -134,6 +139,7 @@ impl Controller {
                     is_preview: false,
                     rollouts,
                     instead: None,
+                    identity: Arc::default(),
                 });
                 Resolved { pipeline: Ok(pipeline), trial, uncallable: None }
             }
@@ -172,7 +178,8 @@ impl Controller {
         let moved = Cohort::moving(open, rollouts.iter().map(|it| it.function.as_str()));
         Some(match self.resolve(revision, callables, moved) {
             Ok(other) => {
-                (Some(OnTrial { other: Ok(other), is_preview: true, rollouts, instead: None }), None)
+                let (is_preview, identity) = (true, Arc::default());
+                (Some(OnTrial { other: Ok(other), is_preview, rollouts, instead: None, identity }), None)
             }
             Err(problem) if self.is_awaited(&problem, &rollouts) => (None, None),
             Err(problem) => (None, Uncallable::because(&problem, rollouts)),
@@ -220,7 +227,7 @@ impl Controller {
     pub(super) fn note_uncallable(&self, live: &Object, selection: &Selection) {
         let uncallable = selection.result.as_ref().ok().and_then(|follows| follows.uncallable.as_ref());
         if let Some(Uncallable { rollouts, comparison }) = uncallable {
-            self.note_trial(live, rollouts, comparison, "");
+            self.note_trial(live, rollouts, (comparison, None), "");
         }
     }
 
@@ -242,7 +249,11 @@ impl Controller {
                 let candidate = self.decide_other(it, run, (trial, other), considered).await?;
                 if !self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
                     let comparison = trial.compare(&decided, &candidate);
-                    self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+                    // The own connection Secret of a legacy one is an input that is not watched.
+                    let is_watched = self.layout == Layout::Modern;
+                    let is_lasting = is_watched && holds_for_the_same_inputs(&decided.outcome);
+                    let proof = trial.proof(it, considered, &candidate.outcome).filter(|_| is_lasting);
+                    self.note_trial(&it.live, &trial.rollouts, (&comparison, proof), &recording_of(it));
                 }
             }
             return Ok(decided.outcome);
@@ -256,6 +267,9 @@ impl Controller {
         if !is_new && is_harmless(&decided.outcome) {
             return Ok(decided.outcome);
         }
+        if is_new && self.is_proven(it, trial, considered, &decided.outcome) {
+            return Ok(decided.outcome);
+        }
         let on_trial = it.recording.last_run();
         let stable = self.decide_other(it, run, (trial, other), considered).await?;
         let instead = it.recording.last_run();
@@ -265,7 +279,7 @@ impl Controller {
             let again = self.decide_besides(it, run, run.pipeline(), considered).await?;
             comparison = trial.compare_again(&stable, &decided, &again);
         }
-        self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+        self.note_trial(&it.live, &trial.rollouts, (&comparison, None), &recording_of(it));
         if !trial.refuses(&comparison) {
             return Ok(decided.outcome);
         }
@@ -294,7 +308,7 @@ impl Controller {
         if is_uncallable(trouble.failure.cause) && trial.rollouts.iter().any(may_start) {
             return Err(Problem::from(trouble.clone()));
         }
-        self.note_trial(&it.live, &trial.rollouts, &comparison, &recording_of(it));
+        self.note_trial(&it.live, &trial.rollouts, (&comparison, None), &recording_of(it));
         if !trial.refuses(&comparison) {
             return Ok(outcome);
         }
@@ -318,11 +332,44 @@ impl Controller {
         self.decide_besides(it, run, other, &considered).await
     }
 
-    fn note_trial(&self, live: &Object, rollouts: &[Overlay], comparison: &Comparison, recording: &str) {
+    /// Whether the preview compared what the candidates would do now, with the same inputs, and the rollouts accept the difference. To
+    /// call the other pipeline again would show nothing new.
+    fn is_proven(
+        &self,
+        it: &Reconciliation<'_>,
+        trial: &OnTrial,
+        considered: &Considered<'_>,
+        outcome: &Outcome,
+    ) -> bool {
+        let trials = self.shared.functions.trials();
+        let compared = trial.rollouts.iter().map(|rollout| {
+            let candidate = rollout.candidate.as_deref()?;
+            trials.compared(candidate, meta::uid(&it.live))
+        });
+        let Some(compared) = compared.collect::<Option<Vec<_>>>() else { return false };
+        let is_accepted = compared.iter().all(|compared| {
+            let mut refusing = trial.rollouts.iter();
+            refusing.all(|rollout| compared.differences.refused(&rollout.refuse).is_none())
+        });
+        // Most have no preview, and need no hash.
+        if !is_accepted || compared.iter().any(|compared| compared.proof.is_none()) {
+            return false;
+        }
+        let proof = trial.proof(it, considered, outcome);
+        proof.is_some() && compared.iter().all(|compared| compared.proof == proof)
+    }
+
+    fn note_trial(
+        &self,
+        live: &Object,
+        rollouts: &[Overlay],
+        (comparison, proof): (&Comparison, Option<Proof>),
+        recording: &str,
+    ) {
         let name = format!("{} {}", meta::kind(live), meta::name(live));
         for candidate in rollouts.iter().filter_map(|rollout| rollout.candidate.as_deref()) {
             let comparison = comparison.clone();
-            let trial = Trial { candidate, uid: meta::uid(live), name: &name, comparison, recording };
+            let trial = Trial { candidate, uid: meta::uid(live), name: &name, comparison, proof, recording };
             self.shared.functions.trials().note(trial);
         }
     }
@@ -336,6 +383,22 @@ impl Instead {
 }
 
 impl Resolved {
+    /// Identify both pipelines of a trial. The revision is that of the pipeline that is run.
+    pub(super) fn identify_trial(&mut self, revision: &Revision, grants: &Grants) {
+        let (Ok(pipeline), Some(trial)) = (&self.pipeline, &mut self.trial) else { return };
+        let Ok(other) = &trial.other else { return };
+        let instead = trial.instead.as_ref().map_or(revision, |instead| &*instead.revision);
+        let mut sides = [side(revision, pipeline), side(instead, other)];
+        sides.sort_unstable();
+        let rollouts = trial.rollouts.iter().map(|rollout| {
+            let Overlay { stable, candidate, gates, .. } = rollout;
+            format!("{stable}/{candidate:?}/{gates:?}")
+        });
+        let grants = if grants.is_empty() { String::new() } else { grants.to_json().to_string() };
+        let parts: Vec<_> = sides.into_iter().chain(rollouts).chain([grants]).collect();
+        trial.identity = parts.join("\n").into();
+    }
+
     /// Compare with another revision of the composition. If the candidate cannot be used, that is the stable one, which is returned, as
     /// it has to be used.
     pub(super) fn try_composition(
@@ -360,7 +423,8 @@ impl Resolved {
                 // Candidates of functions are compared with the pipeline without them, too.
                 let besides = self.trial.take().filter(|trial| !trial.is_preview);
                 rollouts.extend(besides.into_iter().flat_map(|trial| trial.rollouts));
-                self.trial = Some(OnTrial { other, is_preview, rollouts, instead: Some(instead) });
+                let (instead, identity) = (Some(instead), Arc::default());
+                self.trial = Some(OnTrial { other, is_preview, rollouts, instead, identity });
                 None
             }
             (Some(uncallable), Ok(stable)) if !is_preview => {
@@ -420,6 +484,29 @@ impl OnTrial {
         self.rollouts.iter().any(|rollout| rollout.is_first_wave)
     }
 
+    /// A hash of all inputs of both pipelines, and of the plan of the candidates. None if it is unknown whether something is an input.
+    fn proof(
+        &self,
+        it: &Reconciliation<'_>,
+        considered: &Considered<'_>,
+        candidates: &Outcome,
+    ) -> Option<Proof> {
+        let plan = candidates.result.as_ref().ok().filter(|_| holds_for_the_same_inputs(candidates))?;
+        // Everything that was read, by what selected it: the other pipeline must not have read anything else.
+        let asked = it.required.asked();
+        let epochs = it.required.epochs_of(&asked);
+        let read: BTreeMap<_, _> =
+            asked.iter().map(|asked| format!("{:?}", asked.selector)).zip(epochs).collect();
+        let basis = Basis {
+            identity: format!("{}\n{:?}", self.identity, read.keys()).into(),
+            versions: considered.state.versions.clone(),
+            epochs: read.values().copied().collect(),
+        };
+        let mut hash = Sha256::new_with_prefix(basis.fingerprint(&it.live));
+        hash.update(digest(plan));
+        Some(hash.finalize().into())
+    }
+
     /// Discard the decision of refused candidates.
     fn go_back(&self, it: &mut Reconciliation<'_>) {
         it.is_refused = true;
@@ -472,6 +559,28 @@ fn or_trouble(stable: Result<Arc<Pipeline>, Problem>) -> Option<Result<Arc<Pipel
         Err(Problem::Trouble(report)) => Some(Err(report.trouble)),
         Err(_) => None,
     }
+}
+
+/// A pipeline of a revision, with the code that its steps call.
+fn side(revision: &Revision, pipeline: &Pipeline) -> String {
+    let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
+    let callees: String = callees.map(|callee| format!("/{}={}", callee.revision, callee.code())).collect();
+    format!("{}{callees}", revision.identity)
+}
+
+/// Whether functions would answer the same again, given the same inputs: they succeeded, do not say that their responses expire, and
+/// depend on nothing that is not watched.
+fn holds_for_the_same_inputs(outcome: &Outcome) -> bool {
+    outcome.result.is_ok() && outcome.ttl.is_none() && outcome.schemas.is_empty()
+}
+
+/// A hash of everything that a plan does. The observed objects that it deletes are inputs, and hashed with them.
+fn digest(plan: &Plan) -> [u8; 32] {
+    let Plan { delete, references, apply, status, is_ready, connection_details } = plan;
+    let deleted: Vec<_> = delete.iter().map(|deletion| &deletion.resource).collect();
+    // Objects are maps in a fixed order, so that the same plan always has the same text.
+    let text = format!("{deleted:?}{references:?}{apply:?}{status:?}{is_ready:?}{connection_details:?}");
+    Sha256::digest(text).into()
 }
 
 /// Whether a run succeeded, and deletes nothing.

@@ -45,7 +45,7 @@ impl<'a> Rollout<'a> {
     pub(super) fn undo_stable(&mut self) {
         let (Some(stable), None) = (self.status.stable.clone(), &self.status.candidate) else { return };
         let previous = self.status.previous.clone().filter(|previous| self.revision(previous).is_some());
-        let (true, Some(previous)) = (self.it.commands.undo == Some(&*stable), previous) else { return };
+        let (true, Some(previous)) = (self.requests.undo == Some(&*stable), previous) else { return };
         (self.status.candidate, self.status.stable, self.status.previous) =
             (Some(stable), Some(previous), None);
         self.roll_back("a user undid it after it was promoted", "");
@@ -57,7 +57,7 @@ impl<'a> Rollout<'a> {
         let stable = self.status.stable.as_deref().and_then(|stable| self.revision(stable));
         let is_newer = |revision: &RevisionFact| stable.is_none_or(|stable| revision.number > stable.number);
         match self.revision(&candidate) {
-            _ if self.it.commands.undo == Some(&*candidate) => self.roll_back("a user undid it", ""),
+            _ if self.requests.undo == Some(&*candidate) => self.roll_back("a user undid it", ""),
             None => self.roll_back("it is no longer active", ""),
             Some(revision) if !is_newer(revision) => {
                 self.roll_back("the stable revision is installed again", "");
@@ -73,7 +73,7 @@ impl<'a> Rollout<'a> {
             return;
         };
         let is_rejected = self.status.rejected.as_ref() == Some(&newest.name)
-            && self.it.commands.promote != Some(&*newest.name);
+            && self.requests.promote != Some(&*newest.name);
         if newest.number <= stable.number || is_rejected {
             return;
         }
@@ -83,6 +83,7 @@ impl<'a> Rollout<'a> {
         status.started_at = Some(time(self.it.now));
         status.wave = i64::from(!self.it.spec.preview);
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
+        status.wave_ready_at = None;
         (status.differences, status.examples) = (BTreeMap::new(), Vec::new());
         (status.recordings, status.calls) = (Vec::new(), RolloutCalls::default());
         status.state =

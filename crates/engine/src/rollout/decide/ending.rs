@@ -21,6 +21,7 @@ impl Rollout<'_> {
         (status.state, status.message) = (RolloutState::RollingBack, message);
         (status.rejected, status.wave) = (Some(candidate), 0);
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
+        status.wave_ready_at = None;
     }
 
     /// A text about resources that the old revision deletes because it does not compose them. Empty if there are none.
@@ -35,7 +36,7 @@ impl Rollout<'_> {
 
     /// Record the end of a rollback once nothing calls the candidate any more.
     pub(super) fn settle_rollback(&mut self) {
-        if self.status.state != RolloutState::RollingBack {
+        if self.status.state != RolloutState::RollingBack || self.it.unestablished.is_some() {
             return;
         }
         let rejected = self.status.rejected.as_ref();
@@ -59,6 +60,7 @@ impl Rollout<'_> {
         status.previous = status.stable.replace(candidate);
         (status.rejected, status.wave) = (None, 0);
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
+        status.wave_ready_at = None;
         self.requeue_after = None;
     }
 

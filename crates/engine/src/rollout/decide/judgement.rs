@@ -7,6 +7,10 @@ use crate::outcome::EventKind;
 use crate::rollout::overlay::{Member, Overlay, place};
 use crate::rollout::subject::{Health, Subject};
 
+/// How many seconds a composite resource that was not ready before the move may take until it has been composed by the candidate. One
+/// that cannot be composed at all must not hold up the others for long.
+const EXCUSED_SECONDS: i64 = 60;
+
 /// A composite resource that may be moved.
 pub(super) struct Ranked<'a> {
     pub(super) subject: &'a Subject,
@@ -65,11 +69,17 @@ impl<'a> Rollout<'a> {
         let does_the_same = subject.trial.is_some_and(|trial| trial.gravest() < RolloutDifference::Changed);
         let has_trouble = matches!(subject.health, Health::Failed | Health::Uncallable | Health::Disturbed);
         let is_blameless = does_the_same && has_trouble;
-        if subject.is_paused || is_blameless || self.status.unready_before.contains(&key(candidate, subject))
-        {
+        if subject.is_paused || is_blameless {
             return Standing::Ready;
         }
         let has_run = subject.ran.iter().any(|revision| revision == candidate);
+        let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
+        if self.status.unready_before.contains(&key(candidate, subject)) {
+            let patience = self.it.spec.progress_deadline_seconds.min(EXCUSED_SECONDS);
+            let is_over = self.it.now - moved >= patience;
+            let is_known = has_run || subject.trial.is_some() || is_over;
+            return if is_known { Standing::Ready } else { Standing::Unready };
+        }
         if subject.health == Health::Ready && has_run {
             return Standing::Ready;
         }
@@ -81,7 +91,6 @@ impl<'a> Rollout<'a> {
         if has_trouble && subject.since >= started {
             return Standing::Failed;
         }
-        let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
         let since = if has_run { subject.since.max(started) } else { moved };
         let is_late = self.it.now - since > self.it.spec.progress_deadline_seconds;
         // Without controllers, no composite resource could become ready.
@@ -121,6 +130,10 @@ impl<'a> Rollout<'a> {
         let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
         let left = started + self.it.spec.progress_deadline_seconds - self.it.now;
         let left = self.start_time_left().map_or(left, |starting| left.max(starting));
+        if self.waits_for_definition() {
+            self.status.state = RolloutState::Previewing;
+            return false;
+        }
         if untried == 0 || left < 0 {
             self.status.wave = 1;
             return true;

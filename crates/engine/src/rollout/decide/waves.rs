@@ -28,9 +28,9 @@ impl Rollout<'_> {
             if unready > 0 {
                 return self.wait_for_ready(unready);
             }
-            let since =
-                self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
-            let elapsed = self.it.now - since;
+            // From when the last one was ready, not from when it was moved: that may have taken all of the time.
+            let ready_at = self.status.wave_ready_at.get_or_insert_with(|| time(self.it.now));
+            let elapsed = self.it.now - seconds(ready_at).unwrap_or_default();
             if elapsed < self.it.spec.min_ready_seconds {
                 self.status.message = format!("wave {number} ({share}) is ready, and is observed");
                 return self.requeue_in(self.it.spec.min_ready_seconds - elapsed);
@@ -69,6 +69,7 @@ impl Rollout<'_> {
             return self.requeue_in(1);
         };
         let bound = format!("{:016x}", last.place);
+        self.status.wave_ready_at = None;
         match self.status.cohort.last_mut() {
             Some(cohort) if !is_new => (cohort.bound, cohort.moved_at) = (bound, now),
             before => {
