@@ -103,7 +103,7 @@ impl Standby {
         };
         let functions = FunctionRegistry::new(built_ins, settings.calls, sources, &context);
         let composites = Composites::new(context.clone(), functions.clone());
-        let claims = Claims::new(context.clone());
+        let claims = Claims::new(context.clone(), composites.clone());
         let usages = Usages::start(&context.cluster).await;
         let Settings { local_functions, writes_roles, runs_operations, actions, packages, .. } = settings;
         Ok(Self {

@@ -8,6 +8,7 @@
 mod connection;
 mod controller;
 mod deletion;
+mod propagated;
 mod reconcile;
 mod settle;
 
@@ -16,6 +17,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use ferroplane_client::Resource;
 
+use crate::apiextensions::composite::Composites;
 use crate::context::Context;
 pub(crate) use connection::{copied, details, own_data};
 use controller::Controller;
@@ -36,12 +38,14 @@ pub(crate) struct ClaimKind {
 #[derive(Debug)]
 pub(crate) struct Claims {
     context: Arc<Context>,
+    /// Watches the connection Secrets of claims with those of composite resources.
+    composites: Arc<Composites>,
     running: RwLock<BTreeMap<String, Arc<Controller>>>,
 }
 
 impl Claims {
-    pub(crate) fn new(context: Arc<Context>) -> Arc<Self> {
-        Arc::new(Self { context, running: RwLock::default() })
+    pub(crate) fn new(context: Arc<Context>, composites: Arc<Composites>) -> Arc<Self> {
+        Arc::new(Self { context, composites, running: RwLock::default() })
     }
 
     /// Start the controller of a kind, unless it runs. One that runs for another version is started anew.
@@ -52,7 +56,7 @@ impl Claims {
             return;
         }
         let name = kind.definition.clone();
-        let controller = Controller::start(kind, self.context.clone());
+        let controller = Controller::start(kind, self.context.clone(), self.composites.clone());
         if let Some(old) = running.insert(name, controller) {
             old.stop();
         }

@@ -7,6 +7,7 @@
 
 mod apply;
 mod circuit_breaker;
+mod claim_secrets;
 mod connection;
 mod controller;
 mod dependencies;
@@ -41,6 +42,8 @@ use crate::apiextensions::composition_cache::CompositionCache;
 use crate::apiextensions::grants::GrantCache;
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
+use crate::runtime::queue::Queue;
+pub(crate) use claim_secrets::{ClaimName, ClaimSecrets, SecretName};
 use controller::Controller;
 use dependencies::Dependencies;
 use fingerprints::LastReconcile;
@@ -167,6 +170,21 @@ impl Composites {
             controller.stop();
         }
         self.shared.dependencies.stop();
+    }
+
+    /// Requeue a claim when its connection Secret changes. Returns the epoch of the Secret.
+    pub(crate) fn follow_claim_secret(
+        &self,
+        secret: &SecretName,
+        claim: ClaimName,
+        queue: &Queue<String>,
+    ) -> u64 {
+        self.shared.dependencies.follow_claim_secret(secret, claim, queue)
+    }
+
+    /// The connection Secrets of claims.
+    pub(crate) fn claim_secrets(&self) -> &ClaimSecrets {
+        &self.shared.dependencies.claim_secrets
     }
 
     /// The generation of the definition for which the controller of a kind runs.

@@ -112,11 +112,38 @@ async fn late_and_changed_details_reach_the_claim(plane: &Plane) {
     until_claimed(plane, "third").await;
 }
 
+/// The Secrets of the claim and of its composite resource are written again when they are deleted, and taken back when their owner is
+/// removed.
+async fn lost_details_come_back(plane: &Plane) {
+    let claim = plane.get(CLAIM).await;
+    let store = claim["spec"]["resourceRef"]["name"].as_str().unwrap();
+    let store = plane.get(&format!("/apis/legacy.example.org/v1/stores/{store}")).await;
+    let own =
+        format!("/api/v1/namespaces/kube-system/secrets/{}", store["metadata"]["uid"].as_str().unwrap());
+    for (path, owner) in [(CLAIMED, &claim), (own.as_str(), &store)] {
+        let before = plane.get(path).await;
+        let is_owned =
+            |secret: &Value| secret["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"];
+        assert!(is_owned(&before), "{before:#}");
+        plane.delete(path).await;
+        let is_back = |secret: &Value| {
+            secret["data"] == before["data"] && secret["metadata"]["uid"] != before["metadata"]["uid"]
+        };
+        plane.until(path, is_back).await;
+        plane.quiet().await;
+        plane.merge(path, &json!({"metadata": {"ownerReferences": null}})).await;
+        plane.until(path, is_owned).await;
+        plane.quiet().await;
+    }
+}
+
 #[tokio::test]
 async fn details_that_come_late_or_change_reach_the_claim() {
     let plane = Plane::new().await;
     define(&plane).await;
     late_and_changed_details_reach_the_claim(&plane).await;
+    plane.quiet().await;
+    lost_details_come_back(&plane).await;
     plane.quiet().await;
     // To have followed them costs nothing afterwards.
     assert_eq!(plane.quiet().await, Vec::<String>::new());
@@ -163,4 +190,6 @@ async fn details_reach_the_claim_where_secrets_may_only_be_read_by_name() {
     plane.tuning.poll_interval = Duration::from_millis(200);
     plane.start_as(who).await;
     late_and_changed_details_reach_the_claim(&plane).await;
+    plane.quiet().await;
+    lost_details_come_back(&plane).await;
 }

@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites, plane_with_sites_by};
 use ferroplane_testkit::plane::{Plane, condition};
 use ferroplane_testkit::{FunctionServer, Versions};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use serde_json::{Value, json};
 
+const CREDENTIALS: &str = "/api/v1/namespaces/default/secrets/cloud";
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 
 /// A setting that is wanted, and ready.
@@ -434,6 +437,45 @@ async fn missing_credentials_are_named() {
     plane.create_site("blog", "red").await;
     let site = is_unsynced(&plane, "credential `cloud`").await;
     assert_eq!(site["spec"]["crossplane"]["compositionRef"]["name"], "sites", "what was chosen stays chosen");
+}
+
+/// Set the credentials that sites are composed with.
+async fn set_token(plane: &Plane, token: &str) {
+    let data = json!({"token": STANDARD.encode(token)});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "cloud"}, "data": data});
+    plane.apply(CREDENTIALS, &secret).await;
+}
+
+#[tokio::test]
+async fn credentials_that_are_rotated_reach_the_function() {
+    let plane = plane_with_sites_by(|request| {
+        use ferroplane_wire::v1::credentials::Source;
+        let credential = request.credentials.get("cloud").and_then(|credential| credential.source.clone());
+        let token = credential.map(|Source::CredentialData(credential)| credential.data["token"].clone());
+        let token = token.map(|token| String::from_utf8(token.to_vec()).unwrap()).unwrap_or_default();
+        json!({"desired": {"resources": {"a": setting("a", &token)}}})
+    })
+    .await;
+    set_token(&plane, "first").await;
+    plane
+        .compose_sites_of(&json!([{
+            "step": "test", "functionRef": {"name": "function-test"},
+            "credentials": [{
+                "name": "cloud", "source": "Secret", "secretRef": {"namespace": "default", "name": "cloud"},
+            }],
+        }]))
+        .await;
+    plane.create_site("blog", "red").await;
+    let path = format!("{SETTINGS}/a");
+    plane.until(&path, |setting| setting["data"]["color"] == "first").await;
+    plane.quiet().await;
+    set_token(&plane, "second").await;
+    plane.until(&path, |setting| setting["data"]["color"] == "second").await;
+    plane.quiet().await;
+    plane.delete(CREDENTIALS).await;
+    is_unsynced(&plane, "credential `cloud`").await;
+    set_token(&plane, "third").await;
+    plane.until(&path, |setting| setting["data"]["color"] == "third").await;
 }
 
 #[tokio::test]

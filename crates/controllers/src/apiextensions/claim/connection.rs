@@ -1,9 +1,7 @@
 //! Copies connection details from the Secret of a composite resource to that of its claim.
 
-use std::sync::PoisonError;
-
 use ferroplane_api::{Cause, Object, keys, meta};
-use ferroplane_client::{ObjectPath, Resource, Subresource, cache_key};
+use ferroplane_client::{ObjectHeader, ObjectPath, Resource, Subresource, cache_key};
 use ferroplane_engine::composite::may_be_connection_secret_of;
 use serde_json::{Value, json};
 
@@ -41,31 +39,34 @@ impl Propagated {
 }
 
 impl Controller {
-    /// Copy connection details. Details that were copied before are not read again until the composite resource has published others.
+    /// Copy connection details. Details that were copied before are not read again until the composite resource has published others, or
+    /// the claim's Secret has changed.
     pub(super) async fn propagate(
         &self,
         claim: &Object,
         composite: &Object,
     ) -> Result<Handover, ClaimProblem> {
-        let Some(details) = details(claim, composite) else { return Ok(Handover::default()) };
         let name = cache_key(meta::namespace(claim), meta::name(claim));
-        if self.propagated.lock().unwrap_or_else(PoisonError::into_inner).get(&name) == Some(&details) {
+        let Some(details) = details(claim, composite) else {
+            self.propagated.forget(&name);
+            return Ok(Handover::default());
+        };
+        let secret = (meta::namespace(claim).to_owned(), details.to.clone());
+        // Registered first, then read: otherwise a change in between would be missed.
+        let before = self.propagated.follow(&name, &secret);
+        if self.propagated.holds(&name, &details, before) {
             return Ok(Handover::default());
         }
         let is_fresh = details.published == self.context.clock.now();
         let data = self.read(composite, &details).await?;
-        let is_changed = self.write(claim, &details.to, data).await?;
+        let (is_changed, version) = self.write(claim, &details.to, data).await?;
+        let epoch = self.propagated.seen(&secret, version, before);
         // Times have a resolution of seconds. Details that are published later in the same second look the same, so
         // that they are read again when it is over.
         if !is_fresh {
-            self.propagated.lock().unwrap_or_else(PoisonError::into_inner).insert(name, details);
+            self.propagated.remember(&name, details, epoch);
         }
         Ok(Handover { is_changed, is_fresh })
-    }
-
-    /// The claim was deleted.
-    pub(super) fn forget(&self, name: &str) {
-        self.propagated.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
     /// The connection details of a composite resource.
@@ -78,20 +79,30 @@ impl Controller {
         own_data(composite, details, secret)
     }
 
-    /// Write the claim's Secret. Returns whether that changed anything.
-    async fn write(&self, claim: &Object, name: &str, data: Option<Value>) -> Result<bool, ClaimProblem> {
+    /// Write the claim's Secret. Returns whether that changed anything, and the version that it has now.
+    async fn write(
+        &self,
+        claim: &Object,
+        name: &str,
+        data: Option<Value>,
+    ) -> Result<(bool, u64), ClaimProblem> {
         let (resource, namespace) = (secrets(), meta::namespace(claim));
         let path = ObjectPath { resource: &resource, namespace, name };
         let fail = ClaimProblem::doing(PROPAGATE, "write the connection secret");
         let present = self.context.cluster.get_object(path).await.map_err(&fail)?;
+        let version = present.as_ref().map(meta::resource_version).and_then(|version| version.parse().ok());
         let is_new = present.is_none();
-        let Some(secret) = copied(claim, name, present, data)? else { return Ok(false) };
-        if is_new {
-            self.context.cluster.create(&resource, namespace, &secret).await.map_err(&fail)?;
+        let Some(secret) = copied(claim, name, present, data)? else {
+            return Ok((false, version.unwrap_or_default()));
+        };
+        let cluster = &self.context.cluster;
+        let written = if is_new {
+            cluster.create(&resource, namespace, &secret).await
         } else {
-            self.context.cluster.replace(path, Subresource::None, &secret).await.map_err(&fail)?;
-        }
-        Ok(true)
+            cluster.replace(path, Subresource::None, &secret).await
+        };
+        let version = ObjectHeader::read(&written.map_err(&fail)?).map_or(0, |header| header.version());
+        Ok((true, version))
     }
 }
 
@@ -115,7 +126,7 @@ pub(crate) fn own_data(
     Ok(secret.remove("data"))
 }
 
-/// The claim's Secret with this data. None if it has the data already.
+/// The claim's Secret with this data. None if it has the data already, and the claim controls it.
 pub(crate) fn copied(
     claim: &Object,
     name: &str,
@@ -124,7 +135,8 @@ pub(crate) fn copied(
 ) -> Result<Option<Object>, ClaimProblem> {
     let Some(mut present) = present else { return Ok(Some(secret(claim, name, data))) };
     refuse_another(claim, &present)?;
-    if present.get("data") == data.as_ref() {
+    let is_controlled = meta::controller_uid(&present) == Some(meta::uid(claim));
+    if is_controlled && present.get("data") == data.as_ref() {
         return Ok(None);
     }
     match data {

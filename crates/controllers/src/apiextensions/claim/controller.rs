@@ -1,6 +1,6 @@
 //! The controller of one kind of claim, and the watches that enqueue claims.
 
-use std::collections::HashMap;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tokio::task::JoinHandle;
 use tracing::info;
 
 use super::ClaimKind;
-use super::connection::Propagated;
+use super::propagated::PropagatedDetails;
+use crate::apiextensions::composite::Composites;
 use crate::context::Context;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::Queue;
@@ -35,7 +36,7 @@ pub(super) struct Controller {
     pub(super) claims: Arc<Informer>,
     pub(super) composites: Arc<Informer>,
     /// The connection details that were copied last.
-    pub(super) propagated: Mutex<HashMap<Name, Propagated>>,
+    pub(super) propagated: PropagatedDetails,
     is_enforced: AtomicBool,
     queue: Queue<Name>,
     worker: Mutex<Option<JoinHandle<()>>>,
@@ -48,7 +49,7 @@ impl std::fmt::Debug for Controller {
 }
 
 impl Controller {
-    pub(super) fn start(kind: ClaimKind, context: Arc<Context>) -> Arc<Self> {
+    pub(super) fn start(kind: ClaimKind, context: Arc<Context>, controllers: Arc<Composites>) -> Arc<Self> {
         info!(definition = kind.definition, "started a claim controller");
         let name = format!("claim/{}", kind.definition);
         context.metrics.controller_started(&name);
@@ -57,14 +58,15 @@ impl Controller {
             Informer::start(context.cluster.clone(), scope)
         };
         let composite = &kind.composite;
+        let queue = context.queue(LONGEST_PAUSE, &name);
         let controller = Arc::new(Self {
             type_ref: TypeRef { api_version: composite.api_version.clone(), kind: composite.kind.clone() },
             recorder: context.recorder.of(COMPONENT),
             claims: follow(&kind.resource),
             composites: follow(composite),
-            propagated: Mutex::default(),
+            propagated: PropagatedDetails::new(&kind.definition, controllers, &queue),
             is_enforced: AtomicBool::new(kind.is_enforced),
-            queue: context.queue(LONGEST_PAUSE, &name),
+            queue,
             worker: Mutex::default(),
             kind,
             context,
@@ -92,6 +94,7 @@ impl Controller {
     pub(super) fn stop(&self) {
         self.claims.stop();
         self.composites.stop();
+        self.propagated.forget_all();
         if let Some(worker) = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take() {
             worker.abort();
         }

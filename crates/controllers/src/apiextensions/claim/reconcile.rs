@@ -31,7 +31,7 @@ impl Controller {
     pub(super) async fn reconcile(self: Arc<Self>, name: Name) -> Next {
         let held = self.claims.get_by_key(&name);
         let Some(claim) = held.and_then(|held| self.claims.to_object(&held)) else {
-            self.forget(&name);
+            self.propagated.forget(&name);
             return Next::Rest;
         };
         let written_for = cause_of_writes(&claim);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use bytes::Bytes;
 use ferroplane_api::{Cause, Object, keys, meta};
-use ferroplane_client::{ObjectPath, Subresource};
+use ferroplane_client::{ObjectHeader, ObjectPath, Subresource};
 use ferroplane_engine::composite::{
     PUBLISH, SecretReference, composite_connection_secret, may_be_connection_secret_of, secret_data,
 };
@@ -13,44 +13,46 @@ use serde_json::{Value, json};
 
 use super::controller::Controller;
 use super::problem::Problem;
+use super::required::RequiredResources;
 use super::secrets;
 
 impl Controller {
-    /// Write connection details to the Secret that the composite resource names. Returns whether that changed anything.
+    /// The Secret that connection details are written to, if the composite resource names one.
+    pub(super) fn published_secret<'c>(&self, composite: &'c Object) -> Option<SecretReference<'c>> {
+        let reference = composite_connection_secret(composite, self.layout);
+        reference.filter(|reference| !reference.namespace.is_empty())
+    }
+
+    /// Write connection details to the Secret that the composite resource names, and watch it from now on. Returns whether that changed
+    /// anything.
     pub(super) async fn publish(
         &self,
         composite: &Object,
         details: &BTreeMap<String, Bytes>,
+        required: &RequiredResources<'_>,
     ) -> Result<bool, Problem> {
-        let reference = composite_connection_secret(composite, self.layout);
-        let reference = reference.filter(|reference| !reference.namespace.is_empty());
-        let Some(SecretReference { namespace, name }) = reference else { return Ok(false) };
+        let Some(SecretReference { namespace, name }) = self.published_secret(composite) else {
+            return Ok(false);
+        };
         let wanted = self.published(details);
         let cluster = &self.shared.context.cluster;
         let resource = secrets::resource();
         let target = ObjectPath { resource: &resource, namespace, name };
         let fail = |error| Problem::refused(PUBLISH, "cannot publish connection details", &error);
-        match cluster.get_object(target).await.map_err(fail)? {
+        let written = match required.secret(namespace, name).await.map_err(fail)? {
             None => {
                 let secret = secret(composite, namespace, name, &wanted);
-                cluster.create(&resource, namespace, &secret).await.map_err(fail)?;
-                Ok(true)
+                cluster.create(&resource, namespace, &secret).await.map_err(fail)?
             }
             Some(present) => {
                 refuse_foreign(composite, &present)?;
-                let held = secret_data(&present).unwrap_or_default();
-                // Keys of other writers stay.
-                if wanted.iter().all(|(key, value)| held.get(key) == Some(value)) {
-                    return Ok(false);
-                }
-                // Only the version that was checked is written: another owner may take the Secret over between the
-                // two requests.
-                let version = meta::resource_version(&present);
-                let patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(&wanted)});
-                cluster.merge(target, Subresource::None, &patch).await.map_err(fail)?;
-                Ok(true)
+                let Some(patch) = changes(composite, &present, &wanted) else { return Ok(false) };
+                cluster.merge(target, Subresource::None, &patch).await.map_err(fail)?
             }
-        }
+        };
+        let version = ObjectHeader::read(&written).map_or(0, |header| header.version());
+        required.secret_written(namespace, name, version);
+        Ok(true)
     }
 
     /// Only keys that the definition lists are published; all keys if it lists none.
@@ -64,6 +66,31 @@ impl Controller {
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
     }
+}
+
+/// The patch for a connection Secret that lacks details, or whose controller was removed. Keys of other writers stay.
+fn changes(composite: &Object, present: &Object, wanted: &BTreeMap<String, Bytes>) -> Option<Value> {
+    let held = secret_data(present).unwrap_or_default();
+    let is_up_to_date = wanted.iter().all(|(key, value)| held.get(key) == Some(value));
+    let is_controlled = is_controlled_by(present, composite);
+    if is_up_to_date && is_controlled {
+        return None;
+    }
+    // Only the version that was checked is written: another owner may take the Secret over between the two
+    // requests.
+    let version = meta::resource_version(present);
+    let mut patch = json!({"metadata": {"resourceVersion": version}, "data": encoded(wanted)});
+    if !is_controlled {
+        let mut controlled = present.clone();
+        meta::set_controller(&mut controlled, composite);
+        patch["metadata"]["ownerReferences"] = controlled["metadata"]["ownerReferences"].clone();
+    }
+    Some(patch)
+}
+
+/// Whether an object controls a Secret. One without a controller may be left over from a backup, and nothing would delete it.
+pub(super) fn is_controlled_by(secret: &Object, owner: &Object) -> bool {
+    meta::controller_uid(secret) == Some(meta::uid(owner))
 }
 
 /// Refuse to write to a Secret that belongs to something else.

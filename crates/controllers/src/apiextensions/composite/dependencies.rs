@@ -11,9 +11,11 @@ use ferroplane_wire::v1::resource_selector::Match;
 use ferroplane_wire::v1::{MatchLabels, ResourceSelector};
 use tokio::task::JoinHandle;
 
+use super::claim_secrets::{ClaimName, ClaimSecrets, SecretName};
 use super::memory::Name;
 use super::triggers::{follow_composed, follow_required};
 use super::{Composites, secrets};
+use crate::runtime::queue::Queue;
 
 #[derive(Debug)]
 pub(super) struct Dependencies {
@@ -22,7 +24,9 @@ pub(super) struct Dependencies {
     composed: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     required: Mutex<BTreeMap<Arc<Resource>, Arc<Informer>>>,
     interests: Mutex<HashMap<(String, String), HashMap<Wanted, Interest>>>,
-    /// The task that watches Secrets, once a composite resource depends on one.
+    /// The Secrets that claims write, which are watched with the others.
+    pub(super) claim_secrets: ClaimSecrets,
+    /// The task that watches Secrets, once a composite resource or a claim depends on one.
     secrets: Mutex<Option<JoinHandle<()>>>,
     poll_interval: Duration,
 }
@@ -108,6 +112,7 @@ impl Dependencies {
             composed: Mutex::default(),
             required: Mutex::default(),
             interests: Mutex::default(),
+            claim_secrets: ClaimSecrets::default(),
             secrets: Mutex::default(),
             poll_interval,
         }
@@ -209,12 +214,28 @@ impl Dependencies {
     /// Make a composite resource depend on a Secret or a selector of Secrets. Returns the current epoch.
     pub(super) fn follow_secret(&self, definition: &str, name: &Name, secret: &Requirement) -> u64 {
         self.follow(definition, name, &[], std::slice::from_ref(secret));
+        self.watch_secrets();
+        self.epoch(&secret.selector)
+    }
+
+    /// Make a claim depend on its connection Secret. Returns the current epoch.
+    pub(super) fn follow_claim_secret(
+        &self,
+        secret: &SecretName,
+        claim: ClaimName,
+        queue: &Queue<String>,
+    ) -> u64 {
+        let epoch = self.claim_secrets.follow(secret, claim, queue);
+        self.watch_secrets();
+        epoch
+    }
+
+    fn watch_secrets(&self) {
         let mut following = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
         following.get_or_insert_with(|| {
             let (cluster, composites) = (self.cluster.clone(), self.composites.clone());
             tokio::spawn(secrets::follow(cluster, composites, self.poll_interval))
         });
-        self.epoch(&secret.selector)
     }
 
     /// Record that a Secret was read for a composite resource with this version. Returns its epoch then, given the epoch before it was
@@ -249,6 +270,28 @@ impl Dependencies {
         drop(interests);
         self.wake(others, selector, version);
         epoch
+    }
+
+    /// Record that a composite resource has written a Secret, which has this version now, given the epoch before. Returns its epoch then.
+    pub(super) fn secret_written(
+        &self,
+        writer: (&str, &Name),
+        selector: &ResourceSelector,
+        version: u64,
+        before: u64,
+    ) -> u64 {
+        let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = interests.get(&kind_of(selector));
+        let interest = of_kind.and_then(|of_kind| of_kind.get(&Wanted::of(selector)));
+        // The watch was faster than the response.
+        if let Some(interest) = interest
+            && interest.epoch != before
+            && interest.version == Some(version)
+        {
+            return interest.epoch;
+        }
+        drop(interests);
+        self.secret_read(writer, selector, version, before)
     }
 
     /// Record a list of Secrets that are selected by labels, given the epoch before they were listed. Returns the epoch then.
@@ -318,9 +361,10 @@ impl Dependencies {
         }
     }
 
-    /// A Secret has this version now; zero if it was deleted. Requeues composite resources that read it by its name, if the version is
-    /// new.
+    /// A Secret has this version now; zero if it was deleted. Requeues composite resources that read it by its name, and claims that write
+    /// it, if the version is new.
     pub(super) fn secret_changed(&self, namespace: &str, name: &str, version: u64) {
+        self.claim_secrets.changed(&(namespace.to_owned(), name.to_owned()), version);
         let selector = secrets::selector(namespace, name);
         let mut interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get_mut(&kind_of(&selector));
@@ -353,12 +397,12 @@ impl Dependencies {
         }
     }
 
-    /// The namespaces and names of all Secrets that composite resources depend on, sorted, and all selectors of Secrets.
-    pub(super) fn followed_secrets(&self) -> (BTreeSet<(String, String)>, Vec<ResourceSelector>) {
+    /// The namespaces and names of all Secrets that composite resources and claims depend on, sorted, and all selectors of Secrets.
+    pub(super) fn followed_secrets(&self) -> (BTreeSet<SecretName>, Vec<ResourceSelector>) {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_kind = interests.get(&kind_of(&secrets::selector("", "")));
         let followed = of_kind.into_iter().flatten().filter(|(_, interest)| interest.version.is_some());
-        let (mut names, mut selected) = (BTreeSet::new(), Vec::new());
+        let (mut names, mut selected) = (BTreeSet::from_iter(self.claim_secrets.names()), Vec::new());
         for (wanted, _) in followed {
             match wanted.name() {
                 Some((namespace, name)) => {

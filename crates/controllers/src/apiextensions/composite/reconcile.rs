@@ -9,7 +9,8 @@ use std::time::Duration;
 use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_client::ObjectPath;
 use ferroplane_engine::composite::{
-    Begin, COMPOSE, Ending, Published, Selected, begin, composite_for_functions, published_event,
+    Begin, COMPOSE, Ending, Published, SecretReference, Selected, begin, composite_for_functions,
+    published_event,
 };
 use ferroplane_engine::{Event, Grants, Outcome, Pipeline, Requirement};
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
@@ -23,6 +24,7 @@ use super::memory::Name;
 use super::problem::{Problem, Report};
 use super::requeue::Failed;
 use super::required::RequiredResources;
+use super::secrets;
 use super::select::{Epoch, Follows, Selection};
 use super::spans;
 use super::trial::{Instead, OnTrial};
@@ -280,7 +282,14 @@ impl Controller {
     ) -> Result<Published, Problem> {
         it.events.append(&mut round.applied.events);
         let Ok(plan) = &round.outcome.result else { return Ok(Published::Before) };
-        if !self.publish(&it.live, &plan.connection_details).await? {
+        let is_written = self.publish(&it.live, &plan.connection_details, &it.required).await?;
+        // From now on the Secret is an input, too: it is written again if it is deleted or changed.
+        if let Some(SecretReference { namespace, name }) = self.published_secret(&it.live) {
+            let secret = secrets::requirement(namespace, name);
+            round.basis.epochs.extend(it.required.epochs_of(std::slice::from_ref(&secret)));
+            round.outcome.requirements.push(secret);
+        }
+        if !is_written {
             return Ok(Published::Before);
         }
         it.events.push(published_event());

@@ -22,11 +22,19 @@ pub(super) struct RequiredResources<'a> {
     name: Name,
     /// The epoch of each selector when it was read.
     epochs: Mutex<Vec<(ResourceSelector, u64)>>,
+    /// The Secrets that were read as credentials of steps.
+    credentials: Mutex<Vec<Requirement>>,
 }
 
 impl<'a> RequiredResources<'a> {
     pub(super) fn new(shared: &'a Shared, definition: &'a str, name: &Name) -> Self {
-        Self { shared, definition, name: name.clone(), epochs: Mutex::default() }
+        Self {
+            shared,
+            definition,
+            name: name.clone(),
+            epochs: Mutex::default(),
+            credentials: Mutex::default(),
+        }
     }
 
     /// The epochs of these requirements when they were read.
@@ -60,8 +68,7 @@ impl<'a> RequiredResources<'a> {
 
     /// Read a Secret and watch it from now on. None if it does not exist (yet).
     pub(super) async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {
-        let selector = secrets::selector(namespace, name);
-        let secret = Requirement { step: String::new(), name: String::new(), selector };
+        let secret = secrets::requirement(namespace, name);
         let dependencies = &self.shared.dependencies;
         // Register the dependency first, then read: otherwise a change in between would be missed.
         let before = dependencies.follow_secret(self.definition, &self.name, &secret);
@@ -77,6 +84,36 @@ impl<'a> RequiredResources<'a> {
         };
         self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((secret.selector, epoch));
         read
+    }
+
+    /// Read the credentials of a step, and watch them from now on: functions must see those that are valid.
+    async fn credential(&self, namespace: &str, name: &str) -> Result<Answer, String> {
+        self.note_credential(secrets::requirement(namespace, name));
+        let secret = self.secret(namespace, name).await.map_err(|error| text(&error))?;
+        // No API server stores an invalid Secret.
+        Ok(Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
+    }
+
+    fn note_credential(&self, credential: Requirement) {
+        let mut credentials = self.credentials.lock().unwrap_or_else(PoisonError::into_inner);
+        if !credentials.contains(&credential) {
+            credentials.push(credential);
+        }
+    }
+
+    /// The credentials of steps that were read.
+    pub(super) fn credentials(&self) -> Vec<Requirement> {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Record that a Secret that was read before was written, with this version.
+    pub(super) fn secret_written(&self, namespace: &str, name: &str, version: u64) {
+        let secret = secrets::requirement(namespace, name);
+        let before = self.epochs_of(std::slice::from_ref(&secret));
+        let before = before.first().copied().unwrap_or_default();
+        let writer = (self.definition, &self.name);
+        let epoch = self.shared.dependencies.secret_written(writer, &secret.selector, version, before);
+        self.epochs.lock().unwrap_or_else(PoisonError::into_inner).push((secret.selector, epoch));
     }
 
     /// Read Secrets that are selected by labels, and watch them from now on.
@@ -161,11 +198,7 @@ impl Resources for RequiredResources<'_> {
             Want::Resources(selector) => self.resources(selector).await.map(Answer::Resources),
             Want::ClusterResources(selector) => self.cluster_resources(selector).await,
             Want::Schema(selector) => self.live().schema(selector).await.map(Answer::Schema),
-            Want::Secret { namespace, name } => read_secret(self.shared, namespace, name)
-                .await
-                // No API server stores an invalid Secret.
-                .map(|secret| Answer::Secret(secret.map(|secret| secret_data(&secret).unwrap_or_default())))
-                .map_err(|error| text(&error)),
+            Want::Secret { namespace, name } => self.credential(namespace, name).await,
             Want::Scope { api_version, kind } => self
                 .live()
                 .scope(api_version, kind)

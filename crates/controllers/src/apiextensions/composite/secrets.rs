@@ -1,5 +1,6 @@
 //! Watches the Secrets that composite resources read, so that a Secret that is created late or changes reaches them: connection Secrets
-//! of composed resources, and Secrets that functions require.
+//! of composed resources, credentials of steps, and Secrets that functions require. Also watches the connection Secrets that composite
+//! resources and claims write, so that one that is deleted or changed is written again.
 //!
 //! Secrets are not cached like other objects: the data of one is read when a composite resource is reconciled, and not kept. There are
 //! two ways to notice a change, and rights decide between them:
@@ -20,6 +21,7 @@ use ferroplane_api::{Object, meta};
 use ferroplane_client::{
     ApiClient, Change, Error, Informer, InformerScope, LabelSelector, ObjectPath, Query, Resource,
 };
+use ferroplane_engine::Requirement;
 use ferroplane_wire::v1::ResourceSelector;
 use ferroplane_wire::v1::resource_selector::Match;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -58,6 +60,11 @@ pub(super) fn selector(namespace: &str, name: &str) -> ResourceSelector {
         namespace: Some(namespace.to_owned()),
         r#match: Some(Match::MatchName(name.to_owned())),
     }
+}
+
+/// A dependency on one Secret, which no step asked for.
+pub(super) fn requirement(namespace: &str, name: &str) -> Requirement {
+    Requirement { step: String::new(), name: String::new(), selector: selector(namespace, name) }
 }
 
 /// The Secrets that match labels, by namespace and name.

@@ -10,7 +10,8 @@
 //! | A function can be reached again | Those that failed because one could not be |
 //! | A composed resource, unless we wrote it ourselves | The one that controls it, or did before |
 //! | An object that functions required | Those whose functions required it |
-//! | A Secret that functions required, or a connection Secret of a composed resource | Those that read it (`secrets.rs`) |
+//! | A Secret that functions required, credentials of a step, or a connection Secret of a composed resource | Those that read it (`secrets.rs`) |
+//! | The connection Secret of a composite resource, unless we wrote it ourselves | It (`secrets.rs`) |
 //! | An `AccessGrant` | Those in the namespaces that it is for |
 //! | Time: a response expires, a poll interval or a pause after a failure is over | It (`requeue.rs`) |
 //!

@@ -94,6 +94,7 @@ impl Controller {
         let mut outcome = slot.wait_for(deciding.instrument(spans::phase("decide", number))).await?;
         // The Secrets that functions were given are inputs, as much as their requirements.
         outcome.requirements.extend_from_slice(&state.secrets);
+        outcome.requirements.extend(it.required.credentials());
         if let Err(failure) = &outcome.result {
             let problem = Problem::from(Trouble::of(failure));
             // The selection is recorded even if the pipeline failed: users look there to find out what failed.
