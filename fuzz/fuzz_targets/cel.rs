@@ -13,6 +13,6 @@ fuzz_target!(|source: &str| {
     let (outcome, cost) = program.evaluate_with([("self", program.borrow(&value))], Limits { cost: limit });
     assert!(cost <= limit || outcome.is_err());
     if let Ok(evaluated) = outcome {
-        let _ = evaluated.value.to_json(10_000);
+        let _ = evaluated.value.to_json();
     }
 });

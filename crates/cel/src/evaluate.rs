@@ -65,6 +65,8 @@ fn settle<T>(result: Result<T, Fault>) -> Step<Result<T, Fault>> {
 
 impl<'p, 'v> Machine<'p, 'v> {
     pub(super) fn evaluate(&mut self, node: &'p ProgramNode) -> Step<Outcome<'v>> {
+        // The meter bounds the work but not the time: the caller may have gone long before the limit is
+        // reached.
         checkpoint();
         match node {
             ProgramNode::Constant(value) => Ok(Ok(value.clone())),
@@ -228,6 +230,7 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     fn optional_or(&mut self, [left, right]: &'p [ProgramNode; 2], is_value: bool) -> Step<Outcome<'v>> {
+        // No cost of its own: cel-go evaluates these two functions outside of its calls.
         match self.evaluate(left)? {
             Ok(Value::Optional(Some(value))) if is_value => Ok(Ok((*value).clone())),
             Ok(Value::Optional(Some(value))) => Ok(Ok(Value::Optional(Some(value)))),
@@ -242,6 +245,8 @@ impl<'p, 'v> Machine<'p, 'v> {
         let count = call.arguments.len();
         // With one or two arguments and one implementation, all are evaluated even if the first is wrong.
         let is_eager = count <= 2
+            // Variadic functions stop at the first error in cel-go; `format` is one, and so are calls whose
+            // pattern was compiled beforehand.
             && function.name != "format"
             && call.regex.is_none()
             && (function.is_one || call.overload.is_some() || function.overloads.len() == 1);
@@ -304,9 +309,8 @@ impl<'p, 'v> Machine<'p, 'v> {
         let mut values: Vec<Value<'v>> =
             arguments.iter_mut().map(|argument| take(argument, function.name)).collect();
         let mut overload = call.overload;
-        // With a known pattern, only strings are looked for.
-        // Dispatch at run time reads values again, even where types were checked: a dynamic argument may
-        // be of any type.
+        // Values are read again even where types were checked, because a dynamic argument may be of any type.
+        // A call with a constant pattern is left out: its implementation takes strings and refuses the rest.
         if !function.is_one && call.regex.is_none() {
             let fits = |overload: &&'static Overload| fits(overload, &values);
             overload = match call.overload {
@@ -384,6 +388,8 @@ impl<'p, 'v> Machine<'p, 'v> {
                     entries.insert(key, (*value).clone());
                 }
                 Value::Optional(None) if item.is_optional => {
+                    // An absent optional also removes an entry that was written earlier under the same key,
+                    // as in cel-go.
                     entries.remove(&key);
                 }
                 value if item.is_optional => {
@@ -421,6 +427,8 @@ impl<'p, 'v> Machine<'p, 'v> {
                 Ok(())
             }
             Value::Map(map) => {
+                // All entries are copied before the first turn, and turns that never happen would not pay for
+                // that.
                 self.meter.work(map.len() as u64)?;
                 for (key, value) in map.entries() {
                     if !self.turn(fold, key, value)? {
@@ -538,9 +546,8 @@ fn index(key: &Value<'_>) -> Result<i64, Fault> {
     }
 }
 
-/// Values that come from JSON are Go's own types in Kubernetes until something converts them, and messages
-/// show which.
-/// The name that messages have for a type of value that is not wrapped yet.
+/// The name that messages have for a type of value that is not wrapped yet. Values that come from JSON are Go's own
+/// types in Kubernetes until something converts them.
 fn native_type(value: &Value<'_>) -> &'static str {
     match value {
         Value::Null => "<nil>",

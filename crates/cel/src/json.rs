@@ -12,6 +12,9 @@ use super::value::Value;
 
 pub(super) fn to_json(value: &Value<'_>, meter: &Meter) -> Result<Json, Fault> {
     meter.work(1)?;
+    // Counted for every value, because lists share their parts and JSON does not: thirty doublings of a list are a
+    // few bytes here and billions of values there.
+    meter.allocate(size_of::<Json>())?;
     Ok(match value {
         Value::Null | Value::Optional(None) => Json::Null,
         Value::Bool(value) => Json::Bool(*value),

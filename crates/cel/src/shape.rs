@@ -12,6 +12,7 @@ use serde_json::{Map as JsonMap, Value as Json};
 
 use super::fault::Fault;
 use super::formats;
+use super::json::to_json;
 use super::meter::Meter;
 use super::parser::RESERVED;
 use super::value::{List, Map, Numbers, Text, Value};
@@ -228,6 +229,8 @@ pub(super) fn equal_objects<'v>(
                 _ => return Ok(false),
             }
         } else if let Map::Shaped(other, _) = other {
+            // A field that only one of them has makes no difference, as in Kubernetes'
+            // `unstructuredMap.Equal`; that both have as many was checked above.
             if other.get(name).is_some_and(|other| other != value) {
                 return Ok(false);
             }
@@ -253,11 +256,7 @@ pub(super) fn equal_unordered<'v>(
             let known: HashSet<&Json> = list.iter().collect();
             for item in other.iter() {
                 meter.work(1)?;
-                let is_known = match item.to_json(1_000_000) {
-                    Some(json) => known.contains(&json),
-                    None => false,
-                };
-                if !is_known {
+                if !known.contains(&to_json(&item, meter)?) {
                     return Ok(Some(false));
                 }
             }
@@ -267,7 +266,7 @@ pub(super) fn equal_unordered<'v>(
             let known: HashMap<_, _> = list.iter().map(|item| (json_key(item, keys), item)).collect();
             for item in other.iter() {
                 meter.work(1)?;
-                let Some(json) = item.to_json(1_000_000) else { return Ok(Some(false)) };
+                let json = to_json(&item, meter)?;
                 match known.get(&json_key(&json, keys)) {
                     Some(mine) if Value::from_shape(mine, item_shape).equals(&item, meter)? => {}
                     _ => return Ok(Some(false)),
@@ -288,18 +287,19 @@ pub(super) fn union<'v>(
     list: &'v [Json],
     shape: &'v ValueSchema,
     other: &List<'v>,
-) -> Option<Vec<Value<'v>>> {
-    let mut items: Vec<_> = list.iter().map(|item| Value::from_shape(item, shape.item())).collect();
+    meter: &Meter,
+) -> Result<Option<Vec<Value<'v>>>, Fault> {
     let keys: &[Box<str>] = match shape {
         ValueSchema::Set(_) => &[],
         ValueSchema::Keyed(_, keys) => keys,
-        _ => return None,
+        _ => return Ok(None),
     };
+    let mut items: Vec<_> = list.iter().map(|item| Value::from_shape(item, shape.item())).collect();
     let identity = |json: &Json| if keys.is_empty() { vec![json.clone()] } else { json_key(json, keys) };
     let mut known: HashMap<_, _> =
         list.iter().enumerate().map(|(index, item)| (identity(item), index)).collect();
     for item in other.iter() {
-        let json = item.to_json(1_000_000).unwrap_or(Json::Null);
+        let json = to_json(&item, meter)?;
         match known.get(&identity(&json)) {
             Some(index) if !keys.is_empty() => items[*index] = item,
             Some(_) => {}
@@ -309,7 +309,7 @@ pub(super) fn union<'v>(
             }
         }
     }
-    Some(items)
+    Ok(Some(items))
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn add_lists<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> 
         return Err(Fault::no_such_overload());
     };
     if let List::Shaped(list, shape) = &first
-        && let Some(items) = union(list, shape, second)
+        && let Some(items) = union(list, shape, second, context.meter)?
     {
         context.meter.allocate(items.len().saturating_mul(size_of::<Value<'_>>()))?;
         return Ok(Value::list(items));
@@ -163,6 +163,7 @@ pub(super) fn compare<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> An
         one,
         Value::Null | Value::List(_) | Value::Map(_) | Value::Type(_) | Value::Optional(_) | Value::Object(_)
     ) {
+        // No values are passed on, because for these types cel-go always gives the longer message.
         return Err(no_such(context, &[]));
     }
     let order = one.compare(other)?;

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use ferroplane_cel::{Environment, EvaluateError, Limits, Numbers, Program, Type};
+use ferroplane_cel::{Environment, EvaluateError, Limits, Numbers, Program, Type, ValueSchema};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn compile(source: &str) -> Program {
 fn evaluate(source: &str, value: &Value, cost: u64) -> Result<Value, EvaluateError> {
     let program = compile(source);
     let evaluated = program.evaluate(&[("self", value)], Limits { cost })?;
-    Ok(evaluated.value.to_json(1_000_000).expect("it is small"))
+    Ok(evaluated.value.to_json().expect("it is small"))
 }
 
 fn refusal(source: &str) -> String {
@@ -66,6 +66,33 @@ fn lists_within_lists_cannot_be_compared_without_end() {
     let source = format!("cel.bind(a0, [1], cel.bind(b0, [1], {source}))");
     let error = evaluate(&source, &Value::Null, u64::MAX).unwrap_err();
     assert_eq!(error, EvaluateError::Cancelled("too much work"));
+}
+
+/// Binds `a59` to a list that is doubled so often that it cannot be written out.
+fn with_doubled_list(source: &str) -> String {
+    let doubled = (1..60).rev().fold(source.to_owned(), |source, level| {
+        format!("cel.bind(a{level}, [a{0}, a{0}], {source})", level - 1)
+    });
+    format!("cel.bind(a0, [1], {doubled})")
+}
+
+#[test]
+fn doubled_lists_cannot_be_added_to_or_compared_with_sets_without_end() {
+    let shape = ValueSchema::Set(Box::new(ValueSchema::Plain));
+    let set = json!([1]);
+    for source in ["(self + [a59, a59]).size() == 2", "self == [a59]"] {
+        let program = compile(&with_doubled_list(source));
+        let (outcome, _) = program
+            .evaluate_with([("self", ferroplane_cel::Value::from_shape(&set, &shape))], Limits::PER_CALL);
+        assert_eq!(outcome.unwrap_err(), EvaluateError::Cancelled("too much memory"), "{source}");
+    }
+}
+
+#[test]
+fn doubled_lists_do_not_become_json() {
+    let source = with_doubled_list("a59");
+    let evaluated = compile(&source).evaluate(&[], Limits::PER_CALL).expect("sharing costs little");
+    assert_eq!(evaluated.value.to_json(), None);
 }
 
 #[test]
