@@ -3,12 +3,14 @@
 //! # Invariants
 //! * A request waits for no other: when all connections are busy, another one is opened. Watches last for minutes, so a
 //!   request behind as many as the server allows on a connection would never be sent.
+//! * A connection that does not come to be holds up the next one for [`HEAD_START`] only.
 //! * A request is sent again only if it is known not to have been sent.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
@@ -20,11 +22,15 @@ use kube::client::Body;
 use super::BoxError;
 use super::connector::{Connection, Connector};
 
+/// How long a connection may take to be opened before the next one is tried beside it.
+const HEAD_START: Duration = Duration::from_secs(1);
+
 /// The connections to one API server.
 pub(super) struct Pool {
     connector: Connector,
     idle: Mutex<Connections>,
-    /// Held while a connection is opened that many requests may share, so that they do not open one each.
+    /// Held while a connection is opened that many requests may share, so that they do not open one each. Not for longer than
+    /// [`HEAD_START`]: one address of several may not answer, and a network may have come back meanwhile.
     opening: tokio::sync::Mutex<()>,
 }
 
@@ -138,12 +144,19 @@ impl Pool {
     async fn open(&self) -> Result<(Sender, bool), BoxError> {
         let is_http1_only = self.connections().is_http1_only;
         // HTTP/1.1 connections are not shared, so that waiting for one another would only serialize.
-        let _turn = if is_http1_only { None } else { Some(self.opening.lock().await) };
+        let turn = if is_http1_only { None } else { Some(self.opening.lock().await) };
         // Again after waiting: the task that held the lock may have opened the connection that we need.
         if let Some(sender) = self.free() {
             return Ok((sender, false));
         }
-        let connection = self.connector.connect().await?;
+        let mut connecting = std::pin::pin!(self.connector.connect());
+        let connection = match tokio::time::timeout(HEAD_START, &mut connecting).await {
+            Ok(connection) => connection?,
+            Err(_) => {
+                drop(turn);
+                connecting.await?
+            }
+        };
         Ok((self.connections().add(connection), true))
     }
 
