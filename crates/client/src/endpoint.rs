@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::ExecPlugin;
+use crate::{ExecPlugin, Impersonation};
 
 /// A bearer token, or where to get one.
 #[derive(Clone)]
@@ -26,6 +26,28 @@ impl std::fmt::Debug for BearerToken {
     }
 }
 
+/// A client certificate and its key, in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClientCertificate {
+    pub certificate: Vec<u8>,
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for ClientCertificate {
+    /// Leaves out the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientCertificate").finish_non_exhaustive()
+    }
+}
+
+/// A client certificate, or where to get one.
+#[derive(Debug, Clone)]
+pub enum ClientIdentity {
+    Certificate(ClientCertificate),
+    /// Printed by a credential plugin, and used for new connections until it expires.
+    Exec(Arc<ExecPlugin>),
+}
+
 /// An API server, and how to authenticate to it.
 #[derive(Clone, Default)]
 pub struct Endpoint {
@@ -39,9 +61,9 @@ pub struct Endpoint {
     pub skips_tls_verification: bool,
     /// The address of a proxy, perhaps with a password. Without one, the environment names it.
     pub proxy: Option<String>,
-    /// A client certificate and its key, in PEM.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    pub identity: Option<ClientIdentity>,
     pub token: Option<BearerToken>,
+    pub impersonation: Option<Impersonation>,
 }
 
 impl std::fmt::Debug for Endpoint {

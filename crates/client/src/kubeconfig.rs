@@ -1,13 +1,15 @@
 //! Reads kubeconfigs: clusters, users, and contexts that join them.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{GeneralPurpose, PAD};
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{BearerToken, Endpoint, ExecError, ExecPlugin};
+use crate::{BearerToken, ClientCertificate, ClientIdentity, Endpoint, ExecError, ExecPlugin, Impersonation};
 
 /// Go takes any bits after the last whole byte.
 const LENIENT: GeneralPurpose =
@@ -32,8 +34,14 @@ pub enum KubeconfigError {
         "the user logs in with {what} (`{field}`), which is not supported: use a certificate, or a token (kubectl create token)"
     )]
     Unsupported { what: &'static str, field: &'static str },
+    #[error("cannot read whom the user impersonates (`as`, `as-uid`, `as-groups`, `as-user-extra`)")]
+    Impersonation(#[source] serde_json::Error),
+    #[error(
+        "the user has `as-uid`, `as-groups` or `as-user-extra` without `as`: name the user to impersonate"
+    )]
+    NobodyImpersonated,
     #[error(transparent)]
-    Exec(#[from] ExecError),
+    Exec(#[from] Arc<ExecError>),
     #[error("cannot decode `{field}-data`")]
     Encoding { field: String, source: base64::DecodeError },
     #[error("cannot read `{path}`")]
@@ -76,11 +84,10 @@ impl Kubeconfig {
         // Before anything is read from files, so that this is the error that the user sees.
         refuse_unsupported(user)?;
         let server = text(cluster, "server").ok_or_else(|| KubeconfigError::NoServer(name.to_owned()))?;
-        let identity = material(user_directory, user, "client-certificate")?.zip(material(
-            user_directory,
-            user,
-            "client-key",
-        )?);
+        let impersonation = impersonation(user)?;
+        let certificate = material(user_directory, user, "client-certificate")?;
+        let identity = certificate.zip(material(user_directory, user, "client-key")?);
+        let identity = identity.map(|(certificate, key)| ClientCertificate { certificate, key });
         let token_file = text(user, "tokenFile").map(|file| BearerToken::File(user_directory.join(file)));
         let token = text(user, "token").map(|token| BearerToken::Text(token.to_owned()));
         let (exec_token, exec_identity) = run_exec_plugin(user_directory, user, cluster)?;
@@ -91,9 +98,10 @@ impl Kubeconfig {
             server_name: text(cluster, "tls-server-name").map(str::to_owned),
             skips_tls_verification: cluster["insecure-skip-tls-verify"] == true,
             proxy: text(cluster, "proxy-url").map(str::to_owned),
-            identity: identity.or(exec_identity),
+            identity: identity.map(ClientIdentity::Certificate).or(exec_identity),
             // client-go's transport prefers the file, too: it is read again, so that it does not expire.
             token: token_file.or(token).or(exec_token),
+            impersonation,
         })
     }
 
@@ -133,23 +141,50 @@ fn refuse_unsupported(user: &Value) -> Result<(), KubeconfigError> {
     }
 }
 
-/// A certificate and its key, in PEM.
-type Identity = (Vec<u8>, Vec<u8>);
+/// Whom a user impersonates, as a kubeconfig spells it.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct ImpersonationFields {
+    #[serde(rename = "as", default)]
+    user: Option<String>,
+    #[serde(default)]
+    as_uid: Option<String>,
+    #[serde(default)]
+    as_groups: Option<Vec<String>>,
+    #[serde(default)]
+    as_user_extra: Option<BTreeMap<String, Vec<String>>>,
+}
 
-/// What the credential plugin of a user prints: where to get a token or, for as long as this process runs, a certificate.
+/// Whom a user impersonates. A field that cannot be read is an error: without it, requests would have more rights.
+fn impersonation(user: &Value) -> Result<Option<Impersonation>, KubeconfigError> {
+    if user.is_null() {
+        return Ok(None);
+    }
+    let fields = ImpersonationFields::deserialize(user).map_err(KubeconfigError::Impersonation)?;
+    let uid = fields.as_uid.filter(|uid| !uid.is_empty());
+    let (groups, extra) = (fields.as_groups.unwrap_or_default(), fields.as_user_extra.unwrap_or_default());
+    match fields.user.filter(|user| !user.is_empty()) {
+        Some(user) => Ok(Some(Impersonation { user, uid, groups, extra })),
+        None if uid.is_none() && groups.is_empty() && extra.is_empty() => Ok(None),
+        None => Err(KubeconfigError::NobodyImpersonated),
+    }
+}
+
+/// What the credential plugin of a user prints: whether it is where to get a token, a certificate, or both.
 fn run_exec_plugin(
     directory: &Path,
     user: &Value,
     cluster: &Value,
-) -> Result<(Option<BearerToken>, Option<Identity>), KubeconfigError> {
+) -> Result<(Option<BearerToken>, Option<ClientIdentity>), KubeconfigError> {
     if user["exec"].is_null() {
         return Ok((None, None));
     }
-    let plugin = ExecPlugin::read(directory, &user["exec"], cluster)?;
+    let plugin = Arc::new(ExecPlugin::read(directory, &user["exec"], cluster).map_err(Arc::new)?);
     // Run now, so that a plugin that does not work is reported before the first request.
-    let credential = plugin.credential()?;
-    let token = credential.token.map(|_| BearerToken::Exec(Arc::new(plugin)));
-    Ok((token, credential.identity))
+    let credential = plugin.log_in()?;
+    let token = credential.token.as_ref().map(|_| BearerToken::Exec(plugin.clone()));
+    let identity = credential.certificate.as_ref().map(|_| ClientIdentity::Exec(plugin));
+    Ok((token, identity))
 }
 
 /// Something in PEM: in the kubeconfig itself, or in a file.
@@ -196,7 +231,8 @@ users:
         assert_eq!((endpoint.server.as_str(), endpoint.namespace.as_str()), ("https://a:6443", "default"));
         assert_eq!(endpoint.authorities.as_deref(), Some(b"a".as_slice()));
         assert_eq!(endpoint.proxy.as_deref(), Some("http://proxy:3128"));
-        assert_eq!(endpoint.identity, Some((b"b".to_vec(), b"c".to_vec())));
+        let Some(ClientIdentity::Certificate(identity)) = endpoint.identity else { panic!("it has one") };
+        assert_eq!((identity.certificate.as_slice(), identity.key.as_slice()), (&b"b"[..], &b"c"[..]));
     }
 
     #[test]
@@ -229,6 +265,30 @@ users:
     }
 
     #[test]
+    fn impersonated_user_is_read_or_refused() {
+        let with = |fields: &str| {
+            let text = TWO.replace("client-key-data: Yw==}", &format!("client-key-data: Yw==, {fields}}}"));
+            read(&text).endpoint(None).map(|endpoint| endpoint.impersonation)
+        };
+        assert_eq!(with("as: ''").unwrap(), None);
+        let whole = "as: bob, as-uid: u-1, as-groups: [a, b], as-user-extra: {scopes: [x]}";
+        let expected = Impersonation {
+            user: "bob".to_owned(),
+            uid: Some("u-1".to_owned()),
+            groups: vec!["a".to_owned(), "b".to_owned()],
+            extra: BTreeMap::from([("scopes".to_owned(), vec!["x".to_owned()])]),
+        };
+        assert_eq!(with(whole).unwrap(), Some(expected));
+        for nobody in ["as-groups: [a]", "as-uid: u-1", "as: '', as-user-extra: {a: [b]}"] {
+            assert!(matches!(with(nobody), Err(KubeconfigError::NobodyImpersonated)), "{nobody}");
+        }
+        // What cannot be read must not mean that nobody is impersonated.
+        for wrong in ["as: 7", "as: bob, as-groups: a", "as: bob, as-user-extra: {a: b}"] {
+            assert!(matches!(with(wrong), Err(KubeconfigError::Impersonation(_))), "{wrong}");
+        }
+    }
+
+    #[test]
     fn exec_plugin_provides_credentials() {
         let prints = |status: &str| {
             let exec = format!(r#"{{command: echo, args: ['{{"status": {status}}}']}}"#);
@@ -241,8 +301,7 @@ users:
         let endpoint = prints(r#"{"token": "t"}"#).unwrap();
         assert!(matches!(endpoint.token, Some(BearerToken::Exec(_))) && endpoint.identity.is_none());
         let endpoint = prints(r#"{"clientCertificateData": "c", "clientKeyData": "k"}"#).unwrap();
-        assert_eq!(endpoint.identity, Some((b"c".to_vec(), b"k".to_vec())));
-        assert!(endpoint.token.is_none());
+        assert!(matches!(endpoint.identity, Some(ClientIdentity::Exec(_))) && endpoint.token.is_none());
         assert!(prints("{}").unwrap_err().to_string().contains("printed no ExecCredential"));
     }
 

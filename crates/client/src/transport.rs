@@ -9,22 +9,20 @@ mod tls;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use http::header::{AUTHORIZATION, HOST, UPGRADE};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Uri, Version};
+use http::{HeaderValue, Request, Response, StatusCode, Uri, Version};
 use kube::client::Body;
 
-use crate::{BearerToken, Endpoint};
+use crate::exec_plugin::Credential;
+use crate::{BearerToken, ClientCertificate, ClientIdentity, Endpoint, ExecPlugin, Impersonation};
 use connector::Connector;
 use pool::Pool;
 pub use pool::TransportBody;
 use proxy::Proxy;
-
-const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
-const IMPERSONATE_GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 
 /// Why there is no answer.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -56,9 +54,14 @@ pub struct Transport {
     authority: Authority,
     /// What comes before every path.
     prefix: String,
-    token: Option<BearerToken>,
-    /// The user and the groups to impersonate.
-    impersonated: Option<Arc<(String, Vec<String>)>>,
+    endpoint: Arc<Endpoint>,
+    impersonation: Option<Arc<Impersonation>>,
+    connections: Arc<Mutex<Connections>>,
+}
+
+/// The connections that were opened with one client certificate.
+struct Connections {
+    identity: Option<ClientCertificate>,
     pool: Arc<Pool>,
 }
 
@@ -73,46 +76,85 @@ impl Transport {
     pub fn new(endpoint: Endpoint) -> Result<Self, EndpointError> {
         let uri: Uri = endpoint.server.parse().map_err(EndpointError::Address)?;
         let authority = uri.authority().ok_or(EndpointError::NoHost)?.clone();
-        let proxy = Proxy::find(&endpoint, &uri)?;
-        let connector = Connector::new(&endpoint, &uri, proxy)?;
+        // That of a plugin comes with the first request: it may have to be run.
+        let identity = match &endpoint.identity {
+            Some(ClientIdentity::Certificate(certificate)) => Some(certificate.clone()),
+            Some(ClientIdentity::Exec(_)) | None => None,
+        };
+        let connections = Connections::new(&endpoint, identity)?;
         Ok(Self {
             scheme: uri.scheme().cloned().unwrap_or(Scheme::HTTPS),
             authority,
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            token: endpoint.token,
-            impersonated: None,
-            pool: Arc::new(Pool::new(connector)),
+            impersonation: endpoint.impersonation.clone().map(Arc::new),
+            connections: Arc::new(Mutex::new(connections)),
+            endpoint: Arc::new(endpoint),
         })
     }
 
-    /// The same, impersonating a user who is a member of groups.
+    /// The same, impersonating a user who is a member of groups, instead of whomever the endpoint names.
     #[must_use]
     pub fn impersonating(&self, user: &str, groups: &[String]) -> Self {
-        Self { impersonated: Some(Arc::new((user.to_owned(), groups.to_vec()))), ..self.clone() }
+        let impersonation =
+            Impersonation { user: user.to_owned(), groups: groups.to_vec(), ..Impersonation::default() };
+        Self { impersonation: Some(Arc::new(impersonation)), ..self.clone() }
     }
 
     async fn send(&self, mut request: Request<Body>) -> Result<Response<TransportBody>, BoxError> {
         let path = request.uri().path_and_query().map_or("/", PathAndQuery::as_str);
         *request.uri_mut() = format!("{}{path}", self.prefix).parse()?;
-        let token = self.add_credentials(&mut request).await?;
+        let credential = self.credential().await?;
+        self.add_headers(&mut request, credential.as_deref()).await?;
+        let pool = self.pool(credential.as_deref())?;
         let address = |request: &mut Request<Body>, version| self.address(request, version);
         let response = if request.headers().contains_key(UPGRADE) {
-            self.pool.send_upgrade(request, address).await?
+            pool.send_upgrade(request, address).await?
         } else {
-            self.pool.send(request, address).await?
+            pool.send(request, address).await?
         };
-        if let (StatusCode::UNAUTHORIZED, Some(BearerToken::Exec(plugin))) = (response.status(), &self.token)
+        if let (StatusCode::UNAUTHORIZED, Some(plugin), Some(refused)) =
+            (response.status(), self.plugin(), credential)
         {
             let plugin = plugin.clone();
             // Waits for a lock that is held while a program runs.
-            tokio::task::spawn_blocking(move || plugin.discard(token.as_deref())).await?;
+            tokio::task::spawn_blocking(move || plugin.discard(&refused)).await?;
         }
         Ok(response)
     }
 
-    /// Returns the token that the request has, if it has one.
-    async fn add_credentials(&self, request: &mut Request<Body>) -> Result<Option<String>, BoxError> {
-        let token = self.token().await?;
+    /// The credential plugin, if one is used.
+    fn plugin(&self) -> Option<&Arc<ExecPlugin>> {
+        match (&self.endpoint.token, &self.endpoint.identity) {
+            (Some(BearerToken::Exec(plugin)), _) | (_, Some(ClientIdentity::Exec(plugin))) => Some(plugin),
+            _ => None,
+        }
+    }
+
+    /// What the credential plugin has printed, if one is used.
+    async fn credential(&self) -> Result<Option<Arc<Credential>>, BoxError> {
+        let Some(plugin) = self.plugin().cloned() else { return Ok(None) };
+        // The lock inside is held while a program runs, which may take seconds.
+        Ok(Some(tokio::task::spawn_blocking(move || plugin.credential()).await??))
+    }
+
+    /// The connections to use with a credential. A server knows the client of a connection by the certificate that it was opened with,
+    /// so a new certificate needs new connections. What runs on the old ones ends in its own time.
+    fn pool(&self, credential: Option<&Credential>) -> Result<Arc<Pool>, EndpointError> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(ClientIdentity::Exec(_)), Some(credential)) = (&self.endpoint.identity, credential)
+            && credential.certificate != connections.identity
+        {
+            *connections = Connections::new(&self.endpoint, credential.certificate.clone())?;
+        }
+        Ok(connections.pool.clone())
+    }
+
+    async fn add_headers(
+        &self,
+        request: &mut Request<Body>,
+        credential: Option<&Credential>,
+    ) -> Result<(), BoxError> {
+        let token = self.token(credential).await?;
         let headers = request.headers_mut();
         if let Some(token) = &token {
             let mut value = HeaderValue::from_str(&format!("Bearer {token}"))?;
@@ -120,17 +162,14 @@ impl Transport {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        if let Some((name, groups)) = self.impersonated.as_deref() {
-            headers.insert(IMPERSONATE_USER, name.parse()?);
-            for group in groups {
-                headers.append(IMPERSONATE_GROUP, group.parse()?);
-            }
+        if let Some(impersonation) = &self.impersonation {
+            impersonation.add_to(headers)?;
         }
-        Ok(token)
+        Ok(())
     }
 
-    async fn token(&self) -> Result<Option<String>, BoxError> {
-        Ok(match &self.token {
+    async fn token(&self, credential: Option<&Credential>) -> Result<Option<String>, BoxError> {
+        Ok(match &self.endpoint.token {
             None => None,
             Some(BearerToken::Text(token)) => Some(token.clone()),
             // In a pod the file is on a memory file system (a projected volume); that of a kubeconfig may be on a network.
@@ -139,11 +178,7 @@ impl Transport {
                 let token = tokio::task::spawn_blocking(move || std::fs::read_to_string(file)).await??;
                 Some(token.trim().to_owned())
             }
-            Some(BearerToken::Exec(plugin)) => {
-                let plugin = plugin.clone();
-                // The lock inside is held while a program runs, which may take seconds.
-                tokio::task::spawn_blocking(move || plugin.credential()).await??.token
-            }
+            Some(BearerToken::Exec(_)) => credential.and_then(|credential| credential.token.clone()),
         })
     }
 
@@ -161,6 +196,13 @@ impl Transport {
             *request.uri_mut() = uri.build()?;
         }
         Ok(())
+    }
+}
+
+impl Connections {
+    fn new(endpoint: &Endpoint, identity: Option<ClientCertificate>) -> Result<Self, EndpointError> {
+        let pool = Arc::new(Pool::new(Connector::new(endpoint, identity.as_ref())?));
+        Ok(Self { identity, pool })
     }
 }
 

@@ -28,7 +28,7 @@ impl Callers {
     /// Those whom this API server knows. Of the endpoint's own credentials none is used: with a client certificate beside it, a
     /// token would not be checked, and everybody would be us.
     pub(super) fn of(endpoint: &Endpoint) -> Self {
-        Self { endpoint: Endpoint { identity: None, token: None, ..endpoint.clone() } }
+        Self { endpoint: Endpoint { identity: None, token: None, impersonation: None, ..endpoint.clone() } }
     }
 
     /// Nothing if a client that sent these headers may do this with a path.
@@ -103,6 +103,8 @@ fn bearer_token(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use ferroplane_client::{ClientCertificate, ClientIdentity, Impersonation};
+
     use super::*;
 
     fn token_of(values: &[&str]) -> Option<String> {
@@ -133,12 +135,18 @@ mod tests {
     #[test]
     fn own_credentials_are_left_out() {
         let endpoint = Endpoint {
-            identity: Some((b"certificate".to_vec(), b"key".to_vec())),
+            identity: Some(ClientIdentity::Certificate(ClientCertificate {
+                certificate: b"certificate".to_vec(),
+                key: b"key".to_vec(),
+            })),
             token: Some(BearerToken::Text("ours".to_owned())),
+            impersonation: Some(Impersonation { user: "ours".to_owned(), ..Impersonation::default() }),
             ..Endpoint::default()
         };
         let callers = Callers::of(&endpoint);
         assert!(callers.endpoint.identity.is_none() && callers.endpoint.token.is_none());
+        // A caller is not whom we impersonate.
+        assert!(callers.endpoint.impersonation.is_none());
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use http::uri::Scheme;
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use kube::client::Body;
+use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -16,7 +17,7 @@ use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 
 use super::{BoxError, EndpointError, Proxy, tls};
-use crate::Endpoint;
+use crate::{ClientCertificate, Endpoint};
 
 /// How many requests share a connection at most.
 // Also if a server allows more: one connection that breaks should not take hundreds of watches with it.
@@ -30,6 +31,11 @@ const SETTINGS_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a connection is silent before it is checked, as in client-go.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same for TCP, which serves HTTP/1.1 and what connections become.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+const PROBES: u32 = 3;
+/// How long a connection may take to be opened, as in client-go. Operating systems try for minutes.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Something to read from and write to.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
@@ -60,16 +66,17 @@ pub(super) enum Connection {
 impl Connector {
     pub(super) fn new(
         endpoint: &Endpoint,
-        server: &Uri,
-        proxy: Option<Proxy>,
+        identity: Option<&ClientCertificate>,
     ) -> Result<Self, EndpointError> {
+        let server: Uri = endpoint.server.parse().map_err(EndpointError::Address)?;
+        let proxy = Proxy::find(endpoint, &server)?;
         let host = bare(server.host().ok_or(EndpointError::NoHost)?).to_owned();
         let is_plain = server.scheme() == Some(&Scheme::HTTP);
         let name = endpoint.server_name.clone().unwrap_or_else(|| host.clone());
         let (tls, tls_http1) = if is_plain {
             (None, None)
         } else {
-            let config = tls::client_config(endpoint)?;
+            let config = tls::client_config(endpoint, identity)?;
             let mut http1 = config.clone();
             http1.alpn_protocols = vec![b"http/1.1".to_vec()];
             (Some(Arc::new(config).into()), Some(Arc::new(http1).into()))
@@ -86,6 +93,22 @@ impl Connector {
 
     /// A connection for one request, which may become something else.
     pub(super) async fn connect_for_upgrade(&self) -> Result<http1::SendRequest<Body>, BoxError> {
+        self.in_time(self.open_for_upgrade()).await
+    }
+
+    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
+        self.in_time(self.open()).await
+    }
+
+    async fn in_time<T>(&self, opening: impl Future<Output = Result<T, BoxError>>) -> Result<T, BoxError> {
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, opening).await;
+        opened.unwrap_or_else(|_| {
+            let (host, port, seconds) = (&self.host, self.port, CONNECT_TIMEOUT.as_secs());
+            Err(format!("cannot open a connection to {host}:{port} within {seconds}s").into())
+        })
+    }
+
+    async fn open_for_upgrade(&self) -> Result<http1::SendRequest<Body>, BoxError> {
         let stream = self.dial().await?;
         let stream: Box<dyn Stream> = match &self.tls_http1 {
             None => stream,
@@ -103,7 +126,7 @@ impl Connector {
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<Connection, BoxError> {
+    async fn open(&self) -> Result<Connection, BoxError> {
         let stream = self.dial().await?;
         // HTTP/2 without TLS needs prior knowledge that no kubeconfig gives.
         let Some(tls) = &self.tls else { return http1(stream).await };
@@ -116,7 +139,18 @@ impl Connector {
 pub(super) async fn dial(host: &str, port: u16) -> std::io::Result<TcpStream> {
     let stream = TcpStream::connect((host, port)).await?;
     stream.set_nodelay(true)?;
+    // A system that cannot do that can do everything else.
+    let _ = probe_when_silent(&stream);
     Ok(stream)
+}
+
+/// Has the operating system find out whether the other side is still there. Without it, a read of a connection whose other side is
+/// gone without a word lasts for ever.
+fn probe_when_silent(stream: &TcpStream) -> rustix::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, PING_INTERVAL)?;
+    sockopt::set_tcp_keepintvl(stream, PROBE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, PROBES)
 }
 
 async fn http1(stream: impl Stream) -> Result<Connection, BoxError> {

@@ -8,11 +8,14 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::{Endpoint, EndpointError};
+use crate::{ClientCertificate, Endpoint, EndpointError};
 
 /// The configuration for an API server, with either version of HTTP.
-pub(super) fn client_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
-    let mut config = http1_config(endpoint)?;
+pub(super) fn client_config(
+    endpoint: &Endpoint,
+    identity: Option<&ClientCertificate>,
+) -> Result<ClientConfig, EndpointError> {
+    let mut config = http1_config(endpoint, identity)?;
     // In the order of preference: watches are many, and HTTP/2 carries them over one connection.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
@@ -20,10 +23,13 @@ pub(super) fn client_config(endpoint: &Endpoint) -> Result<ClientConfig, Endpoin
 
 /// The configuration for a proxy: HTTP/1.1, the authorities of the system, and no credentials of the cluster.
 pub(super) fn proxy_config() -> Result<ClientConfig, EndpointError> {
-    http1_config(&Endpoint::default())
+    http1_config(&Endpoint::default(), None)
 }
 
-fn http1_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
+fn http1_config(
+    endpoint: &Endpoint,
+    identity: Option<&ClientCertificate>,
+) -> Result<ClientConfig, EndpointError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -33,7 +39,9 @@ fn http1_config(endpoint: &Endpoint) -> Result<ClientConfig, EndpointError> {
     } else {
         builder.with_root_certificates(roots(endpoint.authorities.as_deref())?)
     };
-    let Some((certificate, key)) = &endpoint.identity else { return Ok(builder.with_no_client_auth()) };
+    let Some(ClientCertificate { certificate, key }) = identity else {
+        return Ok(builder.with_no_client_auth());
+    };
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let key = PrivateKeyDer::from_pem_slice(key).map_err(EndpointError::Identity)?;
     builder

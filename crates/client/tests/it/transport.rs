@@ -3,14 +3,15 @@
 use std::convert::Infallible;
 use std::future::pending;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_client::{BearerToken, Endpoint, Transport};
+use ferroplane_client::{BearerToken, Endpoint, Impersonation, Kubeconfig, Transport};
 use ferroplane_testkit::Pki;
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body_util::{BodyExt as _, Full};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -18,21 +19,29 @@ use hyper_util::server::conn::auto;
 use kube::client::Body;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-/// A server that says with which version of HTTP, for whom and with which token it was asked, and does not answer `/hang`.
+/// A server that says with which version of HTTP, for whom and with which token it was asked. It does not answer `/hang`, does not know
+/// who asks for `/refused`, and says at `/who` with which certificate it is asked.
 struct HttpServer {
     address: SocketAddr,
-    authorities: String,
+    pki: Pki,
     connections: Arc<AtomicUsize>,
 }
 
 impl HttpServer {
     /// One that offers these protocols, and answers so many requests on a connection at the same time.
     async fn start(protocols: &[&str], streams: u32) -> Self {
+        Self::start_ignoring(protocols, streams, 0).await
+    }
+
+    /// The same, which accepts so many connections and says nothing on them, before all others.
+    async fn start_ignoring(protocols: &[&str], streams: u32, ignored: usize) -> Self {
         let pki = Pki::new();
         let acceptor = acceptor(&pki, protocols);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,24 +49,30 @@ impl HttpServer {
         let connections = Arc::new(AtomicUsize::new(0));
         let count = connections.clone();
         tokio::spawn(async move {
+            let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
-                count.fetch_add(1, Ordering::Relaxed);
+                if count.fetch_add(1, Ordering::Relaxed) < ignored {
+                    silent.push(stream);
+                    continue;
+                }
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let client = stream.get_ref().1.peer_certificates().map(|chain| mark(&chain[0]));
+                    let answer = service_fn(move |request| answer(request, client.clone()));
                     let mut builder = auto::Builder::new(TokioExecutor::new());
                     builder.http2().max_concurrent_streams(streams);
-                    let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+                    let _ = builder.serve_connection(TokioIo::new(stream), answer).await;
                 });
             }
         });
-        Self { address, authorities: pki.ca(), connections }
+        Self { address, pki, connections }
     }
 
     fn endpoint(&self) -> Endpoint {
         Endpoint {
             server: format!("https://{}/prefix", self.address),
-            authorities: Some(self.authorities.clone().into_bytes()),
+            authorities: Some(self.pki.ca().into_bytes()),
             server_name: Some("localhost".to_owned()),
             token: Some(BearerToken::Text("secret".to_owned())),
             ..Endpoint::default()
@@ -78,19 +93,36 @@ fn acceptor(pki: &Pki, protocols: &[&str]) -> TlsAcceptor {
     let certificates = vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pki.ca().as_bytes()).unwrap()).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_no_client_auth()
+        .with_client_cert_verifier(clients.allow_unauthenticated().build().unwrap())
         .with_single_cert(certificates, key)
         .unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     TlsAcceptor::from(Arc::new(config))
 }
 
-async fn answer(request: Request<hyper::body::Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    if request.uri().path().ends_with("/hang") {
-        return pending().await;
+/// Tells a certificate from others: the end of its signature.
+fn mark(certificate: &CertificateDer<'_>) -> String {
+    format!("{:02x?}", &certificate[certificate.len() - 8..])
+}
+
+async fn answer(
+    request: Request<hyper::body::Incoming>,
+    client: Option<String>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    match request.uri().path().rsplit('/').next() {
+        Some("hang") => return pending().await,
+        Some("who") => return Ok(Response::new(Full::from(client.unwrap_or_default()))),
+        Some("refused") => {
+            let refused = Response::builder().status(StatusCode::UNAUTHORIZED);
+            return Ok(refused.body(Full::default()).unwrap());
+        }
+        _ => {}
     }
     let header = |name: &str| request.headers().get(name).map_or("-", |value| value.to_str().unwrap());
     let host = request.uri().authority().map_or_else(|| header("host"), |authority| authority.as_str());
@@ -101,7 +133,10 @@ async fn answer(request: Request<hyper::body::Incoming>) -> Result<Response<Full
 }
 
 async fn get(transport: &Transport, path: &str) -> String {
-    let request = Request::get(path).body(Body::empty()).unwrap();
+    send(transport, Request::get(path).body(Body::empty()).unwrap()).await
+}
+
+async fn send(transport: &Transport, request: Request<Body>) -> String {
     let response = transport.clone().call(request).await.unwrap();
     String::from_utf8(response.into_body().collect().await.unwrap().to_bytes().to_vec()).unwrap()
 }
@@ -151,6 +186,20 @@ async fn request_is_sent_while_watches_take_all_streams() {
 }
 
 #[tokio::test]
+async fn connection_that_is_never_opened_does_not_hold_up_other_requests() {
+    let server = HttpServer::start_ignoring(&["h2"], 100, 1).await;
+    let transport = server.transport();
+    let unlucky = hang(&transport);
+    while server.connections() < 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let answer = tokio::time::timeout(Duration::from_secs(20), get(&transport, "/api")).await;
+    assert!(answer.expect("it waits for no other").starts_with("HTTP/2.0"));
+    assert_eq!(server.connections(), 2);
+    unlucky.abort();
+}
+
+#[tokio::test]
 async fn server_without_http2_is_asked_with_http1() {
     let server = HttpServer::start(&["http/1.1"], 1).await;
     let transport = server.transport().impersonating("user", &[]);
@@ -161,6 +210,23 @@ async fn server_without_http2_is_asked_with_http1() {
     assert_eq!(server.connections(), 1);
     let _watches: Vec<_> = (0..3).map(|_| hang(&transport)).collect();
     assert!(get(&transport, "/api").await.starts_with("HTTP/1.1"));
+}
+
+#[tokio::test]
+async fn user_of_a_kubeconfig_is_impersonated_by_every_request() {
+    let server = HttpServer::start(&["h2", "http/1.1"], 100).await;
+    let impersonation = Impersonation { user: "bob".to_owned(), ..Impersonation::default() };
+    let endpoint = Endpoint { impersonation: Some(impersonation), ..server.endpoint() };
+    let transport = Transport::new(endpoint).unwrap();
+    let watch = get(&transport, "/api/v1/pods?watch=true").await;
+    assert!(watch.starts_with("HTTP/2.0") && watch.ends_with("Bearer secret bob"), "{watch}");
+    // As commands in containers are run.
+    let exec = Request::get("/exec").header("connection", "Upgrade").header("upgrade", "websocket");
+    let exec = send(&transport, exec.body(Body::empty()).unwrap()).await;
+    assert!(exec.starts_with("HTTP/1.1") && exec.ends_with("Bearer secret bob"), "{exec}");
+    // Nobody can be impersonated by an impersonated user, so that the last one counts.
+    let other = get(&transport.impersonating("eve", &[]), "/api").await;
+    assert!(other.ends_with("Bearer secret eve"), "{other}");
 }
 
 /// A proxy that notes what it is asked for, and connects to it if the password is right.
@@ -242,4 +308,68 @@ async fn slow_token_file_does_not_hold_up_other_tasks() {
     let (answer, ()) = tokio::join!(get(&transport, "/api"), other);
     assert!(answer.contains("Bearer piped"), "{answer}");
     assert!(writer.join().unwrap(), "no other task ran while the token was read");
+}
+
+/// A kubeconfig whose user logs in with a program that prints these one after the other, and the last one from then on.
+fn logging_in(server: &HttpServer, directory: &Path, credentials: &[Value]) -> Endpoint {
+    for (index, status) in credentials.iter().enumerate() {
+        let credential = json!({"kind": "ExecCredential", "status": status}).to_string();
+        std::fs::write(directory.join(format!("{}.json", index + 1)), credential).unwrap();
+    }
+    let script =
+        "echo run >> runs; run=$(wc -l < runs | tr -d ' '); cat $run.json 2>/dev/null || cat LAST.json";
+    let script = script.replace("LAST", &credentials.len().to_string());
+    let script = format!("cd '{}'; {script}", directory.display());
+    let kubeconfig = json!({
+        "current-context": "a",
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "clusters": [{"name": "a", "cluster": {"server": format!("https://{}", server.address)}}],
+        "users": [{"name": "a", "user": {"exec": {"command": "sh", "args": ["-c", script]}}}],
+    });
+    let file = directory.join("kubeconfig");
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let Endpoint { identity, token, .. } = Kubeconfig::read(&[file]).unwrap().endpoint(None).unwrap();
+    Endpoint { identity, token, ..server.endpoint() }
+}
+
+/// A certificate as a credential plugin prints it, and what tells it from others.
+fn printed(server: &HttpServer, expires: &str) -> (Value, String) {
+    let leaf = server.pki.issue(&["client"]);
+    let status = json!({
+        "clientCertificateData": leaf.certificate, "clientKeyData": leaf.key, "expirationTimestamp": expires,
+    });
+    (status, mark(&CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).unwrap()))
+}
+
+const LATER: &str = "2999-01-01T00:00:00Z";
+
+#[tokio::test]
+async fn certificate_of_a_credential_plugin_is_renewed_when_it_is_refused() {
+    let server = HttpServer::start(&["h2"], 100).await;
+    let directory = tempfile::tempdir().unwrap();
+    let ((first, first_mark), (second, second_mark)) = (printed(&server, LATER), printed(&server, LATER));
+    let transport = Transport::new(logging_in(&server, directory.path(), &[first, second])).unwrap();
+    for _ in 0..2 {
+        assert_eq!(get(&transport, "/who").await, first_mark);
+    }
+    assert_eq!(server.connections(), 1);
+    // What runs on the old connection is not cut off.
+    let watch = hang(&transport);
+    assert_eq!(get(&transport, "/refused").await, "");
+    for _ in 0..2 {
+        assert_eq!(get(&transport, "/who").await, second_mark);
+    }
+    assert_eq!(server.connections(), 2);
+    assert!(!watch.is_finished());
+    watch.abort();
+}
+
+#[tokio::test]
+async fn certificate_of_a_credential_plugin_is_renewed_when_it_expires() {
+    let server = HttpServer::start(&["h2"], 100).await;
+    let directory = tempfile::tempdir().unwrap();
+    // Expired by what the plugin says, which is less than the certificate says.
+    let (old, (new, new_mark)) = (printed(&server, "2020-01-01T00:00:00Z").0, printed(&server, LATER));
+    let transport = Transport::new(logging_in(&server, directory.path(), &[old, new])).unwrap();
+    assert_eq!(get(&transport, "/who").await, new_mark);
 }
