@@ -24,7 +24,7 @@ use crate::request_cause::{self, RequestCause};
 use crate::resource::Parameters;
 use crate::{
     Error, InformerEvent, ObjectPath, Page, Query, RequestLabels, Resource, ResourceCatalogue, Subresource,
-    Verb, Watch,
+    Verb, Watch, watch,
 };
 
 /// An object as JSON.
@@ -369,7 +369,7 @@ impl ApiClient {
         serde_json::from_slice(&bytes).map_err(Error::invalid_answer)
     }
 
-    /// What happens to objects of a kind from now on, in one namespace or, if that is empty, in all.
+    /// What happens to objects of a kind from now on, for some minutes, in one namespace or, if that is empty, in all.
     pub async fn watch(
         &self,
         resource: &Resource,
@@ -377,12 +377,15 @@ impl ApiClient {
         query: &Query<'_>,
     ) -> Result<Watch, Error> {
         let uri = resource.uri(namespace, Parameters::Watch(query))?;
+        let seconds = watch::lifetime(&uri);
+        let uri = format!("{uri}&timeoutSeconds={seconds}");
         let request = request(Method::GET, &uri, query.accept(), None)?;
         let mut code = None;
         let response = tokio::time::timeout(self.timeout, self.exchange(request, &mut code)).await;
         let labels = RequestLabels::collection(Verb::Watch, resource, namespace);
         self.observe(&labels, code, None);
-        response.unwrap_or_else(|_| Err(Error::timeout())).map(Watch::new)
+        let body = response.unwrap_or_else(|_| Err(Error::timeout()))?;
+        Ok(Watch::new(body, seconds))
     }
 
     fn write_parameters(&self) -> Parameters<'static> {

@@ -1,16 +1,30 @@
 //! The events of a watch, one line each.
+//!
+//! # Invariants
+//! * Every watch ends: the server is asked to end it after some minutes, and if it does not, the watch ends by itself soon after. A
+//!   connection that has fallen silent, with nobody at its other end any more, looks like one on which nothing happens.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tracing::debug;
 
 use crate::body_chunks::BodyChunks;
 use crate::{Error, StatusError};
 
 /// No event is longer than this.
 const LONGEST_LINE: usize = 64 << 20;
+/// How long a watch lasts at least, and how much longer at most, as in client-go.
+const SHORTEST: u64 = 5 * 60;
+const SPREAD: u64 = 5 * 60;
+/// How much later than it was asked to the server may end a watch.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// A watch that runs.
 pub struct Watch {
@@ -20,6 +34,8 @@ pub struct Watch {
     /// How much of it was handed out, and how much is known to contain no whole line.
     read: usize,
     searched: usize,
+    /// When the server has had time enough to end it.
+    deadline: Instant,
 }
 
 /// What happened, with the object as the server sent it.
@@ -48,17 +64,23 @@ struct Line<'a> {
 }
 
 impl Watch {
-    pub(crate) fn new(body: Body) -> Self {
-        Self { body, chunks: BodyChunks::default(), read: 0, searched: 0 }
+    /// A watch that the server was asked to end after so many seconds.
+    pub(crate) fn new(body: Body, seconds: u64) -> Self {
+        let deadline = Instant::now() + Duration::from_secs(seconds) + GRACE;
+        Self { body, chunks: BodyChunks::default(), read: 0, searched: 0, deadline }
     }
 
-    /// The next event. None if the server has ended the watch.
+    /// The next event. None if the watch has ended: begin another one where this one was.
     pub async fn next(&mut self) -> Result<Option<WatchEvent>, Error> {
         loop {
             if let Some(event) = self.line()? {
                 return Ok(Some(event));
             }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let Ok(frame) = tokio::time::timeout_at(self.deadline, self.body.frame()).await else {
+                debug!("the API server has not ended a watch in time; the connection may be dead");
+                return Ok(None);
+            };
+            let Some(frame) = frame else { return Ok(None) };
             let Ok(data) = frame.map_err(|error| Error::Unreachable(error.into()))?.into_data() else {
                 continue;
             };
@@ -96,6 +118,14 @@ impl Watch {
     }
 }
 
+/// After how many seconds a server is asked to end a watch.
+pub(crate) fn lifetime(uri: &str) -> u64 {
+    // Different for each watch, so that they do not all begin again at once, and no matter of chance, so that what happens can be repeated.
+    let mut hasher = DefaultHasher::new();
+    uri.hash(&mut hasher);
+    SHORTEST + hasher.finish() % SPREAD
+}
+
 fn read(line: &[u8], chunks: &BodyChunks) -> Result<WatchEvent, Error> {
     let event: Line<'_> = serde_json::from_slice(line).map_err(Error::invalid_answer)?;
     let text = event.object.get();
@@ -116,7 +146,7 @@ mod tests {
     use super::*;
 
     async fn read_all(pieces: &[&str]) -> Vec<String> {
-        let mut watch = Watch::new(Body::from(Vec::new()));
+        let mut watch = Watch::new(Body::from(Vec::new()), SHORTEST);
         let mut told = Vec::new();
         for piece in pieces {
             watch.take(Bytes::copy_from_slice(piece.as_bytes())).unwrap();
