@@ -1,7 +1,8 @@
 //! A cache of all objects of a kind that are selected, as compact bytes, kept up to date by a list and watches.
 //!
 //! # Invariants
-//! * A cache never goes back: an object that is older than the cached one is ignored.
+//! * A list replaces everything but what was written after it was made. What a watch brings is ignored if it is older than what is cached.
+//! * A server whose data is older than what it sent before, because it was restored from a backup, is believed.
 //! * Listeners are notified of every object that changed, however the watch was interrupted; several changes of one object may be
 //!   told as one.
 //! * An informer of one namespace asks for nothing but that namespace.
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use crate::api_client::{JsonObject, PAGE_SIZE};
@@ -24,6 +26,8 @@ use crate::{ApiClient, Error, LabelSelector, ObjectHeader, Query, Resource, Watc
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// A watch without events that lasts for less is one that the server does not want to last.
+const SHORT_WATCH: Duration = Duration::from_secs(10);
 /// Where `kubectl apply` keeps what it applied.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -383,9 +387,10 @@ impl Informer {
             let query =
                 Query { limit: Some(PAGE_SIZE), continuation: continuation.as_deref(), ..self.query() };
             let page = self.client.list(&self.scope.resource, self.namespace(), &query).await?;
+            let version = page.resource_version.parse().unwrap_or_default();
             for bytes in page.items() {
                 if let Some(header) = ObjectHeader::read(&bytes) {
-                    self.insert(&header, &bytes);
+                    self.insert(&header, &bytes, Some(version));
                     present.insert(header.key().into_boxed_str());
                 }
             }
@@ -393,11 +398,10 @@ impl Informer {
             if continuation.is_none() {
                 // Deletions are announced after everything that is there: a listener that counts never sees
                 // too few.
-                let version = page.resource_version.parse().unwrap_or_default();
                 self.remove_all_but(&present, version);
                 // Before the state is set: a client that waits for it may insert the answer to a write at once, and
-                // needs the version to compare with.
-                self.advance(version);
+                // needs the version to compare with. It may be lower than before.
+                self.write().version = version;
                 self.set_state(SyncState::Synced);
                 self.observe(InformerEvent::Listed);
                 return Ok(page.resource_version);
@@ -405,7 +409,7 @@ impl Informer {
         }
     }
 
-    /// Follow what happens after this version, through as many watches as it takes.
+    /// Follow what happens after this version, through as many watches as it takes. Ends when everything has to be listed again.
     async fn watch(&self, mut version: String, backoff: &mut Backoff) -> Result<(), Error> {
         let mut is_first = true;
         loop {
@@ -418,7 +422,7 @@ impl Informer {
             if self.refusal().is_some() {
                 self.set_refusal(None);
             }
-            let mut has_events = false;
+            let (mut has_events, began_at) = (false, Instant::now());
             while let Some(event) = watch.next().await? {
                 if !std::mem::replace(&mut has_events, true) {
                     backoff.reset();
@@ -427,11 +431,28 @@ impl Informer {
                     version = newer;
                 }
             }
-            if !has_events {
+            if has_events {
+                continue;
+            }
+            if began_at.elapsed() < SHORT_WATCH {
                 // A server that ends every watch at once must not be asked again at once.
                 tokio::time::sleep(backoff.next()).await;
+                continue;
+            }
+            backoff.reset();
+            if self.is_ahead_of_server(&version).await? {
+                return Ok(());
             }
         }
+    }
+
+    /// Whether the server has not come to this version yet. An API server whose data was restored from a backup lets clients watch from a
+    /// version that it has yet to reach, and sends nothing until then.
+    async fn is_ahead_of_server(&self, version: &str) -> Result<bool, Error> {
+        let query = Query { limit: Some(1), ..self.query() };
+        let page = self.client.list(&self.scope.resource, self.namespace(), &query).await?;
+        let number = |version: &str| version.parse::<u64>().ok();
+        Ok(number(&page.resource_version).zip(number(version)).is_some_and(|(now, then)| now < then))
     }
 
     /// Apply an event to the cache. Returns the resource version that it brings.
@@ -439,7 +460,7 @@ impl Informer {
         let (WatchEvent::Applied(bytes) | WatchEvent::Deleted(bytes) | WatchEvent::Bookmark(bytes)) = event;
         let header = ObjectHeader::read(bytes)?;
         match event {
-            WatchEvent::Applied(bytes) => self.insert(&header, bytes),
+            WatchEvent::Applied(bytes) => self.insert(&header, bytes, None),
             WatchEvent::Deleted(bytes) => self.remove(&header, bytes),
             WatchEvent::Bookmark(_) => {}
         }
@@ -447,11 +468,17 @@ impl Informer {
         Some(header.metadata.resource_version.into_owned())
     }
 
-    fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes) {
+    /// Take over an object from a watch, or from a list of this version.
+    fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes, listed: Option<u64>) {
         // A list brings whole objects, whatever was asked for.
         let kept = if self.scope.metadata_only { metadata_of(bytes) } else { None };
         let object = CachedObject { version: header.version(), bytes: kept.unwrap_or_else(|| bytes.clone()) };
-        let inserted = self.write().insert(header, &object);
+        let mut cache = self.write();
+        let inserted = match listed {
+            Some(version) => cache.insert_listed(header, &object, version),
+            None => cache.insert(header, &object),
+        };
+        drop(cache);
         if let Some(before) = inserted {
             self.announce(Change::Applied { header, object: &object, before: before.as_ref() });
         }
@@ -506,11 +533,33 @@ impl Cache {
         }
     }
 
-    /// The objects that a list of this version does not have. What was written later than the list and the watch know of is not lost.
+    /// Keep an object of a list of this version, unless the cached one was written after the list was made. An older object replaces a
+    /// newer one: the list is what the server has. Returns what was cached before, if it was kept.
+    #[expect(clippy::option_option, reason = "whether it was kept, and what was there")]
+    fn insert_listed(
+        &mut self,
+        header: &ObjectHeader<'_>,
+        object: &CachedObject,
+        listed: u64,
+    ) -> Option<Option<CachedObject>> {
+        let key = header.key();
+        if self.objects.get(key.as_str()).is_some_and(|present| !self.is_known_to(present, listed)) {
+            return None;
+        }
+        Some(self.objects.insert(key.into(), object.clone()))
+    }
+
+    /// Whether a list of this version says what became of an object. Of what was written after it was made, it does not.
+    fn is_known_to(&self, object: &CachedObject, listed: u64) -> bool {
+        // A list never comes before what a watch has sent, unless the data of the server was restored from a backup. Then what was
+        // written before is gone, and what is written from now on comes by the next watch.
+        listed < self.version || object.version <= listed
+    }
+
+    /// The objects that a list of this version does not have.
     fn lost(&self, present: &HashSet<Box<str>>, listed: u64) -> BTreeMap<Box<str>, Bytes> {
-        let known = self.version.max(listed);
-        let is_known = |object: &CachedObject| object.version <= known;
-        let lost = self.objects.iter().filter(|(key, it)| is_known(it) && !present.contains(*key));
+        let is_lost = |object: &CachedObject| self.is_known_to(object, listed);
+        let lost = self.objects.iter().filter(|(key, it)| is_lost(it) && !present.contains(*key));
         lost.map(|(key, object)| (key.clone(), object.bytes.clone())).collect()
     }
 
@@ -566,9 +615,38 @@ mod tests {
         let lost =
             |version: u64| cache.lost(&present, version).into_keys().map(String::from).collect::<Vec<_>>();
         assert_eq!(lost(7), ["n/deleted", "n/older-than-the-list", "n/told"]);
-        // The data of the API server may have been restored from a backup: what the watch has told goes, too.
-        assert_eq!(lost(1), ["n/deleted", "n/told"]);
+        // The data of the API server was restored from a backup: everything goes that it does not have.
+        assert_eq!(lost(1).len(), 4);
         // The kind is gone.
         assert_eq!(lost(u64::MAX).len(), 4);
+    }
+
+    #[test]
+    fn list_replaces_newer_objects_unless_they_were_written_after_it() {
+        for (told, cached, listed, is_replaced) in [
+            // As usual.
+            (5, 4, 7, true),
+            // Written after the list was made, or while it was read.
+            (5, 9, 7, false),
+            // Restored from a backup: the list is older than what a watch has sent.
+            (100, 90, 50, true),
+            (100, 120, 50, true),
+            // Restored from a backup, and written to since: the list is newer, its object older.
+            (100, 90, 130, true),
+        ] {
+            let mut cache = Cache { version: told, ..Cache::default() };
+            let object = |version: u64| {
+                let text = format!(r#"{{"metadata":{{"name":"a","resourceVersion":"{version}"}}}}"#);
+                CachedObject { bytes: text.into(), version }
+            };
+            let (before, after) = (object(cached), object(3));
+            let (before_header, after_header) =
+                (ObjectHeader::read(&before.bytes).unwrap(), ObjectHeader::read(&after.bytes).unwrap());
+            cache.insert(&before_header, &before);
+            let inserted = cache.insert_listed(&after_header, &after, listed);
+            assert_eq!(inserted.is_some(), is_replaced, "{told} {cached} {listed}");
+            let version = cache.objects["/a"].version;
+            assert_eq!(version == 3, is_replaced, "{told} {cached} {listed}");
+        }
     }
 }

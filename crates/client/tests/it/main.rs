@@ -6,4 +6,5 @@ mod exec;
 mod informer;
 mod list;
 mod server;
+mod silence;
 mod transport;
