@@ -18,8 +18,10 @@ use crate::{Context, Failure, Function, Type, Value};
 use Type::{Bool, Int, String};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    function("regexMatch", &[String, String], Bool, |ctx, args| {
-        Ok(is_match(ctx, args).unwrap_or(Value::Bool(false)))
+    function("regexMatch", &[String, String], Bool, |ctx, args| match is_match(ctx, args) {
+        // sprig ignores a mistake in the expression. The end of the budget is none, and must end the execution.
+        Err(Failure::Message(_)) => Ok(Value::Bool(false)),
+        result => result,
     }),
     function("mustRegexMatch", &[String, String], Bool, is_match),
     function("regexFind", &[String, String], String, |ctx, args| find(ctx, args, panicking)),
@@ -79,6 +81,7 @@ const MAX_WEIGHT: u64 = 100_000;
 fn compile(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Expression, Failure> {
     let pattern = characters(args, 0);
     if let Err(error) = str::from_utf8(text(args, 0)) {
+        // Go shows the pattern from the first byte on that is wrong.
         let rest = lossy(&text(args, 0)[error.valid_up_to()..]);
         let problem = format!("error parsing regexp: invalid UTF-8: `{rest}`");
         return Err(blame(text(args, 0), problem));
@@ -230,8 +233,10 @@ fn split(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Value, F
         if usize::try_from(wanted).is_ok_and(|wanted| parts.len() + 1 == wanted) {
             break;
         }
+        // A match borrows from the text, so that the distance between the two is its place.
         end = found.as_ptr() as usize - text.as_ptr() as usize;
         let after = end + found.len();
+        // A match of nothing at the very beginning splits nothing off, as in Go.
         if after != 0 {
             parts.push(&text[begin..end]);
         }

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ferroplane_template::Budget;
+use ferroplane_golang::fmt::Numbers;
+use ferroplane_template::{Budget, Exhausted, Heap, Host, Options, Templates, Value, sprig};
 use serde_json::json;
 
 use crate::rendered_within;
@@ -67,4 +68,21 @@ fn dictionaries_that_contain_themselves_end_every_walk() {
 fn heavy_expressions_are_refused() {
     let problem = refusal(r#"{{ mustRegexMatch "((a{100}){10}[é-ü]{1000}){1}\\pL{900}" "x" }}"#);
     assert!(problem.contains("expression too large"), "{problem}");
+}
+
+#[test]
+fn expression_that_is_searched_for_too_long_is_no_mismatch() {
+    struct Impatient;
+    impl Host for Impatient {
+        fn expired(&mut self) -> Option<Duration> {
+            Some(Duration::from_secs(3))
+        }
+    }
+    let text = r#"{{ regexMatch "b" .text }}"#;
+    let templates = Templates::parse("t", text, &Options::default(), &sprig::functions()).unwrap();
+    let heap = Heap::new();
+    // Searching this takes more steps than pass between two questions to the host.
+    let data = Value::from_json(&heap, &json!({"text": "a".repeat(200_000)}), Numbers::AsWritten);
+    let error = templates.execute(data, &heap, &mut Impatient, Budget::default()).unwrap_err();
+    assert_eq!(error.exhausted, Some(Exhausted::Time(Duration::from_secs(3))));
 }
