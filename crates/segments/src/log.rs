@@ -102,6 +102,7 @@ impl SegmentLog {
     pub fn open(directory: &Path, format: FileFormat, limits: Limits) -> Result<Self, OpenError> {
         let failed = |source| OpenError::File { path: directory.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        // Before the files are listed, or a process that ends just now could still drop some of them.
         let lock = Lock::take(directory).map_err(|locked| match locked {
             Locked::InUse(process) => OpenError::InUse { directory: directory.to_owned(), process },
             Locked::Failed(source) => failed(source),
@@ -222,18 +223,15 @@ impl SegmentLog {
     fn begin_segment(&mut self) -> io::Result<()> {
         self.is_open = false;
         let (number, header) = (self.next_number, self.format.header());
+        // Whether or not there will be a file: what a failure leaves behind must not be in the way of the next attempt.
+        self.next_number += 1;
         let mut bytes = Vec::new();
         match &mut self.storage {
             Storage::Memory => bytes.extend_from_slice(&header),
             Storage::Directory { path, current, .. } => {
-                let path = path.join(file_name(number));
-                let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-                file.write_all(&header)?;
-                *current = Some(file);
+                *current = Some(create(&path.join(file_name(number)), &header)?);
             }
         }
-        // Only after the file was made: a failure tries the same number again.
-        self.next_number += 1;
         self.segments.push_back(Segment::new(number, header.len() as u64, bytes));
         self.is_open = true;
         Ok(())
@@ -254,6 +252,16 @@ impl SegmentLog {
     }
 }
 
+fn create(path: &Path, header: &[u8]) -> io::Result<File> {
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+    if let Err(error) = file.write_all(header) {
+        // On a full disk every attempt would leave a file that counts for nothing and that nothing drops.
+        let _ = std::fs::remove_file(path);
+        return Err(error);
+    }
+    Ok(file)
+}
+
 fn file_name(number: u64) -> String {
     format!("{PREFIX}{number:012}")
 }
@@ -266,6 +274,7 @@ pub fn segment_files(directory: &Path, format: FileFormat) -> Result<Vec<(u64, P
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // Other files are left alone; the lock is one of them.
         let Some(number) = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok()) else { continue };
         match format.check_file(&path) {
             Ok(Ok(())) => found.push((number, path)),

@@ -99,6 +99,17 @@ fn whatever_lies_there_does_no_harm() {
 }
 
 #[test]
+fn segment_that_could_not_be_begun_does_not_block_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut log = open(directory.path());
+    // As if beginning the segment had failed after its file was made.
+    std::fs::write(directory.path().join("segment-000000000001"), b"").unwrap();
+    assert!(log.append(&numbered(1)).is_err());
+    log.append(&numbered(2)).unwrap();
+    assert_eq!(left(&log), [2]);
+}
+
+#[test]
 fn second_process_is_told_who_has_it_until_the_first_ends() {
     let directory = tempfile::tempdir().unwrap();
     let log = open(directory.path());
