@@ -26,19 +26,10 @@ use crate::sensitive_fields::SensitiveFields;
 /// Shorter values are not looked for in other text: they would be found where they are not meant.
 const SHORTEST: usize = 6;
 /// What an object that holds a secret says somewhere.
-const HINTS: [&str; 11] = [
-    "secret",
-    "passw",
-    "passphrase",
-    "token",
-    "privatekey",
-    "private_key",
-    "private-key",
-    "apikey",
-    "api_key",
-    "api-key",
-    "credential",
-];
+// Each of `ENDINGS` has one of these in it, wherever `-`, `_` or `.` divides it into words: an object without a hint is not
+// looked into. So they are no longer than a word, except for `api`, which is in every object.
+const HINTS: [&str; 9] =
+    ["secret", "pass", "token", "private", "apikey", "api_key", "api-key", "api.key", "credential"];
 /// How names of fields with secrets end, in lower case and without `-`, `_` and `.`. A name may have anything before it, as
 /// `githubToken` has. Names that merely end in `secret` are not among them: most of them say which Secret is meant.
 const ENDINGS: [&str; 12] = [
@@ -111,6 +102,7 @@ impl Redactor {
     }
 
     fn is_named_like_a_secret(&self, key: &str) -> bool {
+        // Keys of maps may be data of any length. No name of a field is that long.
         if key.len() > 64 {
             return false;
         }

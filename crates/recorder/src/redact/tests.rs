@@ -80,6 +80,15 @@ fn fields_that_are_named_like_secrets_are() {
 }
 
 #[test]
+fn words_of_a_name_may_be_divided_by_any_separator() {
+    for name in ["private.key", "private_key", "api.key", "api-key", "pass-word", "pass_phrase"] {
+        // Nothing else in the object says that there is a secret.
+        let left = redacted(&[json!({"kind": "ConfigMap", "data": {name: "sesame-open"}})]).remove(0);
+        assert!(!left.to_string().contains("sesame"), "{left}");
+    }
+}
+
+#[test]
 fn names_with_anything_before_them_and_pairs_of_name_and_value_are_recognised() {
     let xr = json!({"spec": {
         "githubToken": "ghp_0123456789", "DB_ROOT_PASSWORD": "hunter2-hunter2", "gcp.credentials": "{private}",
