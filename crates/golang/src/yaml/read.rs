@@ -12,9 +12,13 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use super::{Library, block, scalar};
 
 /// How deeply nodes may be nested. The originals allow 10,000; no real file needs that, and a caller that reads the result recurses.
+// The parser stops at 255 levels of each style by itself, so that only a mix of both styles gets here.
 const DEPTH: usize = 500;
 /// So many nodes may come from aliases before it is called an attack, as in the originals.
 const ALIASED: usize = 400_000;
+/// So many bytes may be copied for anchors and aliases. Go's texts are shared and ours are not: with a limit of nodes alone, one long
+/// text could be copied 400,000 times.
+const COPIED: usize = 64 << 20;
 
 /// What was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +70,14 @@ pub fn read(text: &str, library: Library) -> Result<Node, ReadError> {
 
 /// The same, whatever the text is like.
 pub(super) fn read_any(text: &str, library: Library) -> Result<Node, ReadError> {
-    let mut reader =
-        Reader { library, open: Vec::new(), anchors: HashMap::new(), aliased: 0, repeated: Vec::new() };
+    let mut reader = Reader {
+        library,
+        open: Vec::new(),
+        anchors: HashMap::new(),
+        aliased: 0,
+        copied: 0,
+        repeated: Vec::new(),
+    };
     let mut document = Node::Null;
     for event in Parser::new_from_str(text) {
         let (event, span) =
@@ -76,6 +86,7 @@ pub(super) fn read_any(text: &str, library: Library) -> Result<Node, ReadError> 
         if matches!(event, Event::DocumentEnd) {
             break;
         }
+        // Only the last scalar of the text can have been given a break that the text does not have.
         let is_at_end = span.byte_range().is_some_and(|range| range.end >= text.len());
         let event = match event {
             Event::Scalar(scalar, style, anchor, tag) if is_at_end && is_block(style) => {
@@ -106,19 +117,33 @@ fn without_added_break<'t>(scalar: Cow<'t, str>, text: &str) -> Cow<'t, str> {
 struct Reader {
     library: Library,
     open: Vec<Open>,
-    /// What anchors stand for, and how many nodes that is.
-    anchors: HashMap<usize, (Node, usize)>,
+    /// What anchors stand for, and how much that is.
+    anchors: HashMap<usize, (Node, Extent)>,
     aliased: usize,
+    copied: usize,
     /// Keys that are there twice, in the order in which the originals find them.
     repeated: Vec<String>,
+}
+
+/// How much a node is, with all that is in it.
+#[derive(Clone, Copy)]
+struct Extent {
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Extent {
+    fn of(text: &str) -> Self {
+        Self { nodes: 1, bytes: size_of::<Node>() + text.len() }
+    }
 }
 
 /// A collection whose end has not come.
 struct Open {
     anchor: usize,
     content: Content,
-    /// How many nodes it has so far, itself included.
-    size: usize,
+    /// How much it is so far, itself included.
+    size: Extent,
     /// How many repeated keys were known when it began.
     repeated: usize,
 }
@@ -145,7 +170,7 @@ struct Key {
 struct Complete {
     node: Node,
     text: String,
-    size: usize,
+    size: Extent,
     is_merge: bool,
     line: usize,
 }
@@ -157,7 +182,7 @@ impl Reader {
         let complete = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let complete = self.scalar(&text, style, tag.as_deref(), line)?;
-                self.remember(anchor, &complete.node, 1);
+                self.remember(anchor, &complete.node, complete.size)?;
                 complete
             }
             Event::Alias(anchor) => self.alias(anchor, line)?,
@@ -189,18 +214,20 @@ impl Reader {
         let tag = tag.map(|tag| format!("{}{}", tag.handle(), tag.suffix())).unwrap_or_default();
         let node = scalar::value(text, &tag, is_quoted, self.library).map_err(failed)?;
         let is_merge = text == "<<" && !is_quoted && (tag.is_empty() || tag.ends_with("merge"));
-        Ok(Complete { node, text: text.to_owned(), size: 1, is_merge, line })
+        Ok(Complete { node, text: text.to_owned(), size: Extent::of(text), is_merge, line })
     }
 
     fn alias(&mut self, anchor: usize, line: usize) -> Result<Complete, ReadError> {
-        let Some((node, size)) = self.anchors.get(&anchor).cloned() else {
+        let Some(size) = self.anchors.get(&anchor).map(|(_, size)| *size) else {
             // The collection that the anchor names is not complete: it would contain itself.
             return Err(failed("anchor value contains itself"));
         };
-        self.aliased += size;
+        self.aliased += size.nodes;
         if self.aliased > ALIASED {
             return Err(failed("document contains excessive aliasing"));
         }
+        self.count_copy(size)?;
+        let node = self.anchors[&anchor].0.clone();
         Ok(Complete { node, text: String::new(), size, is_merge: false, line })
     }
 
@@ -208,7 +235,7 @@ impl Reader {
         if self.open.len() >= DEPTH {
             return Err(failed(format!("exceeded max depth of {DEPTH}")));
         }
-        self.open.push(Open { anchor, content, size: 1, repeated: self.repeated.len() });
+        self.open.push(Open { anchor, content, size: Extent::of(""), repeated: self.repeated.len() });
         Ok(None)
     }
 
@@ -218,20 +245,29 @@ impl Reader {
             Content::List(items) => Node::List(items),
             Content::Map { entries, .. } => self.map(entries, open.repeated)?,
         };
-        self.remember(open.anchor, &node, open.size);
+        self.remember(open.anchor, &node, open.size)?;
         Ok(Complete { node, text: String::new(), size: open.size, is_merge: false, line })
     }
 
-    fn remember(&mut self, anchor: usize, node: &Node, size: usize) {
+    fn remember(&mut self, anchor: usize, node: &Node, size: Extent) -> Result<(), ReadError> {
         if anchor != 0 {
+            self.count_copy(size)?;
             self.anchors.insert(anchor, (node.clone(), size));
         }
+        Ok(())
+    }
+
+    /// Counts what will be copied. Anchors within anchors are copied once for each, which counts, too.
+    fn count_copy(&mut self, size: Extent) -> Result<(), ReadError> {
+        self.copied = self.copied.saturating_add(size.bytes);
+        if self.copied > COPIED { Err(failed("document contains excessive aliasing")) } else { Ok(()) }
     }
 
     /// Puts a node where it belongs. Returns it if it is the document.
     fn put(&mut self, complete: Complete) -> Option<Node> {
         let Some(open) = self.open.last_mut() else { return Some(complete.node) };
-        open.size += complete.size;
+        open.size.nodes += complete.size.nodes;
+        open.size.bytes += complete.size.bytes;
         match &mut open.content {
             Content::List(items) => items.push(complete.node),
             Content::Map { entries, key } => {
@@ -290,7 +326,7 @@ fn repeated(entries: &[Entry]) -> Vec<String> {
     said.collect()
 }
 
-/// How many repeated keys are reported.
+/// How many repeated keys are reported. The original reports all, and thousands of them would be a message of megabytes.
 const REPEATED: usize = 20;
 
 /// A map while it is put together.
@@ -345,6 +381,7 @@ impl Merging {
     }
 
     fn set(&mut self, key: Node, value: Node, overrides: bool) {
+        // By its kind, too: `1` and `"1"` are different keys.
         let place = *self.places.entry(format!("{key:?}")).or_insert(self.entries.len());
         match self.entries.get_mut(place) {
             None => self.entries.push((key, value)),

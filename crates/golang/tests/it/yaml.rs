@@ -157,6 +157,12 @@ fn attacks_are_refused() {
         (&"[".repeat(100_000), "exceeded"),
         (&"- ".repeat(100_000), "exceeded"),
         ("a: &a [*a]\n", "contains itself"),
+        // A node each, and a megabyte each.
+        (&format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), ["*a"; 100].join(", ")), "excessive aliasing"),
+        (
+            &format!("{}\"{}\"{}", "&a [".repeat(200), "x".repeat(1 << 20), "]".repeat(200)),
+            "excessive aliasing",
+        ),
     ] {
         let error = read(text, Library::V3).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
