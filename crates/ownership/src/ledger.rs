@@ -143,6 +143,11 @@ impl<'a> Ledger<'a> {
     pub(super) fn reconcile(&mut self, versions: &mut Versions<'_>, live: &JsonObject) -> Result<(), String> {
         let mut result = Ok(());
         self.records.retain_mut(|record| {
+            // After a failure nothing is asked for: converting may be a call to a webhook, and one that does not answer would be waited
+            // for once for each owner.
+            if result.is_err() {
+                return true;
+            }
             let shape = match versions.shape_for(&record.identity.api_version, live) {
                 Ok(shape) => shape,
                 Err(problem) => {
@@ -231,6 +236,7 @@ impl<'a> Versions<'a> {
     ) -> Result<Option<Cursor<'a>>, String> {
         let known = self.kind.versions.iter().find(|version| version.api_version == api_version);
         let Some(version) = known else { return Ok(None) };
+        // In the version of the request it was checked by the caller, with its own words for a mistake.
         if api_version == self.current || self.checked.contains(&api_version) {
             return Ok(Some(version.shapes.root()));
         }

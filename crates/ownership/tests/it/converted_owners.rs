@@ -1,6 +1,7 @@
 //! Owners of fields that have other names in other versions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ferroplane_golang::json::JsonObject;
 use ferroplane_ownership::merge::shape::Shapes;
@@ -92,4 +93,35 @@ fn what_another_version_owns_stays() {
     let live = apply(Some(&live), "two", "v2", &json!({"length": 1})).unwrap();
     let live = apply(Some(&live), "one", "v1", &json!({})).unwrap();
     assert_eq!(live["spec"], json!({"size": 1}));
+}
+
+/// A webhook that is down.
+#[derive(Debug, Default)]
+struct Down(AtomicUsize);
+
+impl Convert for Down {
+    fn convert(&self, _: &JsonObject, _: &str) -> Result<JsonObject, String> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err("no answer".to_owned())
+    }
+}
+
+#[test]
+fn failed_conversion_is_not_tried_again_for_the_next_owner() {
+    let live = apply(None, "one", "v1", &json!({"size": 1})).unwrap();
+    let live = apply(Some(&live), "two", "v1", &json!({"size": 1})).unwrap();
+    let live = Renaming.convert(&live, "example.org/v2").unwrap();
+    let down = Down::default();
+    let request = Request {
+        manager: "three",
+        api_version: "example.org/v2",
+        subresource: "",
+        time: "2026-01-01T00:00:00Z",
+        reset_fields: None,
+        converter: Some(&down),
+    };
+    let (kind, applied) = (kind(), object("v2", &json!({"length": 1})));
+    let failed = ownership::apply(Some(&live), &applied, &kind, &request, false).unwrap_err();
+    assert_eq!(failed.to_string(), "no answer");
+    assert_eq!(down.0.into_inner(), 1);
 }
