@@ -5,7 +5,6 @@
 mod aggregates;
 mod calls;
 
-use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -77,7 +76,7 @@ pub(super) fn check(
     let mut checker = Checker {
         variables,
         allow_mixed,
-        used: RefCell::default(),
+        used: BTreeSet::new(),
         locals: Vec::new(),
         places: 0,
         types: Substitutions::default(),
@@ -103,20 +102,20 @@ pub(super) fn check(
     // Only now, because a later part of the expression may say what an earlier parameter stands for.
     let kind = checker.types.apply(&kind, true);
     if let Some(text) = checker.constant {
-        let used = checker.used.take().into_iter().map(|number| variables[number].0.clone()).collect();
+        let used = checker.used.into_iter().map(|number| variables[number].0.clone()).collect();
         return Err(Refused::Constant(text, Incomputable { result_type: kind, used }));
     }
     for kind in checker.notes.iter_mut().flat_map(|notes| notes.kinds.values_mut()) {
         *kind = checker.types.apply(kind, true);
     }
     let (places, pattern_weight) = (checker.places, checker.pattern_weight);
-    Ok(Checked { node, kind, places, pattern_weight, used: checker.used.take() })
+    Ok(Checked { node, kind, places, pattern_weight, used: checker.used })
 }
 
 struct Checker<'e> {
     variables: &'e [(String, Type)],
     allow_mixed: bool,
-    used: RefCell<BTreeSet<usize>>,
+    used: BTreeSet<usize>,
     locals: Vec<Local>,
     places: usize,
     types: Substitutions,
@@ -189,7 +188,7 @@ impl Checker<'_> {
     }
 
     /// A leading dot means that names from macros are not checked.
-    fn lookup(&self, name: &str) -> Option<Typed> {
+    fn lookup(&mut self, name: &str) -> Option<Typed> {
         if let Some(local) = self.locals.iter().rev().find(|local| local.name == name) {
             return Some((
                 ProgramNode::Attribute(Attribute::of(Root::Local(local.place))),
@@ -198,7 +197,7 @@ impl Checker<'_> {
         }
         let name = name.strip_prefix('.').unwrap_or(name);
         if let Some(number) = self.variables.iter().position(|(variable, _)| variable == name) {
-            self.used.borrow_mut().insert(number);
+            self.used.insert(number);
             let node = ProgramNode::Attribute(Attribute::of(Root::Variable(number)));
             return Some((node, self.variables[number].1.clone()));
         }
@@ -230,7 +229,7 @@ impl Checker<'_> {
     }
 
     /// A type whose name has dots, or a variable that was declared so.
-    fn lookup_qualified(&self, name: &str) -> Option<Typed> {
+    fn lookup_qualified(&mut self, name: &str) -> Option<Typed> {
         let first = name.split('.').next()?;
         // What a macro names hides dotted names that begin with it, or a loop variable could turn into a
         // type.

@@ -75,6 +75,7 @@ fn of_extension(
             Some(Ok(Value::Int(depth))) if *depth >= 0 => {
                 allocated(size(0).saturating_mul(depth.unsigned_abs()))
             }
+            // A negative depth is refused by the function itself, after it was charged.
             _ => allocated(size(0)),
         },
         "list_distinct" => allocated(comparing(&arguments[0])),

@@ -412,6 +412,7 @@ fn found(extent: &Extent, route: &Route) -> Option<Range> {
 }
 
 fn start(is_empty: bool) -> Range {
+    // `NONE` only makes sense once something is united with it; its bounds are the wrong way round.
     if is_empty { Range::default() } else { Range::NONE }
 }
 

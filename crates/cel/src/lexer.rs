@@ -174,6 +174,7 @@ impl<'s> Lexer<'s> {
                 return Some((at + 2, Some(if is_bytes { Token::Bytes(text) } else { Token::String(text) })));
             }
             let line = self.rest.find(['\n', '\r']).unwrap_or(self.rest.len());
+            // At least one character, or the lexer would stand still before a line break.
             return Some((line.max(1), None));
         };
         let end = at + quote.len() + length + quote.len();

@@ -42,6 +42,7 @@ pub(super) fn expand_member(
 ) -> Parsed {
     let mut expansion = Expansion { parser, at };
     match (function, arguments.len()) {
+        // cel-go knows the second spelling only where there are two variables.
         ("all" | "exists" | "exists_one", 2) | ("all" | "exists" | "exists_one" | "existsOne", 3) => {
             expansion.quantifier(function, target, arguments)
         }

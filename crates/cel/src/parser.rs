@@ -8,9 +8,9 @@ use super::macros;
 use super::source::{Mistake, Position};
 use super::value::Value;
 
-/// How many characters a source may have.
+/// How many characters a source may have: cel-go's default.
 const LONGEST: usize = 100_000;
-/// How deeply expressions may be nested, what macros add included.
+/// How deeply expressions may be nested, what macros add included: cel-go's default, which also fits a small stack.
 const DEEPEST: u32 = 250;
 /// How many expressions there may be. Macros can copy what they are given, so the source alone sets no limit.
 const LARGEST: usize = 200_000;
@@ -135,6 +135,7 @@ impl<'s> Parser<'s> {
         let expression = self.expression()?;
         let left = self.peek();
         if left.token != Token::End {
+            // ANTLR calls a token extraneous if the source would be fine without it.
             let form =
                 if left.text.starts_with([')', ']', '}', ':', ',']) || self.next + 2 == self.tokens.len() {
                     "extraneous"

@@ -172,6 +172,8 @@ fn compare((one, one_exponent): (u128, i32), (other, other_exponent): (u128, i32
             let factor = 10_u128.checked_pow(u32::try_from(by).ok()?)?;
             digits.checked_mul(factor)
         };
+        // One of the two is brought to as many digits as the other has. If that overflows, it is the larger
+        // one.
         let one = scaled(one, shift.max(0)).unwrap_or(u128::MAX);
         let other = scaled(other, (-shift).max(0)).unwrap_or(u128::MAX);
         one.cmp(&other)
@@ -227,6 +229,7 @@ fn rescale(unscaled: i128, from: i32, to: i32) -> Option<i128> {
         return unscaled.checked_mul(10_i128.checked_pow(u32::try_from(shift).ok()?)?);
     }
     let Some(divisor) = u32::try_from(-shift).ok().and_then(|shift| 10_i128.checked_pow(shift)) else {
+        // The divisor is larger than any number that is held, so that only the rounding is left.
         return Some(unscaled.signum());
     };
     let rounding = if unscaled % divisor == 0 { 0 } else { unscaled.signum() };

@@ -79,6 +79,7 @@ impl CompileError {
 
 fn show(source: &str, mistake: &Mistake) -> String {
     let Some(position) = mistake.position else {
+        // cel-go prints this place for a mistake that has none.
         return format!("ERROR: <input>:-1:0: {}", mistake.message);
     };
     let (number, column, line) = locate(source, position);

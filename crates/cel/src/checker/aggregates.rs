@@ -26,6 +26,7 @@ impl Checker<'_> {
             self.formatted = Some((at, types.clone()));
         }
         self.remember(types);
+        // An empty list fits every type, so that its elements stay open until something decides them.
         let element = joined.unwrap_or_else(|| self.types.fresh());
         (constant_list(items), Type::list(element))
     }
@@ -101,6 +102,7 @@ impl Checker<'_> {
         if !is_constant {
             return ProgramNode::Map(items);
         }
+        // Unlike a list, a map can fail though everything in it is constant: not every type can be a key.
         match evaluate::constant(&ProgramNode::Map(items)) {
             Ok(value) => ProgramNode::Constant(value),
             Err(text) => {
@@ -117,6 +119,7 @@ impl Checker<'_> {
         let (first, second) = self.element_types(fold, &range_type);
         // Places are never used twice: what a name stands for may be evaluated later, within another loop.
         let place = self.places;
+        // Three even if there is no second name: the evaluator empties the places of a loop in one go.
         self.places += 3;
         let outside = self.locals.len();
         let mut name = |name: &str, kind: Type, place: usize| {
@@ -124,6 +127,7 @@ impl Checker<'_> {
         };
         name(&fold.accumulator, accumulator_type.clone(), place);
         name(&fold.variable, first, place + 1);
+        // No identifier is empty, so that nothing finds this local where there is no second name.
         name(fold.second.as_deref().unwrap_or_default(), second, place + 2);
         let (condition, kind) = self.check(&fold.condition);
         self.assert(&fold.condition, &Type::Bool, &kind);

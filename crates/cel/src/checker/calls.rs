@@ -241,6 +241,7 @@ impl Checker<'_> {
         let key = match index {
             ProgramNode::Constant(value) if is_qualifier(&value) => QualifierKey::Constant(value),
             ProgramNode::Constant(value) => {
+                // Not a mistake in the source: cel-go finds this only when it plans the program.
                 self.constant.get_or_insert(format!("invalid qualifier type: {}", evaluate::go_type(&value)));
                 QualifierKey::Constant(Value::Null)
             }
@@ -259,6 +260,7 @@ fn in_constant(overload: Option<&'static Overload>, sides: &mut Vec<ProgramNode>
         return None;
     }
     if list.is_empty() {
+        // The element is not even evaluated, so that an error in it goes unnoticed, as in cel-go.
         return Some(ProgramNode::Constant(Value::Bool(false)));
     }
     let list: Vec<_> = list.iter().collect();

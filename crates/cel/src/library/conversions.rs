@@ -77,6 +77,7 @@ fn to_uint(value: Value<'_>) -> Answer<'_> {
             let is_inside = *number >= 0.0 && *number < 18_446_744_073_709_551_615.0;
             if is_inside { Ok(Value::Uint(*number as u64)) } else { Err(OVERFLOW) }
         }
+        // Go's `ParseUint` takes no sign at all; Rust allows a plus.
         Value::String(text) => match go_integer(text.as_str()).filter(|_| !text.as_str().starts_with('+')) {
             Some(number) => Ok(Value::Uint(number)),
             None => Err(unable(&value, "uint")),

@@ -36,6 +36,7 @@ fn decode(text: &str) -> Result<Vec<u8>, Fault> {
     let decoded = PADDED.decode(&text).or_else(|_| UNPADDED.decode(&text));
     decoded.map_err(|_| {
         let is_digit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+        // If every digit is fine, the last group is incomplete, and Go names the place where it begins.
         let at = text.find(|c| !is_digit(c)).unwrap_or(text.len() / 4 * 4);
         Fault::new(format!("illegal base64 data at input byte {at}"))
     })

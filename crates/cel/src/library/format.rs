@@ -148,6 +148,7 @@ fn clause(text: &str) -> Result<(char, Option<usize>, &str), String> {
     if !"sdfebxXo".contains(letter) {
         return Err(format!("unrecognized formatting clause \"{letter}\""));
     }
+    // All letters are ASCII, so that cutting after one byte is safe.
     Ok((letter, precision, &rest[1..]))
 }
 
@@ -234,6 +235,7 @@ fn fixed(number: f64, precision: usize) -> String {
 fn scientific(number: f64, width: usize) -> String {
     const DIGITS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
     if let Some(word) = not_finite(number) {
+        // Bounded, because the result is charged only after it was made.
         return format!("{word:>0$}", width.min(1000));
     }
     let text = format!("{number:.6e}");

@@ -89,6 +89,7 @@ pub(super) fn index_of<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> A
 pub(super) fn includes<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
     match values {
         [Value::List(list), wanted] => Ok(Value::Bool(contains(list, wanted, context)?)),
+        // Kubernetes lets anything be searched, and takes what is no list for its only element.
         [value, wanted] => Ok(Value::Bool(value.equals(wanted, context.meter)?)),
         _ => Err(Fault::no_such_overload()),
     }

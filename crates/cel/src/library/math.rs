@@ -84,6 +84,7 @@ fn number<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer<'v> {
         ("math.sign", [Value::Uint(value)]) => Value::Uint((*value).min(1)),
         ("math.sign", [Value::Double(value)]) => {
             let is_zero_or_nan = *value == 0.0 || value.is_nan();
+            // Adding zero makes zero of minus zero, and leaves what is not a number as it is.
             Value::Double(if is_zero_or_nan { *value + 0.0 } else { value.signum() })
         }
         _ => return Err(Fault::no_such_overload()),

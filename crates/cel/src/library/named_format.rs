@@ -29,6 +29,7 @@ impl PartialEq for NamedFormat {
     }
 }
 
+// The sizes are those of Kubernetes' table (`MaxRegexSize`), because the cost of `validate` depends on them.
 static FORMATS: [NamedFormat; 13] = [
     NamedFormat { name: "dns1123Label", pattern_size: 30, check: |text| label(text, &DNS_1123_LABEL) },
     NamedFormat {

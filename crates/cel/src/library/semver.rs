@@ -77,6 +77,7 @@ impl Semver {
         };
         let major = number(major, "major")?;
         let minor = number(minor, "minor")?;
+        // Build metadata goes first, because it may have dashes in it.
         let (rest, build) = match rest.split_once('+') {
             Some((rest, build)) => (rest, build.split('.').map(str::to_owned).collect()),
             None => (rest, Vec::new()),
@@ -184,6 +185,7 @@ pub(super) fn semver<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
                 "minor" => 1,
                 _ => 2,
             };
+            // Go converts without a check, so that a number past the largest int becomes negative.
             return Ok(Value::Int(version.numbers[index].cast_signed()));
         }
         _ => return Err(Fault::no_such_overload()),

@@ -49,6 +49,7 @@ pub(super) fn part<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answe
 
 /// What counts as space at the ends of a string.
 fn is_go_space(character: char) -> bool {
+    // Rust and Go agree here: both go by Unicode's property `White_Space`.
     character.is_whitespace()
 }
 

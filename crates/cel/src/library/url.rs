@@ -51,6 +51,7 @@ impl Url {
     /// The path as it was written, unless something in it must be escaped.
     fn escaped_path(&self) -> String {
         let path = &self.parts.path;
+        // What Go's `validEncoded` lets pass. The shorter set below is what Go does not escape in a path.
         let is_valid =
             path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.~!$&'()*+,;=:@[]%/".contains(&byte));
         if is_valid {
@@ -108,6 +109,7 @@ pub(super) fn url<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Answer
 
 fn query<'v>(context: &Context<'_>, url: &Url) -> Answer<'v> {
     let mut lists: BTreeMap<String, Vec<Value<'v>>> = BTreeMap::new();
+    // A pair as short as `a&` becomes an entry with a list in it, which is many times larger.
     context.meter.allocate(url.parts.query.len().saturating_mul(16))?;
     for (key, value) in url.values() {
         lists.entry(key).or_default().push(Value::text(value));

@@ -48,6 +48,7 @@ impl Quantity {
         }
         let mut zeros = power.rem_euclid(3);
         if has_suffixes && power - zeros > EXA {
+            // Without a bound, `1e2000000000` would be written with two billion zeros.
             has_suffixes = power - EXA <= MOST_ZEROS;
             zeros = if has_suffixes { power - EXA } else { zeros };
         }
@@ -57,6 +58,7 @@ impl Quantity {
             f.write_str("0")?;
         }
         match (has_suffixes, power) {
+            // Nothing smaller than a billionth is held, so that the index is never negative.
             (true, _) => f.write_str(DECIMAL[usize::try_from((power + 9) / 3).unwrap_or(3).min(9)]),
             (false, 0) => Ok(()),
             (false, power) => write!(f, "e{power}"),
