@@ -69,6 +69,7 @@ pub(crate) fn execute(ctx: &mut Context<'_>, data: Value) -> Result<(), ExecuteE
 /// Executes a template by name and gives what it wrote.
 pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result<Text, Failure> {
     let templates = ctx.templates;
+    // Names of templates are made UTF-8 when they are parsed, and in the same way.
     let shown = String::from_utf8_lossy(name);
     let Some(tree) = templates.tree(&shown) else {
         let (name, own) = (ferroplane_golang::strconv::quote_bytes(name), &templates.name);
@@ -113,6 +114,7 @@ fn enter(ctx: &mut Context<'_>, levels: u32) -> Result<(), String> {
 
 fn run<'t>(ctx: &mut Context<'t>, tree: &'t Tree, data: &Slot) -> Result<(), ExecuteError> {
     let mut variables = ctx.spare_variables.take();
+    // First, so that `$` is found whatever is declared after it.
     variables.push(("$", data.clone()));
     let mut frame = Frame { ctx, tree, part: None, variables };
     let walked = frame.walk_list(data, &tree.root);

@@ -286,6 +286,8 @@ impl<'e> Context<'e> {
     }
 
     pub(crate) fn write(&mut self, text: &[u8]) -> Result<(), Exhausted> {
+        // Checked only afterwards: what is written at once was charged for as a value, or stands in the
+        // template.
         self.output.extend_from_slice(text);
         if (self.output.len() - self.output_begin) as u64 > self.budget.output {
             return Err(Exhausted::Output(self.budget.output));

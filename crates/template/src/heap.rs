@@ -70,6 +70,8 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
+        // Taken out of the cell: a map that is not made yet refers to the cell, and lets go of it while it is
+        // emptied.
         let maps = self.maps.0.take();
         // All are emptied before the first is dropped: then no map is freed inside another one.
         for map in &maps {

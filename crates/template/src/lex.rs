@@ -224,6 +224,7 @@ impl<'t> Lexer<'t> {
             line: self.start_line,
             problem: Some(problem.into()),
         };
+        // Nothing behind a mistake is read.
         self.input = "";
         self.start = 0;
         self.position = 0;
@@ -274,6 +275,7 @@ impl<'t> Lexer<'t> {
         self.is_inside_action = true;
         self.position += marker;
         self.ignore();
+        // Parentheses never reach from one action into another.
         self.paren_depth = 0;
         Next::Item(item)
     }
@@ -389,6 +391,7 @@ impl<'t> Lexer<'t> {
         let tail = &self.input[self.position - 1..];
         if has_right_trim_marker(tail) && tail[TRIM_MARKER..].starts_with(self.right) {
             self.back(last);
+            // It was the only space, so that there is none to give before the delimiter.
             if count == 1 {
                 return self.right_delimiter();
             }
@@ -418,6 +421,7 @@ impl<'t> Lexer<'t> {
 
     fn field_or_variable(&mut self, kind: Kind) -> Item<'t> {
         if self.at_terminator() {
+            // A dollar sign alone is the variable `$`, a point alone is the cursor.
             return self.item(if kind == Kind::Variable { kind } else { Kind::Dot });
         }
         self.skip_alphanumeric();
@@ -509,6 +513,7 @@ impl<'t> Lexer<'t> {
         }
         self.accept("i");
         if self.peek().is_some_and(is_alphanumeric) {
+            // Read so that the message shows it.
             self.next();
             return false;
         }

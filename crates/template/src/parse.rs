@@ -19,7 +19,7 @@ use crate::{Functions, ParseError, Text};
 pub(crate) const MAX_DEPTH: usize = 100;
 /// How many variables may be declared in one place.
 const MAX_VARIABLES: usize = 1000;
-/// How many `else if` may follow each other.
+/// How many `else if` may follow each other. They end up inside each other, and freeing them recurses.
 const MAX_ALTERNATIVES: usize = 1000;
 
 /// Reads a text: its own tree under its name, and those that it defines.
@@ -44,6 +44,7 @@ struct Parser<'t> {
     functions: &'t Functions,
     trees: HashMap<String, Tree>,
     tree: TreeState<'t>,
+    // Not part of the state of a tree: blocks take stack wherever they are defined.
     block_depth: usize,
 }
 
@@ -179,6 +180,8 @@ impl<'t> Parser<'t> {
 
     /// Reads with an empty state, and comes back to the one before.
     fn in_new_tree<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        // Items that were peeked at stay with the outer state, so that nothing may be peeked at before a
+        // definition begins.
         let outer = mem::replace(&mut self.tree, TreeState::new());
         let result = read(self);
         self.tree = outer;
@@ -202,6 +205,8 @@ impl<'t> Parser<'t> {
     /// A tree that says nothing gives way to another one with its name; of two that say something, the second is a
     /// mistake.
     fn add(&mut self, name: String, root: Vec<Node>) -> Parsed<()> {
+        // Definitions in a text leave the white space between them behind, which must not replace a template
+        // of that name.
         let is_empty = |nodes: &[Node]| nodes.iter().all(is_blank);
         if let Some(tree) = self.trees.get(&name).filter(|tree| !is_empty(&tree.root)) {
             if !is_empty(&root) {

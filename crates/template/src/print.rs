@@ -60,6 +60,8 @@ fn print(
     match (result, exhausted) {
         (_, Some(limit)) => Err(limit.into()),
         (Ok(text), None) => {
+            // Counted after the fact: how long the text is cannot be known before, and `bytes` above has
+            // bounded it.
             ctx.step(text.len() as u64 / 64)?;
             Ok(text.into())
         }

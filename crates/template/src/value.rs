@@ -171,6 +171,8 @@ impl Map {
     /// The entries, which are there from now on.
     fn made(&self) -> &RefCell<BTreeMap<Text, Value>> {
         if let Some(make) = self.pending.take() {
+            // The entries are made before the map is borrowed, and never twice: what makes them was taken
+            // out.
             *self.entries.borrow_mut() = make();
         }
         &self.entries

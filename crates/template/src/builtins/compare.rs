@@ -107,6 +107,7 @@ fn incompatible(one: &Value, other: &Value) -> Failure {
 /// Values without a basic kind: lists, maps, objects, and no value at all.
 fn are_same(ctx: &mut Context<'_>, one: Option<&Value>, other: Option<&Value>) -> Result<bool, Failure> {
     let (Some(one), Some(other)) = (one, other) else {
+        // Where Go has no value at all it has no type either, so that this is an answer and not a mistake.
         return Ok(is_nil(one) && is_nil(other));
     };
     if kind(one) != kind(other) {

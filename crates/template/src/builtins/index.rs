@@ -50,6 +50,8 @@ fn step(item: Slot, index: Slot) -> Result<Slot, Failure> {
             let element = *map.element();
             Ok(match map.get(&key) {
                 Some(value) => boxed(element, value),
+                // Unlike a field that is missing, a key that is missing does not depend on the option
+                // `missingkey`.
                 None => boxed(element, zero(element)),
             })
         }

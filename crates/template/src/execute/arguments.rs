@@ -143,6 +143,7 @@ impl<'t> Frame<'_, 't> {
                 return Ok(value);
             }
         }
+        // The piped value comes last, so that nothing depends on whether it is true.
         Ok(last.take().unwrap_or(value))
     }
 
@@ -168,6 +169,7 @@ impl<'t> Frame<'_, 't> {
     /// Counts a result, unless it is one of the arguments.
     fn charge(&mut self, result: &Value, arguments: &[Value]) -> Result<(), Failure> {
         let is_same = |argument: &Value| match (argument, result) {
+            // Compared by place, because a function that returns its argument made nothing.
             (Value::String(one), Value::String(other)) => one.as_ptr() == other.as_ptr(),
             (Value::List(one), Value::List(other)) => std::rc::Rc::ptr_eq(one, other),
             (Value::Map(one), Value::Map(other)) => std::rc::Rc::ptr_eq(one, other),

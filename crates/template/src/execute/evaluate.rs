@@ -16,6 +16,8 @@ impl<'t> Frame<'_, 't> {
         let mut last = None;
         for command in &pipe.commands {
             let value = self.command(dot, command, &mut last)?;
+            // Go takes one interface away between commands (`evalPipeline`), so that a stored nil is piped on
+            // as no value.
             last = Some(value.unboxed());
         }
         let value = last.unwrap_or(Slot::Invalid);
@@ -134,6 +136,7 @@ impl<'t> Frame<'_, 't> {
         if let Some(float) = number.float
             && !is_hexadecimal
             && !is_character
+            // The spelling decides, not the worth: `1.0` is a float though it is whole.
             && text.contains(['.', 'e', 'E', 'p', 'P'])
         {
             return Ok(Slot::Plain(Value::Float(float)));
@@ -203,6 +206,7 @@ impl<'t> Frame<'_, 't> {
             Slot::Invalid if self.ctx.templates.missing_key == MissingKey::Error => {
                 return Err(self.error(format!("nil data; no entry for key {}", quote(name))));
             }
+            // A field of nothing is nothing, so that `.a.b.c` prints `<no value>` instead of failing.
             Slot::Invalid => return Ok(Slot::Invalid),
             Slot::Boxed(Value::Nil) => {
                 return Err(self.error(format!("nil pointer evaluating interface {{}}.{name}")));
@@ -239,6 +243,7 @@ impl<'t> Frame<'_, 't> {
 
     #[cold]
     fn no_field(&self, receiver: &Slot, name: &str) -> ExecuteError {
+        // Go names the type of the interface, not that of what is in it.
         let kind = if let Slot::Plain(value) = receiver { value.type_of() } else { Type::Any };
         self.error(format!("can't evaluate field {name} in type {kind}"))
     }

@@ -67,6 +67,7 @@ impl<'t> Frame<'_, 't> {
         self.at(Part::Action(pipe));
         let value = self.pipeline(dot, pipe)?;
         if pipe.variables.is_empty() {
+            // Evaluating moved it on; what goes wrong while printing is about the whole action.
             self.at(Part::Action(pipe));
             self.trace(pipe.position, false);
             self.print(value)?;
@@ -233,6 +234,7 @@ impl<'t> Frame<'_, 't> {
             }
             return self.assign(item_name, item.clone());
         }
+        // The pipeline of the loop has just declared them, so that they are the last ones.
         let mut declared = self.variables.iter_mut().rev();
         if let Some((_, variable)) = declared.next() {
             *variable = item.clone();
@@ -248,6 +250,8 @@ impl<'t> Frame<'_, 't> {
         let Some(tree) = self.ctx.templates.tree(&invocation.name) else {
             return Err(self.error(format!("template {} not defined", quote(&invocation.name))));
         };
+        // Before the pipeline is evaluated, as in Go, where a template that calls itself too deep does not
+        // evaluate its data any more.
         self.enter(BLOCK)?;
         let data = match &invocation.pipe {
             Some(pipe) => self.pipeline(dot, pipe)?,

@@ -73,6 +73,7 @@ fn plain(text: &str) -> Result<Number, String> {
     } else if let Some(unsigned) = number.unsigned {
         number.float = Some(unsigned as f64);
     } else if let Some(float) = parse_float(text) {
+        // Only an integer that fits neither type comes here without a sign of being a float.
         if !text.contains(['.', 'e', 'E', 'p', 'P']) {
             return Err(format!("integer overflow: {}", quote(text)));
         }

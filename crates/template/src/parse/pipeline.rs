@@ -48,6 +48,7 @@ impl<'t> Parser<'t> {
                 Kind::Char if following.text == "," => {
                     self.next_non_space();
                     self.declare(pipe, &variable)?;
+                    // Only a loop has two things to give: a key and a value.
                     if context != "range" || pipe.variables.len() >= 2 {
                         return Err(self.error(format!("too many declarations in {context}")));
                     }

@@ -92,6 +92,7 @@ pub(super) fn separated(text: &[u8], connector: char) -> Vec<u8> {
             _ if word.kind != Kind::Number => {
                 writer.connect_unless(word.kind, &[Kind::Connector, Kind::Punctuation]);
             }
+            // A number at the very end belongs to the word before it.
             _ if word.rest.is_empty() => {}
             _ => word = writer.number(word),
         }

@@ -13,6 +13,7 @@ pub(super) fn to_int64(value: &Value) -> i64 {
         Value::Bool(truth) => i64::from(*truth),
         Value::Int(whole) | Value::Int64(whole) => *whole,
         Value::Uint8(whole) => i64::from(*whole),
+        // Go converts without a check, so that large numbers become negative.
         Value::Uint64(whole) => whole.cast_signed(),
         Value::Float(float) => truncate(*float),
         Value::String(text) => {

@@ -84,6 +84,7 @@ fn adler32(bytes: &[u8]) -> u32 {
 fn htpasswd(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     let user = text(args, 0);
     if user.contains(&b':') {
+        // sprig returns the mistake as the result, and templates that exist print it.
         return Ok(Value::text([b"invalid username: ", user].concat()));
     }
     let hashed = bcrypt::hashed(ctx, text(args, 1))?;

@@ -60,6 +60,7 @@ fn set(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
 }
 
 fn unset(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
+    // A dictionary that is nil is no mistake here: Go deletes from one without a word.
     let _ = map(args, 0)?.remove(text(args, 1));
     Ok(args[0].clone())
 }

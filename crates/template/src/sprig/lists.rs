@@ -81,6 +81,7 @@ fn concat(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     for list in args {
         all.extend_from_slice(&items_of(ctx, list, |kind| format!("Cannot concat type {kind} as list"))?);
     }
+    // sprig appends to a list that is nil, which stays nil if nothing is appended, and is `null` in JSON.
     if all.is_empty() { Ok(no_list()) } else { ctx.list(all) }
 }
 
@@ -182,6 +183,7 @@ fn chunk(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     let items = items_of(ctx, &args[1], |kind| format!("Cannot chunk type {kind}"))?;
     let no_length = || Failure::new("runtime error: makeslice: len out of range");
     let (size, length) = (int(args, 0), items.len() as f64);
+    // A size of zero makes this infinite, which Go converts to a negative length and then refuses.
     let count =
         usize::try_from(truncate(((length - 1.0) / size as f64).floor() + 1.0)).map_err(|_| no_length())?;
     charge_items(ctx, count)?;

@@ -138,6 +138,8 @@ fn power_of_ten(exponent: i64) -> f64 {
     let (mut base, mut base_exponent) = (0.625_f64, 4_i32);
     let mut bits = exponent.unsigned_abs();
     while bits != 0 {
+        // Go ends here because the result is infinite or zero whatever follows; the exponent must not
+        // overflow.
         if !(-(1 << 12)..=1 << 12).contains(&base_exponent) {
             result_exponent += base_exponent;
             break;
@@ -179,6 +181,8 @@ fn decimals(
 ) -> Result<Value, Failure> {
     let mut result = first;
     for other in others {
+        // Every product is as long as its factors together, so that a long call computes with ever longer
+        // numbers.
         ctx.step(1 + result.size() / 64)?;
         result = combine(&result, &Decimal::of(to_float64(other))?)?;
     }

@@ -35,6 +35,7 @@ fn deep_merge(
         return Err(Failure::new("the dictionaries are nested too deeply to merge them"));
     }
     let is_overwriting = mode == Mode::Overwrite;
+    // A copy, because the two dictionaries can be the same one, or one can be inside the other.
     for (key, new) in source.to_vec() {
         // An entry costs about as much as it does in a new dictionary.
         ctx.step(1)?;

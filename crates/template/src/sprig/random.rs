@@ -55,6 +55,7 @@ fn below(ctx: &mut Context<'_>, limit: u64) -> Result<u64, Failure> {
 
 fn rand_int(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     let (least, past) = (int(args, 0), int(args, 1));
+    // Go subtracts without a check, so that a range larger than an integer is refused like an empty one.
     let Some(count) = u64::try_from(past.wrapping_sub(least)).ok().filter(|count| *count > 0) else {
         return Err(Failure::new("invalid argument to Intn"));
     };

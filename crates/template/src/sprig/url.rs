@@ -68,6 +68,7 @@ fn url_join(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
         out.push_str(&format!("?{}", lossy(&query)));
     }
     if !fragment.is_empty() {
+        // Each part of an address has its own set of bytes that Go leaves as they are (`shouldEscape`).
         out.push_str(&format!("#{}", escape(&fragment, b"-_.~$&+,/:;=?@!()*")));
     }
     Ok(Value::text(out))
@@ -88,6 +89,7 @@ fn part(parts: &Map, name: &str) -> Result<Vec<u8>, Failure> {
 fn read_user(userinfo: &[u8]) -> Result<Option<url::User>, Failure> {
     let refused =
         |error: std::string::String| Failure::new(format!("unable to parse userinfo in dict: {error}"));
+    // sprig lets the parser for whole addresses read it, so that its messages are about an address.
     Ok(url::parse(&format!("proto://{}@host", lossy(userinfo))).map_err(refused)?.user)
 }
 
@@ -108,6 +110,7 @@ fn push_location(
         }
         out.push_str(&escape(host, b"-_.~!$&'()*+,;=:[]<>\""));
     }
+    // `OPTIONS *` has this path, and Go does not escape it.
     let path = if path == b"*" { "*".to_owned() } else { escape(path, b"-_.~$&+,/:;=@") };
     if !path.is_empty() && !path.starts_with('/') && !host.is_empty() {
         out.push('/');

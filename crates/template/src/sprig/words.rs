@@ -42,6 +42,7 @@ fn is_separator(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_alphanumeric() && character != '_';
     }
+    // Outside of ASCII only spaces separate words, so that `a–b` is one word.
     !unicode::is_letter(character) && !unicode::is_digit(character) && character.is_whitespace()
 }
 

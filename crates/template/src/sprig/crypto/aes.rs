@@ -18,6 +18,7 @@ pub(super) fn encrypt(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fa
         return Ok(Value::text(""));
     }
     ctx.charge(plain.len().saturating_mul(4))?;
+    // A text of whole blocks gets one more block, or the last byte could not say how much padding there is.
     let padding = BLOCK - plain.len() % BLOCK;
     let filler = vec![u8::try_from(padding).unwrap_or_default(); padding];
     let cipher = cipher(text(args, 0));
@@ -41,6 +42,7 @@ pub(super) fn decrypt(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fa
     ctx.charge(encoded.len().saturating_mul(2))?;
     let encrypted = base64::decode(encoded)
         .map_err(|at| Failure::new(format!("illegal base64 data at input byte {at}")))?;
+    // The capacity is what Go's decoder allocates, padding included; messages about bounds show it.
     let (vector, blocks) = split(&encrypted, encoded.len() / 4 * 3)?;
     let cipher = cipher(text(args, 0));
     let mut before = *vector;

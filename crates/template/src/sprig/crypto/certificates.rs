@@ -230,6 +230,7 @@ impl Template {
 
     fn extensions(&self, key: &PrivateKey, signer: &Signer<'_>) -> Vec<u8> {
         // Digital signatures and encipherment of keys; authorities sign certificates, too.
+        // The third byte says how many bits at the end are not used.
         let usage: [u8; 4] =
             if self.is_authority { [der::BITS, 2, 2, 0xa4] } else { [der::BITS, 2, 5, 0xa0] };
         let usages = USAGES.map(|usage| der::write(der::OBJECT, usage)).concat();
@@ -238,6 +239,7 @@ impl Template {
         all.extend(extension(EXTENDED_KEY_USAGE, false, &der::write(der::SEQUENCE, &usages)));
         all.extend(extension(BASIC_CONSTRAINTS, true, &der::write(der::SEQUENCE, constraints)));
         if self.is_authority {
+            // Go takes a truncated SHA-256 here since 1.25, and a SHA-1 before (RFC 7093).
             let identifier = &Sha256::digest(key.public())[..20];
             all.extend(extension(SUBJECT_KEY, false, &der::write(der::OCTETS, identifier)));
         }
@@ -322,6 +324,7 @@ fn name(common: &[u8]) -> Vec<u8> {
     if common.is_empty() {
         return der::sequence(&[]);
     }
+    // Go writes a `PrintableString` wherever it can, and a `UTF8String` else.
     let is_printable = |byte: &u8| byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(byte);
     let tag = if common.iter().all(is_printable) { 0x13 } else { 0x0c };
     let text = String::from_utf8_lossy(common);
@@ -335,6 +338,7 @@ fn alternatives(names: &Names<'_>) -> Option<Vec<u8>> {
     let hosts = names.hosts.iter().map(|host| der::write(0x82, host));
     let addresses = names.addresses.iter().map(|address| match address {
         IpAddr::V4(address) => der::write(0x87, &address.octets()),
+        // Go makes four bytes of an IPv4 address that is written in the form of IPv6.
         IpAddr::V6(address) => address.to_ipv4_mapped().map_or_else(
             || der::write(0x87, &address.octets()),
             |address| der::write(0x87, &address.octets()),
@@ -348,6 +352,8 @@ fn alternatives(names: &Names<'_>) -> Option<Vec<u8>> {
 fn time(seconds: i64) -> Option<Vec<u8>> {
     let text: String = calendar::format(seconds).chars().filter(char::is_ascii_digit).collect();
     let year: i64 = text.get(..4)?.parse().ok().filter(|_| text.len() == 14)?;
+    // The sign of a year before Christ is lost with everything else that is no digit, so that the seconds
+    // must tell.
     let in_short = (1950..2050).contains(&year) && seconds > -DAY * 365 * 20;
     (seconds >= -62_167_219_200).then_some(())?;
     Some(if in_short {

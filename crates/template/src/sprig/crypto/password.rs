@@ -24,6 +24,8 @@ pub(super) fn derive(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fai
     charge(ctx)?;
     let key = key(password, user).map_err(|problem| Failure::new(problem.to_string()))?;
     let seed = hmac_sha256(&key, &[SCOPE, &length(site), site, &counter.to_be_bytes()].concat());
+    // The remainder makes some letters a little more likely than others; another way would give other
+    // passwords.
     let template = templates[usize::from(seed[0]) % templates.len()].as_bytes();
     let letters = template.iter().zip(&seed[1..]).map(|(class, byte)| {
         let letters = letters(*class);

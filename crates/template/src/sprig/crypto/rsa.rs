@@ -40,6 +40,7 @@ impl Rsa {
         loop {
             let primes = [prime(ctx, bits / 2, &public)?, prime(ctx, bits / 2, &public)?];
             let [one, other] = primes.each_ref().map(|prime| prime - 1_u32);
+            // Two equal primes would make a modulus that anybody can factor by its root.
             let Some(private) = public.modinv(&(one * other)).filter(|_| primes[0] != primes[1]) else {
                 continue;
             };
@@ -113,6 +114,7 @@ fn prime(ctx: &mut Context<'_>, bits: u64, exponent: &BigUint) -> Result<BigUint
                 continue;
             }
             let candidate = &start + more;
+            // Counting up ran into the next power of two: a new random number is drawn.
             if candidate.bits() != bits {
                 break;
             }

@@ -42,6 +42,7 @@ impl Time {
         match parsed.zone {
             layout::Zone::Utc => Self::new(parsed.civil, Zone::Utc),
             layout::Zone::Unknown => Self::new(parsed.civil, Zone::Local),
+            // Go prefers the local zone if it has the offset and the name that was read, and ours is UTC.
             layout::Zone::Offset(0, name) if name.is_empty() || name == "UTC" => {
                 Self::new(parsed.civil, Zone::Local)
             }
@@ -49,6 +50,7 @@ impl Time {
             layout::Zone::Name(name) => {
                 let hours =
                     name.strip_prefix("GMT").and_then(|hours| hours.parse::<i32>().ok()).unwrap_or_default();
+                // The moment is not moved by the offset: Go makes up a zone for a name that it does not know.
                 Self::new(parsed.civil, Zone::Fixed(hours * 3600, name))
             }
         }
@@ -91,6 +93,7 @@ impl Time {
         let (year, month, day) = self.civil();
         let months = month.saturating_add(months) - 1;
         let year =
+            // The bounds keep the days within what the calendar computes with.
             year.saturating_add(years).saturating_add(months.div_euclid(12)).clamp(-1_000_000, 1_000_000);
         let days =
             calendar::days(year, months.rem_euclid(12) + 1, 1).saturating_add(day - 1).saturating_add(days);

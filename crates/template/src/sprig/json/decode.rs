@@ -201,6 +201,7 @@ impl Reader<'_, '_> {
         let Some(float) = parse_float(&text) else {
             let problem = format!("json: cannot unmarshal number {text} into Go value of type float64");
             self.problem.get_or_insert(problem);
+            // Go reports the first such number and reads on.
             return Ok(Value::Nil);
         };
         Ok(Value::Float(float))
@@ -227,6 +228,7 @@ impl Reader<'_, '_> {
                 self.text[self.at..].iter().take_while(|byte| **byte >= b' ' && !b"\"\\".contains(byte));
             let end = self.at + plain.count();
             self.ctx.charge(end - self.at)?;
+            // Cutting at ASCII characters never cuts through a character.
             text.push_str(&ferroplane_golang::fmt::to_text(&self.text[self.at..end]));
             self.at = end;
             match self.peek() {

@@ -92,6 +92,8 @@ impl Writer<'_, '_> {
     }
 
     fn map(&mut self, map: &Rc<Map>, depth: usize) -> Result<(), Failure> {
+        // A list can contain itself only by way of a map, so that maps are enough to look at. The search is
+        // short: depth is limited.
         if self.above.contains(&Rc::as_ptr(map)) {
             let kind = Type::Map(map.element());
             return Err(Failure::new(format!("json: unsupported value: encountered a cycle via {kind}")));
@@ -182,6 +184,7 @@ impl Writer<'_, '_> {
             '\u{c}' => self.out.push_str("\\f"),
             '<' | '>' | '&' if self.style.escapes_html => self.escape(letter),
             '\0'..=' ' if letter != ' ' => self.escape(letter),
+            // Also without the option: JavaScript takes them for line breaks within a string.
             '\u{2028}' | '\u{2029}' => self.escape(letter),
             letter => self.out.push(letter),
         }

@@ -70,6 +70,8 @@ pub(super) fn substr(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failu
         if end < 0 {
             return Err(Failure::new(format!("runtime error: slice bounds out of range [:{end}]")));
         }
+        // A negative start means the beginning, but then the end is not brought within the text: sprig cuts
+        // without looking.
         let cut = usize::try_from(end).ok().and_then(|end| whole.get(..end));
         return cut.map(Value::text).ok_or_else(|| {
             Failure::new(format!("runtime error: slice bounds out of range [:{end}] with length {length}"))
@@ -107,6 +109,7 @@ fn abbreviated(text: &[u8], offset: i64, width: i64) -> Vec<u8> {
     // A width of less than four is excluded by the callers.
     let kept = width.saturating_sub(DOTS.len());
     let offset = usize::try_from(offset).unwrap_or_default().min(text.len()).min(text.len() - kept);
+    // Dots in front would take as much room as what they stand for.
     if offset <= 4 {
         return [&text[..kept], DOTS].concat();
     }

@@ -13,6 +13,7 @@ pub(super) fn repeat(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fai
 fn repeated(ctx: &mut Context<'_>, text: &[u8], count: i64) -> Result<Vec<u8>, Failure> {
     let count = repetitions(count)?;
     ctx.charge(text.len().saturating_mul(count))?;
+    // Nothing is charged for repeating nothing, and the count may be anything.
     Ok(if text.is_empty() { Vec::new() } else { text.repeat(count) })
 }
 
@@ -32,6 +33,7 @@ pub(super) fn nindent(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fa
 fn indented(ctx: &mut Context<'_>, before: &str, args: &[Value]) -> Result<Value, Failure> {
     let text = text(args, 1);
     let width = repetitions(int(args, 0))?;
+    // Before the lines are counted, so that a width that nobody can want fails at once.
     ctx.charge(width)?;
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
     let length = lines.saturating_mul(width).saturating_add(text.len() + before.len());
@@ -53,6 +55,7 @@ fn indented(ctx: &mut Context<'_>, before: &str, args: &[Value]) -> Result<Value
 pub(super) fn replace(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     let [old, new, whole] = [0, 1, 2].map(|at| text(args, at));
     let count = count(whole, old);
+    // The text itself is returned, so that nothing is charged for it.
     if count == 0 || old == new {
         return Ok(args[2].clone());
     }
