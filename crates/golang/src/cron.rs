@@ -79,6 +79,8 @@ impl Schedule {
     /// The last second after the first one and not after the second one at which something is due, all since 1970.
     pub fn latest(&self, after: i64, until: i64) -> Option<i64> {
         if let Rule::Every(seconds) = self.rule {
+            // Counted, not searched: a delay of a second that was missed for a year would be thirty million
+            // steps.
             let times = until.checked_sub(after).filter(|span| *span >= seconds)? / seconds;
             return Some(after + times * seconds);
         }
@@ -88,6 +90,7 @@ impl Schedule {
         let start = spans.iter().find_map(|span| {
             let start = until.saturating_sub(*span).max(after);
             let first = self.next(start).filter(|first| *first <= until);
+            // Where the look already began at `after`, a longer one would find nothing either.
             if first.is_none() && start == after { Some(None) } else { first.map(Some) }
         });
         let mut latest = start??;

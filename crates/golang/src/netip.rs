@@ -51,6 +51,8 @@ fn check_ipv4(text: &str) -> Result<(), Wrong<'_>> {
                     return Err(("IPv4 field has value >255", ""));
                 }
             }
+            // A point at the end is found here and not after the loop, as in Go, which decides what the
+            // message shows.
             '.' if digits == 0 || at + 1 == text.len() => return Err((EMPTY, &text[at..])),
             '.' if fields == 3 => return Err(("IPv4 address too long", "")),
             '.' => (value, digits, fields) = (0, 0, fields + 1),
@@ -111,6 +113,7 @@ fn check_ipv6(text: &str) -> Result<(), Wrong<'_>> {
 
 /// An IPv4 address in place of the last two groups.
 fn check_embedded(rest: &str, groups: usize, has_ellipsis: bool) -> Result<(), Wrong<'_>> {
+    // The checks come in Go's order, which decides what a text with several mistakes is told.
     if !has_ellipsis && groups != 6 {
         return Err(("embedded IPv4 address must replace the final 2 fields of the address", rest));
     }

@@ -16,6 +16,7 @@ pub fn clean_bytes(path: &[u8]) -> Vec<u8> {
     for step in path.split(|byte| *byte == b'/') {
         match step {
             b"" | b"." => {}
+            // What leads above the start of a relative path stays, and nothing can be taken back from it.
             b".." if steps.last().is_some_and(|last| *last != b"..") => drop(steps.pop()),
             b".." if is_absolute => {}
             step => steps.push(step),

@@ -55,6 +55,8 @@ impl Engine {
     /// The compiled expression. There always is one: the syntax is valid, and the weight was checked.
     fn regex(&self) -> Option<&Regex> {
         let compile =
+            // The crate's own limit is off: nobody could be told here that an expression is refused which was
+            // accepted before.
             || RegexBuilder::new(&self.pattern).size_limit(usize::MAX).nest_limit(NEST_LIMIT).build().ok();
         self.compiled.get_or_init(compile).as_ref()
     }
@@ -148,6 +150,7 @@ impl Expression {
     pub fn captures_all(&self, text: &str, limit: usize) -> Vec<Vec<Option<Range<usize>>>> {
         match &self.matcher {
             Matcher::Literal(_) => {
+                // What was found are slices of the text, so that their addresses say where.
                 let place = |found: &str| found.as_ptr() as usize - text.as_ptr() as usize;
                 let found = self.find_all(text, limit).into_iter();
                 found.map(|found| vec![Some(place(found)..place(found) + found.len())]).collect()

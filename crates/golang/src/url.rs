@@ -114,12 +114,14 @@ fn read(text: &str, is_request: bool) -> Result<Url, String> {
             return Err("first path segment in URL cannot contain colon".to_owned());
         }
     }
+    // Three slashes without a scheme are a path to Go.
     let may_have_authority = !url.scheme.is_empty() || !is_request && !rest.starts_with("///");
     if let Some(after) = rest.strip_prefix("//").filter(|_| may_have_authority) {
         let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
         (url.user, url.host) = read_authority(authority, &url.scheme)?;
         rest = path;
     }
+    // Only to refuse what has wrong escapes: callers get the path as it was written.
     unescape(rest, Part::Other)?;
     rest.clone_into(&mut url.path);
     Ok(url)

@@ -5,6 +5,7 @@
 use super::parse::InvalidSchedule;
 
 /// Set where a field was written as `*` or `?`. Days are judged differently then.
+// The highest bit, which no field needs for a value: minutes end at 59.
 pub(super) const STAR: u64 = 1 << 63;
 
 /// What a field may hold.
@@ -50,6 +51,7 @@ impl Bounds {
         let ends: Vec<_> = range.split('-').collect();
         let mut star = 0;
         let (start, mut end) = match ends[..] {
+            // robfig's `getRange` looks at the first end only, so that `*-5` is `*`.
             ["*" | "?", ..] => {
                 star = STAR;
                 (self.min, self.max)
@@ -62,6 +64,7 @@ impl Bounds {
             // `5/10` is every tenth from 5 on.
             end = self.max;
         }
+        // `*/2` leaves days out, so that it is an alternative to the other field of days, which `*` never is.
         if step.is_some_and(|step| step > 1) {
             star = 0;
         }
@@ -82,6 +85,7 @@ impl Bounds {
     }
 
     fn value(self, text: &str) -> Result<u64, InvalidSchedule> {
+        // Names before numbers, whatever their case, as in `parseIntOrName`.
         let lower = text.to_lowercase();
         match self.names.iter().position(|name| *name == lower) {
             Some(place) => Ok(self.min + place as u64),

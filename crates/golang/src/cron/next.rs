@@ -38,6 +38,8 @@ impl Moment {
     fn of(year: i64, month: i64, day: i64, clock: i64, zone: &Zone) -> Self {
         let (year, month) = (year + (month - 1).div_euclid(12), (month - 1).rem_euclid(12) + 1);
         let told = (calendar::days(year, month, 1) + day - 1) * DAY + clock;
+        // Go's `time.Date` guesses the offset by taking the clock for UTC, and corrects it once at the moment
+        // which that gives.
         let offset = zone.offset(told - zone.offset(told));
         Self::at(told - offset, zone)
     }
@@ -78,6 +80,7 @@ impl Fields {
 }
 
 pub(super) fn next(fields: &Fields, zone: &Zone, after: i64) -> Option<i64> {
+    // The second at hand does not count: a run that is due now would be found for ever.
     let mut search = Search { fields, zone, moment: Moment::at(after.checked_add(1)?, zone), is_set: false };
     let last_year = search.moment.year + YEARS;
     loop {
@@ -146,6 +149,8 @@ impl Search<'_> {
     fn hour(&mut self) -> bool {
         while !holds(self.fields.hour, self.moment.hour()) {
             self.begin(self.moment.day, self.moment.hour() * HOUR);
+            // A span, not a clock: an hour that is skipped is passed over, and one that comes twice counts
+            // twice.
             self.moment = self.moment.plus(HOUR, self.zone);
             if self.moment.hour() == 0 {
                 return false;

@@ -107,6 +107,8 @@ fn shortcut(text: &str) -> Result<Rule, InvalidSchedule> {
             };
             let every = duration::parse(every)
                 .map_err(|error| invalid(format!("failed to parse duration {other}: {error}")))?;
+            // `Every` in constantdelay.go cuts fractions off and delays a second at least, even for a
+            // negative duration.
             return Ok(Rule::Every((every / NANOSECONDS).max(1)));
         }
     }))

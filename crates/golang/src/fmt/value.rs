@@ -104,9 +104,9 @@ impl<'a> Any<'a> {
     }
 }
 
-/// `String::from_utf8_lossy` would not do: it writes one replacement character for a whole broken
-/// sequence, Go writes one for each byte.
-/// Every byte that is not text becomes the replacement character, one by one.
+/// The bytes as text. Every byte that is not text becomes the replacement character, one by one.
+// `String::from_utf8_lossy` would not do: it writes one replacement character for a whole broken sequence, Go writes one for
+// each byte.
 pub fn to_text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

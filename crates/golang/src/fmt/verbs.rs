@@ -36,6 +36,7 @@ pub fn print_all(values: &[&dyn Operand], limits: Limits<'_>) -> Result<Vec<u8>,
     let mut was_text = false;
     for (at, value) in values.iter().enumerate() {
         let is_text = matches!(value.shape(), Shape::Text(_));
+        // Go adds a space only where neither of the two is text, in `Sprint` alone.
         if at > 0 && !is_text && !was_text {
             printer.push(" ");
         }

@@ -88,6 +88,7 @@ fn item<'a>(class: &mut Class, text: &'a str, whole: &str) -> Result<&'a str, Er
     }
     let (from, length) = member(text, whole)?;
     let rest = &text[length..];
+    // A hyphen at the end is one of the characters.
     let Some(after) = rest.strip_prefix('-').filter(|after| !after.is_empty() && !after.starts_with(']'))
     else {
         class.push_range(from, from);
@@ -105,6 +106,7 @@ fn item<'a>(class: &mut Class, text: &'a str, whole: &str) -> Result<&'a str, Er
 /// The length of the named class (`[:alpha:]`) that the text begins with. The engine knows the same ones.
 fn named(text: &str) -> Result<Option<usize>, Error> {
     let Some(name) = text.strip_prefix("[:") else { return Ok(None) };
+    // Without an end it is no named class to Go, but a bracket and a colon.
     let Some(end) = name.find(":]") else { return Ok(None) };
     let (name, length) = (&name[..end], end + 4);
     match name.strip_prefix('^').unwrap_or(name) {

@@ -161,6 +161,7 @@ impl<'a> Translator<'a> {
             None => (text, self.rest.len()),
         };
         for literal in quoted.chars() {
+            // The text is skipped as a whole below.
             self.literal(literal, 0);
         }
         self.advance(length);
@@ -251,6 +252,7 @@ impl<'a> Translator<'a> {
             return Err(Error::new("missing argument to repetition operator", read));
         };
         let copies = copies.saturating_mul(factor);
+        // A star copies nothing, so that it never makes too many, whatever it repeats.
         if factor > 1 && copies > MAX_REPEAT {
             return Err(Error::new("invalid repeat count", read));
         }

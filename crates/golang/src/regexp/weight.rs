@@ -17,6 +17,7 @@ pub(super) fn of(pattern: &str, nest_limit: u32) -> Option<u64> {
 
 /// Recursion is safe, because the parser has bounded how deep the expression is nested.
 fn of_part(hir: &Hir) -> u64 {
+    // Nested repetitions multiply past 64 bits easily, and what is too large anyway need not be told apart.
     let all = |parts: &[Hir]| parts.iter().map(of_part).fold(0, u64::saturating_add);
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

@@ -45,6 +45,8 @@ enum Wildcard {
 /// An operator, which may be missing. The order matters: of several that fit, the first is taken.
 const OPERATOR: &str = r"=||!=|>|<|>=|=>|<=|=<|~|~>|\^";
 
+// The bars inside the brackets are the original's, which meant alternatives: `1|2` gets past this, and fails
+// when the version is read.
 const VERSION: &str = concat!(
     r"v?([0-9|x|X|\*]+)(\.[0-9|x|X|\*]+)?(\.[0-9|x|X|\*]+)?",
     r"(-([0-9A-Za-z\-]+(\.[0-9A-Za-z\-]+)*))?",
@@ -53,6 +55,7 @@ const VERSION: &str = concat!(
 
 static SINGLE: LazyLock<Expression> =
     LazyLock::new(|| compile(&format!(r"^\s*({OPERATOR})\s*({VERSION})\s*$")));
+// Without anchors, because a range may stand among other constraints.
 static RANGE: LazyLock<Expression> =
     LazyLock::new(|| compile(&format!(r"\s*({VERSION})\s+-\s+({VERSION})\s*")));
 static EACH: LazyLock<Expression> = LazyLock::new(|| compile(&format!(r"({OPERATOR})\s*({VERSION})")));
@@ -77,6 +80,8 @@ impl Constraints {
             let names_prerelease =
                 comparisons.iter().any(|comparison| !comparison.version.prerelease.is_empty());
             let is_candidate = version.prerelease.is_empty() || names_prerelease;
+            // One comparison that names a prerelease opens the whole alternative, as `containsPre` does in
+            // constraints.go.
             is_candidate && comparisons.iter().all(|comparison| comparison.check(version))
         })
     }

@@ -161,6 +161,8 @@ fn compare_parts(one: &str, other: &str) -> Ordering {
     }
     match (one.parse::<u64>(), other.parse::<u64>()) {
         _ if one == other => Ordering::Equal,
+        // Of equal numbers that are written differently, the original takes the first for the smaller one: it
+        // only asks which is greater.
         (Ok(one), Ok(other)) => one.cmp(&other).then(Ordering::Less),
         (Ok(_), Err(_)) => Ordering::Less,
         (Err(_), Ok(_)) => Ordering::Greater,

@@ -42,6 +42,8 @@ pub fn format_float(float: f64, format: char, precision: Option<usize>) -> Strin
                 pad_zeros(&mut text, precision.saturating_sub(ALL_DIGITS));
                 text
             }
+            // The standard library, too, writes the shortest digits that read as the same number, and never
+            // an exponent here.
             None => format!("{size}"),
         },
     };

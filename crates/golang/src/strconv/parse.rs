@@ -8,6 +8,7 @@ pub fn parse_int(text: &str) -> Option<i64> {
         Some(digits) => (text.starts_with('-'), digits),
         None => (false, text),
     };
+    // 128 bits, because the size of the smallest integer does not fit into the 64 of its own type.
     let size = i128::from(parse_uint(digits)?);
     i64::try_from(if is_negative { -size } else { size }).ok()
 }
@@ -75,6 +76,8 @@ fn hexadecimal(body: &str) -> Option<f64> {
     for (at, digit) in whole.bytes().chain(fraction.bytes()).enumerate() {
         let digit = char::from(digit).to_digit(16)?;
         shift -= if at >= whole.len() { 4 } else { 0 };
+        // One more digit must fit, and 59 bits leave room below the 53 of a float for the one that says how
+        // to round.
         if number >> 59 == 0 {
             number = number << 4 | u64::from(digit);
         } else {

@@ -45,6 +45,7 @@ pub fn unquote_char(text: &str, quote: char) -> Option<(u32, &str)> {
     }
     let mut bytes = Vec::new();
     let tail = escape(rest, quote, &mut bytes)?;
+    // A byte of an escape need not be a character: `\xff` is 255 here, and no text.
     let is_byte = rest.starts_with(|letter: char| letter == 'x' || letter.is_ascii_digit());
     let code = match bytes.as_slice() {
         [byte] if is_byte => u32::from(*byte),

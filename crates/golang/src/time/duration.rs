@@ -139,6 +139,7 @@ fn part_of(unit: u64, fraction: &str) -> u64 {
     let mut numerator: u64 = 0;
     let mut scale = 1.0;
     for digit in fraction.bytes().map(|byte| u64::from(byte - b'0')) {
+        // Go's `leadingFraction` asks before and after each digit, and both answers count.
         let fits = numerator <= (LIMIT - 1) / 10;
         let Some(next) = Some(numerator).filter(|_| fits).map(|n| n * 10 + digit).filter(|n| *n <= LIMIT)
         else {

@@ -31,6 +31,7 @@ pub const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 /// The layout that Go's `Time.String` has.
+// Bytes, because layouts come from templates, whose texts need not be UTF-8.
 pub const DEFAULT: &[u8] = b"2006-01-02 15:04:05.999999999 -0700 MST";
 
 /// What JSON has.

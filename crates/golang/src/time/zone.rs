@@ -76,6 +76,8 @@ impl ZoneTable {
 
     /// The place of what holds before the first transition.
     fn first(&self) -> usize {
+        // The three steps of Go's `lookupFirstZone`: the first one if nothing changes to it, else one of
+        // standard time before the first change, else any of standard time.
         if self.transitions.iter().all(|(_, at)| *at != 0) {
             return 0;
         }
@@ -102,6 +104,8 @@ impl Header {
         let (header, rest) = file.split_at_checked(44)?;
         let count = |at: usize| {
             let bytes = header[20 + 4 * at..24 + 4 * at].try_into().map_or(0, u32::from_be_bytes);
+            // Nothing can be there more often than the file has bytes; without this check, lengths could
+            // overflow.
             usize::try_from(bytes).ok().filter(|count| *count <= file.len())
         };
         let version = header[4].saturating_sub(b'0');

@@ -63,6 +63,7 @@ impl Built for Node {
         if entries.len() == FEW {
             *keys = entries.iter().filter_map(name).collect();
         }
+        // Maps of a few keys are most of all, and comparing is quicker than hashing there.
         let is_known = if entries.len() < FEW {
             entries.iter().any(|(known, _)| matches!(known, Self::String(known) if *known == key))
         } else {
@@ -109,6 +110,7 @@ pub(super) fn read<B: Built>(text: &str, library: Library) -> Option<B> {
     let at = usize::from(lines.first().is_some_and(|first| first.indent == 0 && first.content == "---"));
     let mut reader = Reader { lines, at, library, ends_with_break: text.ends_with('\n') };
     // What has nothing but comments is no document, which is null.
+    // Only maps are read at the root: that is what manifests are, and everything else is left to the parser.
     let Some((indent, _)) = reader.peek() else { return B::scalar(Node::Null) };
     let root = reader.map(indent, None, 0)?;
     reader.peek().is_none().then_some(root)
@@ -210,6 +212,7 @@ impl<'t> Reader<'t> {
             }
             let item = trim_start(&content[1..]);
             let inner = indent + content.len() - item.len();
+            // A list in a list on one line is rare enough to leave it.
             items.push(if is_item(item) {
                 return None;
             } else if split_key(item).is_some() {
@@ -292,6 +295,7 @@ impl<'t> Reader<'t> {
         };
         self.at += 1;
         let Line { whole, indent: inner, .. } = *self.lines.get(self.at)?;
+        // An empty first line leaves open how far the text is indented.
         if inner <= indent || inner == whole.len() {
             return None;
         }
@@ -299,6 +303,7 @@ impl<'t> Reader<'t> {
         let mut breaks = 0;
         while let Some(Line { whole: line, indent: at, content }) = self.lines.get(self.at) {
             if content.is_empty() {
+                // Spaces past the indentation belong to the text, even in a line without anything else.
                 if line.len() > inner {
                     return None;
                 }
@@ -312,6 +317,7 @@ impl<'t> Reader<'t> {
             }
             self.at += 1;
         }
+        // Whether the last line then ends with a break is where the two parsers differ.
         if self.at == self.lines.len() && !self.ends_with_break {
             return None;
         }
@@ -343,6 +349,8 @@ fn split_key(content: &str) -> Option<(&str, &str)> {
     let length = content.bytes().take_while(|byte| is_inner(byte)).count();
     let (key, rest) = content.split_at(length);
     let is_key =
+        // Not all that may stand inside: a point may begin a number, and a hyphen an item or the end of a
+        // document.
         key.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || b"_/".contains(&first));
     let rest = rest.strip_prefix(':').filter(|rest| rest.is_empty() || rest.starts_with(' '))?;
     (is_key && length <= LONGEST_KEY).then_some((key, rest))
@@ -471,6 +479,7 @@ impl<'t> Flow<'t> {
             let is_quoted = self.rest.starts_with('"');
             let key = if is_quoted { self.text()? } else { self.token()? };
             let name = text_of(scalar::value(key, "", is_quoted, self.library).ok()?)?;
+            // Behind a quoted key the value may follow at once, as in JSON; `{a:b}` is a single word.
             if key.len() > LONGEST_KEY || !self.take(':') || !(is_quoted || self.rest.starts_with(' ')) {
                 return None;
             }

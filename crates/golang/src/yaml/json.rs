@@ -32,6 +32,7 @@ pub fn to_json(node: Node) -> Result<Value, String> {
 /// Go writes `1.0` as `1`, so that an integer is read again.
 fn float(value: f64) -> Result<Value, String> {
     if value.fract() == 0.0
+        // From there on Go writes an exponent, and what has one is read as a float.
         && value.abs() < 1e21
         && let Ok(integer) = format!("{value:.0}").parse::<i64>()
     {

@@ -137,6 +137,7 @@ pub(super) fn is_timestamp(text: &str) -> bool {
     match rest.split_at_checked(1) {
         None => rest.is_empty(),
         Some(("T" | "t", time)) => time_of_day(time).is_some_and(is_zone),
+        // With a space between date and time there is no zone in any of the formats that the originals try.
         Some((" ", time)) => time_of_day(time) == Some(""),
         Some(_) => false,
     }

@@ -38,6 +38,7 @@ pub(super) fn value(text: &str, tag: &str, is_quoted: bool, library: Library) ->
             Ok(Node::Float(integer as f64))
         }
         (wanted, node) if wanted == name(&node) => Ok(node),
+        // Version 2 has read it as text already, and the tag asks for no more than that.
         ("timestamp", Node::String(text)) if resolve::is_timestamp(&text) => Ok(Node::String(text)),
         // Tags such as `!!set` are not known to the libraries, and keep the text.
         (wanted, node) => match wanted {

@@ -232,6 +232,8 @@ impl Writer {
         let mut ending = text.chars().rev().map(text::is_break);
         match (ending.next(), ending.next()) {
             (Some(true), Some(false)) => {}
+            // More than one break at the end, or nothing else: without the sign, readers would keep a single
+            // one.
             (Some(true), _) => self.indicator('+', false, false),
             _ => self.indicator('-', false, false),
         }

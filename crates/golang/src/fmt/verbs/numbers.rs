@@ -21,6 +21,7 @@ impl Printer<'_> {
         if verb == 'v' && self.flags.is_go_syntax {
             self.flags.sharp = true;
             self.print_digits(false, whole, 'x');
+            // It was false: `%#v` has turned it into `is_go_syntax`.
             self.flags.sharp = false;
         } else if "cqU".contains(verb) {
             // What is too large for a character is none, however large it is.
@@ -122,6 +123,7 @@ impl Printer<'_> {
         let plus = self.flags.plus;
         self.push("(");
         self.print_float(real, verb);
+        // The imaginary part always shows its sign, because it is what joins it to the real one.
         self.flags.plus = true;
         self.print_float(imaginary, verb);
         self.flags.plus = plus;

@@ -84,6 +84,8 @@ impl Printer<'_> {
             is_first = false;
             if let Some(key) = key.filter(|_| has_names) {
                 if is_map {
+                    // Keys of maps are values to Go and take the verb, so that `%q` quotes them; names of
+                    // fields do not.
                     self.print_kind(&Key(key), verb);
                 } else {
                     self.push_bytes(key);
@@ -118,6 +120,8 @@ impl Printer<'_> {
 
     fn print_stringer(&mut self, value: &dyn Operand, text: &[u8], whole: Option<i64>, verb: char) {
         match whole {
+            // Go's `handleMethods` asks for `String` in neither case, and prints the integer that is below
+            // it.
             Some(whole) if self.is_complaining || self.flags.is_go_syntax => self.print_integer(whole, verb),
             Some(whole) if "dboOcU".contains(verb) => self.print_integer(whole, verb),
             _ if "vsxXq".contains(verb) => self.print_string(text, verb),

@@ -122,6 +122,8 @@ impl<'t> Parser<'t> {
         match element {
             Element::Year => {
                 let year = signed(self.take(2)?).ok_or(Problem::Mismatch)?;
+                // Unix begins in 1970, which is 1969 in the west: Go takes the years from there on for the
+                // last century.
                 self.fields.year = year + if year >= 69 { 1900 } else { 2000 };
             }
             Element::LongYear => {
@@ -141,6 +143,7 @@ impl<'t> Parser<'t> {
             }
             Element::Day | Element::SpaceDay | Element::ZeroDay => {
                 self.space_if(element == Element::SpaceDay);
+                // Whether the month has that day is known only at the end.
                 self.fields.day = Some(self.number(element == Element::ZeroDay, 2)?);
             }
             Element::SpaceYearDay | Element::ZeroYearDay => {
@@ -284,6 +287,7 @@ impl<'t> Parser<'t> {
     /// A fraction with any number of digits, if there is one.
     fn any_fraction(&mut self) -> Step<()> {
         let digits = self.rest.iter().skip(1).take_while(|byte| byte.is_ascii_digit()).count();
+        // If there are digits, there is something before them, so that the first byte exists.
         if digits == 0 || !matches!(self.rest[0], b'.' | b',') {
             return Ok(());
         }
@@ -296,6 +300,7 @@ impl<'t> Parser<'t> {
         if !matches!(text[0], b'.' | b',') {
             return Err(Problem::Mismatch);
         }
+        // Go reads nine digits and forgets the rest.
         let text = &text[1..text.len().min(10)];
         let number = signed(text).ok_or(Problem::Mismatch)?;
         within(number >= 0, "fractional second")?;

@@ -45,13 +45,16 @@ impl Rule {
         let (offset, rest) =
             if rest.is_empty() || rest.starts_with(',') { (offset - 3600, rest) } else { time(rest)? };
         let daylight = period(name, -offset, true);
+        // Without rules, those of the USA hold, as in Go's `tzset`.
         let rest = if rest.is_empty() { ",M3.2.0,M11.1.0" } else { rest };
+        // No standard knows the semicolon, and Go reads it because other programs do.
         let (begin, end) = rest.strip_prefix([',', ';'])?.split_once(',')?;
         Some(Self { standard, daylight: Some((daylight, Change::parse(begin)?, Change::parse(end)?)) })
     }
 
     pub(super) fn at(&self, second: i64) -> Period {
         let Some((daylight, begin, end)) = &self.daylight else { return self.standard.clone() };
+        // The year of UTC, not of the zone, as in Go: the hours around new year are far from any change.
         let year = date(second.div_euclid(DAY)).0;
         let of_year = second - days(year, 1, 1) * DAY;
         let begin = begin.second(year) - i64::from(self.standard.offset);
@@ -124,6 +127,7 @@ fn time(text: &str) -> Option<(i32, &str)> {
     let mut total = 0;
     for unit in [3600, 60, 1] {
         let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        // Hours go up to a week, as in Go: some rules name a day and mean another.
         let number: i32 = rest[..digits].parse().ok().filter(|number| *number <= 24 * 7)?;
         total += number * unit;
         rest = &rest[digits..];
