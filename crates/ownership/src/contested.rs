@@ -31,11 +31,11 @@ pub fn contested(configuration: &JsonObject, live: &JsonObject, manager: &str) -
     for (owner, fields) in others(live, manager) {
         found.taken(fields, configuration, live, Some(ours), &mut String::new(), owner);
     }
+    // Last, so that fields with a culprit come first where there are more than can be shown.
     found.removed(configuration, live, Some(ours), &mut String::new());
     let mut found = found.found;
     found.sort_unstable();
     found.dedup();
-    found.truncate(MOST);
     found
 }
 
@@ -129,6 +129,8 @@ impl Search {
             let length = path.len();
             path.push('.');
             path.push_str(name);
+            // Lists are not looked into: an item that is gone has left no key in the managed fields to look
+            // for it by.
             match (wanted, live.get(name)) {
                 (Value::Object(wanted), Some(Value::Object(live))) => self.removed(wanted, live, ours, path),
                 (_, None) if ours.is_none() => self.add(path, None),

@@ -104,6 +104,7 @@ pub(super) fn decode(entries: Vec<ManagedFieldsEntry<'_>>) -> Result<Ledger<'_>,
         match (position, &mut known) {
             (None, _) => ledger.records.push(record),
             (Some(position), known) => {
+                // `insert` above has overwritten the position of the entry that is replaced.
                 known.as_mut().map(|known| known.insert(record.identity.text(), position));
                 ledger.records[position] = record;
             }

@@ -104,8 +104,6 @@ fn list_holds(wanted: &[Value], live: &[Value], fields: &JsonObject) -> bool {
         places.push((wanted_at, live_at));
     }
     // Each wanted item is found by one key, and they stand in the order in which they are wanted.
-    // Quadratic in a long list through `find`, which parses each key once; lists of composed resources are
-    // short.
     places.sort_unstable();
     places.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1)
 }

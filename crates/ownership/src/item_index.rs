@@ -20,6 +20,8 @@ const SHORT: usize = 8;
 pub(super) struct ItemIndex<'v> {
     list: &'v [Value],
     /// Where items are that are found by what they are.
+    // Built when it is first asked for: most lists are asked for one sort of key only, and short ones for
+    // none.
     values: RefCell<Option<Places>>,
     /// The same of those that are found by some of their fields, by the names of these.
     keyed: RefCell<HashMap<Vec<String>, Keyed>>,
@@ -58,6 +60,8 @@ impl<'v> ItemIndex<'v> {
     pub(super) fn find_with_defaults(&self, key: &str) -> Option<usize> {
         let Some(text) = key.strip_prefix("k:") else { return self.find(key) };
         let keys: JsonObject = serde_json::from_str(text).ok()?;
+        // An item without one of the keys fits several of them, so that no text can stand for it, and only a
+        // search finds it.
         if self.list.len() > SHORT && self.with_keyed(&keys, |keyed| keyed.is_complete) {
             return self.find(key);
         }
@@ -95,6 +99,7 @@ impl Keyed {
         for (index, item) in list.iter().enumerate() {
             let values: Option<Vec<_>> = names.iter().map(|name| item.get(name)).collect();
             match values {
+                // The first of several, as a search finds it in a short list.
                 Some(values) => drop(keyed.places.entry(identity(values)).or_insert(index)),
                 None => keyed.is_complete = false,
             }
@@ -114,6 +119,8 @@ fn write(value: &Value, text: &mut String) {
     match value {
         // Numbers are the same however they are written, and zero has two signs.
         Value::Number(number) => {
+            // Integers past 2^53 that differ may have the same text; Kubernetes reads the numbers of keys as
+            // floats, too.
             text.push_str(&format!("{:x},", (number.as_f64().unwrap_or(0.0) + 0.0).to_bits()));
         }
         Value::Array(items) => {

@@ -65,6 +65,7 @@ fn annotation(object: &JsonObject) -> Option<&str> {
 
 fn annotations(object: &JsonObject) -> Option<&JsonObject> {
     let annotations = object.get("metadata")?.get("annotations")?.as_object()?;
+    // Go reads annotations as a map of texts: with one that is none, there are no annotations at all.
     annotations.values().all(|text| text.is_string() || text.is_null()).then_some(annotations)
 }
 
@@ -109,6 +110,7 @@ fn describe(applied: &JsonObject) -> String {
                 make_texts(annotations);
             }
             _ => {
+                // What Go cannot read is nil there, and setting nil removes it.
                 metadata.remove("annotations");
             }
         }

@@ -93,6 +93,8 @@ fn add_back_owned<'a>(
     all.sort_unstable();
     all.dedup();
     // The version that was pruned comes first.
+    // The sort is stable, so that the others stay in order and the result does not depend on that of the
+    // owners.
     all.sort_by_key(|version| *version != first);
     for version in all {
         let convert = |what: &'static str, from: &Versioned<'_>| {

@@ -19,6 +19,8 @@ impl<'a> Stamp<'a> {
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let seconds = rfc3339::moment(text)?.seconds;
         // `2006-01-02T15:04:05Z` has 20 letters. Almost all times are written so, and are borrowed.
+        // Nothing else that Go reads has this length and this end: an hour of one digit is one shorter, and a
+        // fraction two longer.
         let is_canonical = text.len() == 20 && text.ends_with('Z');
         let text =
             if is_canonical { Cow::Borrowed(text) } else { Cow::Owned(calendar::format(seconds) + "Z") };

@@ -280,6 +280,7 @@ fn change_fields(object: &mut JsonObject, fields: &[(&str, Change<'_>)]) {
             (None, Change::Replace(new)) => {
                 object.insert((*name).to_owned(), (*new).clone());
             }
+            // A field that is not there can only be put there as a whole, so that nothing else gets here.
             (None, _) => {}
         }
     }

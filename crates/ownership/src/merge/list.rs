@@ -45,6 +45,7 @@ fn keyed_element<'a>(
     let found =
         keys.iter().filter_map(|key| Some((Cow::Borrowed(&*key.name), Scalar::of(key_value(key, item)?))));
     Ok(match keys {
+        // A single key is sorted already.
         [_] => Element::Key(found.collect()),
         _ => Element::key(found.collect()),
     })
@@ -63,6 +64,7 @@ fn check_keyed(keys: &[ListKey], list: &ListShape, cursor: Cursor<'_>, item: &Va
     };
     let is_map = cursor.at(list.element).shape().map.is_some();
     let is_absent = |key: &&ListKey| !is_map && !item_fields.contains_key(&*key.name);
+    // Upstream asks in the order of the schema, and the message names the first.
     if let Some(ListKey { name, .. }) = keys.iter().filter(is_absent).min_by_key(|key| key.place) {
         return Err(format!(
             "couldn't find default value for {name}: associative list may not have non-map types"
@@ -152,6 +154,7 @@ fn compare_by_keys(keys: &[ListKey], one: &Value, other: &Value) -> Ordering {
 
 /// Positions of items, sorted by name and, among those of the same name, by position.
 pub(super) fn sorted_positions(list: &ListShape, items: &[Value]) -> Vec<u32> {
+    // Positions of 32 bits take half the memory, and no request carries four thousand million items.
     let all = 0..u32::try_from(items.len()).unwrap_or(u32::MAX);
     let is_sorted = items.windows(2).all(|pair| compare_items(list, &pair[0], &pair[1]).is_le());
     match &list.items {

@@ -70,6 +70,8 @@ fn lost_in_map<'a>(
             continue;
         };
         if item.is_member {
+            // Members go with all that lies below them, so that what is below has to be looked up in the
+            // object: the set does not name it.
             let (is_leaf, mut below) = value_set(value, field);
             below.add_declared_fields(Some(field));
             let is_member = is_leaf || is_blank(value) || !is_declared || !below.is_empty();

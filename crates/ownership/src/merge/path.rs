@@ -13,6 +13,7 @@ use super::scalar::first_difference;
 pub use super::scalar::{Scalar, are_equal, are_equal_objects, compare_values};
 
 /// The names and values that identify an item of a keyed list, sorted by name.
+// Shared, because walks clone the elements of every path that they note.
 pub type Keys<'a> = Arc<[(Cow<'a, str>, Scalar<'a>)]>;
 
 /// One step of a path. Steps are ordered as they are declared here.
@@ -20,6 +21,7 @@ pub type Keys<'a> = Arc<[(Cow<'a, str>, Scalar<'a>)]>;
 pub enum Element<'a> {
     Field(Cow<'a, str>),
     Key(Keys<'a>),
+    // In a box, because nearly all elements are fields, and the size of all is that of the largest.
     Value(Box<Scalar<'a>>),
     Index(i64),
     /// An item that cannot be named, such as one that lost its keys.

@@ -55,7 +55,7 @@ impl Patterns {
         let is_only = self.0.len() == 1;
         for (step, rest) in other.0 {
             match self.0.first_mut() {
-                // Reproduces `SetMatcher.Merge` in fieldpath/set.go, which merge only patterns with a single
+                // Reproduces `SetMatcher.Merge` in fieldpath/set.go, which merges only patterns with a single
                 // beginning.
                 Some((own, below)) if is_only && *own == step && step != PatternStep::Any => {
                     *below = std::mem::replace(below, Self::ALL).join(rest);

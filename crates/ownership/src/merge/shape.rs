@@ -133,6 +133,7 @@ impl Shapes {
     /// Adds a shape.
     pub fn add(&mut self, shape: MergeShape) -> Id {
         self.shapes.push(shape);
+        // A schema is a document of some megabytes at most, which cannot have that many shapes.
         Id::try_from(self.shapes.len() - 1).unwrap_or(DEDUCED)
     }
 
@@ -288,6 +289,7 @@ impl<'a> Cursor<'a> {
             Value::Null => 0,
             Value::Array(_) => LIST,
             Value::Object(_) => MAP,
+            // Numbers, texts and truths alike: which scalar it may be is checked where values are validated.
             _ => SCALAR,
         };
         if all.0 & own == 0 { all } else { Forms(own) }

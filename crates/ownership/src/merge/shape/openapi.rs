@@ -95,6 +95,7 @@ impl Builder {
             map.declare(name, self.shape(field, preserves, depth + 1)?);
         }
         map.element = match schema.get("additionalProperties") {
+            // An object of which nothing is declared may hold anything.
             None | Some(Value::Null) if preserves || map.is_without_fields() => Some(DEDUCED),
             None | Some(Value::Null | Value::Bool(false)) => None,
             Some(Value::Bool(true)) => Some(DEDUCED),
@@ -105,6 +106,8 @@ impl Builder {
             "atomic" => true,
             other => return Err(Error::MapType(other.to_owned())),
         };
+        // The question of `isUntypedDeducedMap` in typed/reconcile_schema.go: its sets are left as they are
+        // written.
         let is_untyped = |id| id != UNTYPED && self.shapes.get(id).scalar == Some(ScalarShape::Untyped);
         map.is_undeclared = map.is_without_fields() && map.element.is_some_and(is_untyped);
         if flag(schema, "x-kubernetes-embedded-resource") {
