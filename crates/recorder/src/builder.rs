@@ -133,6 +133,7 @@ impl RecordingBuilder {
         let Some(noted) = &mut self.0 else { return };
         let step = outcome.result.as_ref().err().and_then(|failure| failure.step());
         step.unwrap_or_default().clone_into(&mut noted.head.step);
+        // Not simply the last one: a trial may have been run after it.
         if let Some(take) = noted.takes.iter_mut().rfind(|take| !take.is_trial) {
             take.outcome = outcome_snapshot(outcome);
         }

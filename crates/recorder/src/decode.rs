@@ -23,6 +23,8 @@ pub(crate) struct Decoder<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
 
 impl Decoder<'_> {
     pub(crate) fn take(&self, message: TakeMessage) -> Result<Take, Damaged> {
+        // Every run observes something. What has nothing here is something that a later release records in
+        // its place.
         let (composite, observed) = self.state(message.observed.ok_or(Damaged::Later)?)?.into_parts();
         let composite = composite.ok_or(Damaged::Garbled)?;
         let observed = observed.into_iter().map(|(name, resource)| {
@@ -63,6 +65,7 @@ impl Decoder<'_> {
         let read = |text: &[u8]| serde_json::from_slice::<Value>(text).map_err(|_| Damaged::Garbled);
         let (mut input, decided) = (read(&input)?, read(&decided)?);
         if let Value::Object(input) = &mut input {
+            // Kept apart because many calls share it; the function wants it where it was.
             input.insert("data".to_owned(), self.json(&data)?);
         }
         Ok(RecordedCall { action, phase, function, version, input, decided, is_redacted })

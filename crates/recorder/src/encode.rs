@@ -113,6 +113,8 @@ fn survey<'r>(
             secrets.learn_value(&serde_json::from_slice(&pipeline.text).unwrap_or_default());
         }
         each_object(take, &mut |object| {
+            // What the segment has already was searched when it was kept, and would make every reconcile
+            // search everything.
             if !known.contains(&digest(object)) {
                 secrets.learn(object);
             }
@@ -363,6 +365,7 @@ impl Encoder<'_> {
                 condition.message.take().map(|message| self.secrets.text(&message).into_owned());
         }
         if let Some(meta) = &mut response.meta {
+            // For the same reason as the tag of a note.
             meta.tag.clear();
         }
         response

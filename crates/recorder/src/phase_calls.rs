@@ -101,6 +101,7 @@ impl ActionJson {
 
     /// Learn what is secret in it, and in what is said of it in the end.
     pub(crate) fn learn(&self, settlement: &[u8], secrets: &mut Secrets<'_>) {
+        // Phases run commands, whose output has secrets in forms that no object has.
         secrets.be_thorough();
         self.secrets.iter().for_each(|value| secrets.learn_bytes(value));
         let settlement: Value = serde_json::from_slice(settlement).unwrap_or_default();

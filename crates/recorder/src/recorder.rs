@@ -126,6 +126,8 @@ impl Recorder {
             }
             Err(error) => return Err(fail(error)),
         };
+        // Also for recordings in memory, so that their placeholders equal those of the process that has the
+        // directory.
         let key = read_key(&directory.join("key")).map_err(fail_with)?;
         Self::behind(Keeper::new(log, wanted, key, redacted)).map_err(fail_with)
     }
@@ -224,6 +226,7 @@ impl Recorder {
 impl Shared {
     fn stop(&self) {
         let Some(line) = &self.line else { return };
+        // Taken out under the lock and joined without it, so that a second caller does not wait.
         let thread = line.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // Blocks if the line is full, which is the point: the worker drains it first.
@@ -273,6 +276,7 @@ impl Keeper {
                 keep(&mut together, &mut weight);
                 return true;
             };
+            // A frame that is larger than a segment would be refused as a whole.
             if together.len() == TOGETHER || weight + noted.weight() > self.together {
                 keep(&mut together, &mut weight);
             }
@@ -321,6 +325,7 @@ impl Book {
                 failed += 1;
                 continue;
             };
+            // Only now: what has too many secrets to be kept gets no number.
             head.id = self.next_id;
             self.next_id += 1;
             // At once, so that the next recording of the same batch can refer to it.

@@ -56,6 +56,7 @@ impl SensitiveFields {
             return;
         }
         if schema["format"] == "password" || schema["writeOnly"] == true {
+            // Nothing below is looked at any more, because all of it is secret.
             return self.add(path.clone());
         }
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
@@ -66,6 +67,7 @@ impl SensitiveFields {
                 self.read_schema_at(Step::Each, &schema[each], path);
             }
         }
+        // Secret in one alternative is secret in all: which one an object follows is not asked.
         for alternatives in ["allOf", "anyOf", "oneOf"] {
             for alternative in schema[alternatives].as_array().into_iter().flatten() {
                 self.read_schema(alternative, path);
