@@ -33,6 +33,7 @@ impl Lock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut process = String::new();
+                // Only for the message: the process may have taken the lock and not written its number yet.
                 let _ = file.read_to_string(&mut process);
                 return Err(Locked::InUse(process.trim().parse().ok()));
             }
