@@ -71,6 +71,7 @@ fn measure_object(
 
 fn measure_value(value: &Value, depth: usize, sizes: &mut Vec<usize>) -> Result<usize, StructError> {
     Ok(match value {
+        // Written although null is the default: without it, the value would have no kind.
         Value::Null | Value::Bool(_) => 2,
         Value::Number(_) => 9,
         Value::String(text) => prefixed(text.len()),
@@ -177,6 +178,8 @@ fn decode_object(bytes: &[u8], depth: usize) -> Result<Map<String, Value>, Struc
     let depth = depth.checked_sub(1).ok_or(StructError::TooDeep)?;
     let mut object = Map::new();
     for entry in Fields(bytes) {
+        // Unknown fields are skipped, as everywhere in protobuf: a later version of the message may have
+        // them.
         let (1, WireField::Bytes(entry)) = entry? else { continue };
         let (key, value) = split_entry(entry)?;
         object.insert(key.to_owned(), decode_value(value, depth)?);

@@ -45,6 +45,7 @@ impl Struct {
     pub fn into_json(self) -> Result<Map<String, Value>, StructError> {
         self.json()?;
         match Arc::try_unwrap(self.0) {
+            // `json` above has put it there.
             Ok(forms) => forms.json.into_inner().unwrap_or_else(|| Ok(Map::new())),
             Err(shared) => shared.json.get().cloned().unwrap_or_else(|| Ok(Map::new())),
         }
@@ -67,6 +68,7 @@ impl Struct {
     /// kind of reading is kept.
     pub fn reading<T: Any + Send + Sync>(&self, read: impl Fn(&Self) -> T) -> Arc<T> {
         let kept = self.0.reading.get_or_init(|| Arc::new(read(self)));
+        // A second kind of reader reads each time instead of failing.
         Arc::clone(kept).downcast().unwrap_or_else(|_| Arc::new(read(self)))
     }
 
@@ -164,6 +166,8 @@ impl prost::Message for Struct {
         prost::encoding::bytes::merge(wire_type, &mut entry, buf, ctx)?;
         // Make the bytes first, if there is only JSON: they are what is added to.
         self.wire();
+        // Taken out rather than copied: an object with n entries arrives in n calls, which would copy n²/2
+        // entries.
         let mut wire = match Arc::get_mut(&mut self.0) {
             Some(forms) => std::mem::take(forms).wire.into_inner().unwrap_or_default(),
             None => self.wire().clone(),

@@ -15,6 +15,7 @@ use crate::{State, Struct};
 /// The tag of a request, from everything in it but `meta`.
 pub fn tag(request: &RunFunctionRequest) -> String {
     let mut hash = Sha256::new();
+    // `meta` is left out because it carries the tag itself.
     request.observed.fingerprint(&mut hash);
     request.desired.fingerprint(&mut hash);
     request.input.fingerprint(&mut hash);
