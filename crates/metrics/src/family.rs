@@ -37,6 +37,7 @@ impl NumberFamily {
     }
 
     pub fn add(&self, labels: Labels, amount: i64) {
+        // A panic elsewhere must not end the metrics of the process; at worst one number is not counted.
         let mut series = self.series.lock().unwrap_or_else(PoisonError::into_inner);
         *entry(&mut series, labels) += amount;
     }
