@@ -17,6 +17,7 @@ use std::sync::Arc;
 /// A deadline is asked once in so many checkpoints. They are steps of some ten nanoseconds to some microseconds.
 pub const INTERVAL: u32 = 1024;
 
+// Per thread is enough: the work never awaits, so that it ends on the thread where it began.
 thread_local! {
     static STEPS_LEFT: Cell<u32> = const { Cell::new(INTERVAL) };
     static CURRENT: RefCell<Option<Deadline>> = const { RefCell::new(None) };
@@ -62,6 +63,7 @@ pub fn milestone() {
 
 #[cold]
 fn ask(steps: &Cell<u32>) {
+    // Reset before the question, because unwinding does not come back to do it.
     steps.set(INTERVAL);
     let is_over = CURRENT.with_borrow(|current| current.as_ref().is_some_and(Deadline::is_over));
     if is_over {
@@ -74,6 +76,7 @@ fn ask(steps: &Cell<u32>) {
 pub fn within<T>(deadline: &Deadline, work: impl FnOnce() -> T) -> Result<T, Cancelled> {
     let before = CURRENT.replace(Some(deadline.clone()));
     let _restore = Restore(before);
+    // Nothing that the work left half done is seen again: cancelled work changes nothing that is shared.
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => Ok(done),
         Err(panic) if panic.is::<Cancelled>() => Err(Cancelled),
