@@ -69,6 +69,7 @@ pub(crate) fn complaints<'a>(
     let recent = warnings.filter(|event| time_of(event) >= synced.since);
     let recent = recent.map(|event| Complaint::of_event(event, synced.since));
     let mut complaints: Vec<_> = recent.filter(|event| says_more(event, &said)).collect();
+    // After the events: the condition is a summary, and what it sums up says more.
     complaints.push(said);
     complaints.retain(|complaint| !complaint.text.is_empty());
     complaints

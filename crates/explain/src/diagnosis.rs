@@ -41,13 +41,13 @@ pub struct Link {
 
 /// Find out why an object is not ready, given all that [`crate::wants`] asked for.
 pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
-    let mut doctor = Doctor { snapshot, seen: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
+    let mut search = CauseSearch { snapshot, seen: BTreeSet::new(), path: Vec::new(), found: Vec::new() };
     let object = snapshot.object(root);
-    doctor.descend(root, None);
+    search.descend(root, None);
     let role = object.map(|object| role(snapshot, root, object));
     let is_ready = object.zip(role).is_some_and(|(object, role)| is_ready(role, object));
-    let is_ready = is_ready && (!role.is_some_and(speaks_through_others) || doctor.found.is_empty());
-    let mut found = doctor.found.into_iter();
+    let is_ready = is_ready && (!role.is_some_and(speaks_through_others) || search.found.is_empty());
+    let mut found = search.found.into_iter();
     let (cause, chain) = match found.next() {
         Some((cause, chain)) => (Some(cause), chain),
         None => (None, vec![Link { object: root.clone(), says: says(snapshot, root) }]),
@@ -56,7 +56,7 @@ pub fn diagnose(snapshot: &Snapshot, root: &Id) -> Diagnosis {
     Diagnosis { object: root.clone(), is_ready, is_there: object.is_some(), cause, chain, others }
 }
 
-struct Doctor<'a> {
+struct CauseSearch<'a> {
     snapshot: &'a Snapshot,
     seen: BTreeSet<Id>,
     path: Vec<Link>,
@@ -70,7 +70,7 @@ pub(crate) struct Above<'a> {
     pub(crate) is_leaving: bool,
 }
 
-impl<'a> Doctor<'a> {
+impl<'a> CauseSearch<'a> {
     /// Whether a cause was found.
     fn descend(&mut self, id: &Id, above: Option<Above<'a>>) -> bool {
         if self.path.len() > DEEPEST || !self.seen.insert(id.clone()) {

@@ -101,6 +101,8 @@ impl Inquiry<'_> {
     /// What else can explain what is wrong with an object.
     fn ask_for_context(&mut self, id: &Id, object: &Object, role: Role, is_leaving: bool) {
         if self.eventful < MOST_EVENTFUL {
+            // Every object takes a request of its own, and the first ones on the way down are the most
+            // telling.
             self.eventful += 1;
             self.want(Want::Events(id.clone(), meta::uid(object).to_owned()));
         }

@@ -96,6 +96,7 @@ pub(crate) fn condition<'a>(object: &'a Object, kind: &str) -> Option<Condition<
 
 /// What says that it could be made what it should be.
 pub(crate) fn synced(object: &Object) -> Option<Condition<'_>> {
+    // Packages have the second one in its place.
     condition(object, "Synced").or_else(|| condition(object, "Installed"))
 }
 

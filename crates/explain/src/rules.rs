@@ -100,9 +100,9 @@ const SHOWN: &[Cause] = &[
     Cause::UsageTargetNotFound,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
-    // They say themselves what helps.
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
+    // They say themselves what helps.
     Cause::CompositionTimeout,
     Cause::RequestRefused,
     Cause::ConnectionSecretNotFound,

@@ -127,6 +127,7 @@ pub(crate) struct RequiredPatch<'a> {
 pub(crate) fn required_patch_in(text: &str) -> Option<RequiredPatch<'_>> {
     let resource = between(text, "not adding new composed resource \"", "\"")?;
     let patch = between(text, "to desired state because \"", "\"")?;
+    // The message of the path begins with the path itself.
     let (field, _) = behind(text, "'policy.fromFieldPath: Required': ")?.split_once(": ")?;
     let is_of_environment = patch.contains("FromEnvironment");
     Some(RequiredPatch { resource, patch, field, is_of_environment })

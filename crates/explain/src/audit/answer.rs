@@ -71,10 +71,12 @@ impl Audit {
     pub fn who_can(&self, question: &Question) -> Vec<Answer> {
         let held: Vec<Vec<Held>> = self.graph.actors.iter().map(|actor| self.held(actor, question)).collect();
         let mut answers: Vec<Answer> = Vec::new();
+        // Rights to objects of all names first, so that a right to some of them is not listed beside it.
         for is_named in [false, true] {
             let kinds: BTreeSet<&Reach> = held.iter().flatten().map(|held| &held.reach).collect();
             for reach in kinds {
                 let is_it = |held: &&Held| held.reach == *reach && (held.names != Names::All) == is_named;
+                // A route that is certain is worth more than a shorter one that is not.
                 for only_certain in [true, false] {
                     let matching = |all: &[Held]| -> Option<Held> {
                         let all = all.iter().filter(is_it);

@@ -121,6 +121,7 @@ fn composition(input: &AuditInput, composition: &Object) -> KnownComposition {
     let name = meta::name(composition).to_owned();
     let spec = composition.get("spec").cloned().unwrap_or_default();
     let Ok(spec) = serde_json::from_value::<CompositionSpec>(spec) else {
+        // What cannot be read may compose anything.
         return KnownComposition { name, functions: BTreeSet::new(), composes: Composes::Unknown };
     };
     if spec.mode() == Mode::Resources {

@@ -203,6 +203,7 @@ impl Finder<'_> {
             let question = Question::about(verb, "", "pods", true).of_subresource(subresource);
             for held in self.held(&question) {
                 let does = format!("runs commands in pods {}", held.reach.words());
+                // Whether there are pods, and whose accounts they have, is not known.
                 self.add_if(Actor::Pod(held.reach.clone()), does, &held, false);
             }
         }
@@ -364,6 +365,7 @@ impl Finder<'_> {
             self.held(&Question::about("delete", "apiextensions.k8s.io", "customresourcedefinitions", false))
         {
             let kinds = self.facts.input.kinds.iter().filter(|kind| {
+                // Only custom resources have a definition that could be deleted.
                 kind.group.contains('.') && !self.facts.input.kubernetes_groups.contains(&kind.group)
             });
             let kinds = kinds.map(|kind| (kind.group.clone(), kind.plural.clone()));

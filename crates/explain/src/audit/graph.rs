@@ -59,6 +59,8 @@ impl Graph {
         for place in to {
             (has_arrived[*place], is_known[*place]) = (true, true);
         }
+        // Backwards from the ends, so that one search serves all subjects; breadth first, so that routes are
+        // the shortest.
         while let Some(place) = pending.pop_front() {
             for (from, number) in &self.back[place] {
                 let is_open = !only_certain || self.ways[*from][*number].1.is_certain;

@@ -68,6 +68,7 @@ impl Facts {
             return (BTreeSet::from([Subject::user(CONTROLLERS)]), BTreeSet::from([composer]));
         }
         let gathering = self.input.of_kind(RBAC_GROUP, "ClusterRole").filter(|role| {
+            // As text, because the label may be asked for by `matchLabels` or by an expression.
             let asks = |selector: &serde_json::Value| selector.to_string().contains(AGGREGATED);
             selectors(role).is_some_and(|selectors| selectors.iter().any(asks))
         });
@@ -92,6 +93,7 @@ impl Facts {
         let Subject::ServiceAccount { namespace, name } = whom else { return false };
         let question = Question::about("impersonate", "", "serviceaccounts", true);
         self.held_by_subject(who, &question).iter().any(|held| {
+            // A right to impersonate everybody says nothing about who composes.
             let is_named = matches!(&held.names, Names::Some(names) if names.contains(name));
             is_named && held.reach.covers(&Reach::namespace(namespace))
         })

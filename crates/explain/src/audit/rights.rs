@@ -39,6 +39,7 @@ impl Rights {
     pub(super) fn read(input: &AuditInput) -> Self {
         let mut rights = Self::default();
         rights.read_roles(input);
+        // It needs no binding, and has to be among the subjects all the same.
         rights.bound.entry(Subject::group(MASTERS)).or_default();
         for kind in ["ClusterRoleBinding", "RoleBinding"] {
             for binding in input.of_kind(RBAC_GROUP, kind) {

@@ -163,5 +163,6 @@ fn has(list: &[String], value: &str) -> bool {
 }
 
 fn covers_path(pattern: &str, path: &str) -> bool {
+    // As Kubernetes' RBAC does it: all stars at the end are dropped, and a star elsewhere is a letter.
     pattern == path || pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*'))
 }

@@ -50,6 +50,7 @@ fn fulfils(expression: &Value, object: &Object) -> bool {
     let own = label(object, key);
     match expression.get("operator").and_then(Value::as_str) {
         Some("In") => own.is_some_and(|own| values.contains(&own)),
+        // Without values the selector is invalid.
         Some("NotIn") => !values.is_empty() && own.is_none_or(|own| !values.contains(&own)),
         Some("Exists") => own.is_some(),
         Some("DoesNotExist") => own.is_none(),

@@ -29,6 +29,7 @@ pub(super) fn check_unmet(suspect: &Suspect<'_>) -> Option<Finding> {
         return None;
     }
     let unmet = unmet(object, template)?;
+    // Without any condition no controller has looked at it, which a rule below says better.
     if unmet.condition.is_some() && conditions(object).next().is_none() {
         return None;
     }
@@ -89,6 +90,7 @@ fn warnings<'a>(suspect: &Suspect<'a>) -> impl Iterator<Item = (&'a str, &'a str
 pub(super) fn warned(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|_| suspect.role == Role::Composite && !suspect.is_fine())?;
     let ready = condition(object, "Ready").filter(|ready| !ready.is_true())?;
+    // An older warning may be about something that was corrected since.
     let (text, time) = warnings(suspect).find(|(_, time)| *time >= ready.since)?;
     let finding = Finding::new(suspect.id, result_in(text)).step(step_in(text)).since(time);
     Some(finding.advice(describe(suspect.id)))

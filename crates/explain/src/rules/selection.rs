@@ -61,6 +61,7 @@ fn named_composition<'a>(suspect: &Suspect<'a>) -> Option<&'a str> {
     let definition = definition_of(suspect.snapshot, suspect.id).map(|(definition, _)| definition);
     let defined = |field: &str| definition.map(|it| text_at(it, &["spec", field, "name"]));
     let named = suspect.object.and_then(|object| Machinery::guess(object).composition());
+    // In the order in which the control plane selects.
     let candidates = [defined("enforcedCompositionRef"), named, defined("defaultCompositionRef")];
     candidates.into_iter().flatten().find(|name| !name.is_empty())
 }
