@@ -136,6 +136,7 @@ impl Manifest {
 
     /// Its content, to change it.
     pub(crate) fn with_object(mut self, object: Object) -> Self {
+        // The lines stay those of what was read, because that is what its author has to look at.
         self.object = object;
         self
     }

@@ -74,6 +74,7 @@ impl Recordings {
             Self::DataDirectory(directory) => directory,
         };
         let recordings = directory.join(RECORDINGS);
+        // Asked first, so that a mistyped data directory is not reported as damaged recordings.
         if !recordings.is_dir() {
             return Err(Error::NothingRecorded(directory.clone()));
         }

@@ -68,6 +68,7 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
         let name = meta::name(object).to_owned();
         let blueprint =
             Blueprint::of(object).map_err(|error| format!("cannot read Blueprint `{name}`: {error}"))?;
+        // Of two Blueprints of a name the last one counts, as if they had been applied in turn.
         blueprints.insert(name, blueprint);
     }
     let noted = Noted { built_in: BuiltIn(library), outputs: inputs.outputs.clone(), calls: Arc::default() };

@@ -278,7 +278,10 @@ fn catalogue<'o>(
                     catalogue.alias(name, family, Some(&version));
                 }
             }
+            // A Function without a package says nothing about what runs under its name.
             _ if package.is_empty() => {}
+            // Another package is installed under the name of a function that is built in, and is the one that
+            // would run.
             _ => catalogue.remove(name),
         }
     }

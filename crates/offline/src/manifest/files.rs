@@ -43,8 +43,8 @@ impl fmt::Display for ManifestSource {
 pub struct Files {
     /// Every file and directory that was looked into, and what it looked like just before.
     seen: BTreeMap<PathBuf, Look>,
-    /// What standard input said. It says it only once.
-    stdin: Option<String>,
+    /// Standard input says what it says only once.
+    has_read_stdin: bool,
 }
 
 impl Files {
@@ -181,11 +181,11 @@ impl Files {
                     Located::new(source, line_of_bad_text(&error), "the file is not UTF-8 text").into()
                 })
             }
-            ManifestSource::Stdin if self.stdin.is_some() => Err(Error::StandardInputTwice),
+            ManifestSource::Stdin if self.has_read_stdin => Err(Error::StandardInputTwice),
             ManifestSource::Stdin => {
                 let mut text = String::new();
                 std::io::stdin().read_to_string(&mut text).map_err(Error::StandardInput)?;
-                self.stdin = Some(text.clone());
+                self.has_read_stdin = true;
                 Ok(text)
             }
         }

@@ -248,6 +248,7 @@ impl<'de> Visitor<'de> for AnyContent {
     /// Go writes and reads `1.0` as `1`; typed fields of Kubernetes objects insist on it.
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Content, E> {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
+        // Below 2^53, where every whole number has a double of its own.
         if number.fract() == 0.0 && number.abs() < 9.0e15 {
             return self.visit_i64(number as i64);
         }

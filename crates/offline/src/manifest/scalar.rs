@@ -58,6 +58,7 @@ impl<'f> Scalar<'f> {
         let (style, rest) = match rest.chars().next()? {
             '"' => (Style::Double, &rest[1..]),
             '\'' => (Style::Single, &rest[1..]),
+            // An alias, an anchor or a tag stands where the text should begin.
             '*' | '&' | '!' => return None,
             _ => (Style::Plain, rest),
         };

@@ -184,6 +184,7 @@ impl ClusterState {
         let first = Identity::new(api_version, kind, String::new());
         let of_kind = |objects: &'_ BTreeMap<Identity, Struct>| -> BTreeMap<Identity, Struct> {
             let same_kind = objects
+                // The empty key sorts before all names of the kind.
                 .range(first.clone()..)
                 .take_while(|(identity, _)| identity.api_version == *api_version && identity.kind == *kind);
             let matching = same_kind.filter(|(_, object)| object.json().is_ok_and(matches));

@@ -158,6 +158,8 @@ impl TestFiles {
 
     /// What was read.
     fn add_answers(&mut self, take: &Take) {
+        // Replayed only to learn which question each answer belongs to; what it comes to is compared
+        // elsewhere.
         let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
             let (Turn::Fetch(fetch), EngineInput::Provided(answers)) = (turn, &note.input) else { return };
             for (want, answer) in fetch.wants().iter().zip(answers) {
@@ -309,6 +311,7 @@ fn document(api_version: &str, kind: &str, schema: &Struct) -> Value {
 
 /// A definition that says no more than that composite resources have the old layout.
 fn definition(head: &Head) -> Value {
+    // A guess is good enough: nothing that is rendered depends on the plural.
     let plural = format!("{}s", head.kind.to_lowercase());
     let group = meta::group(&head.api_version);
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});

@@ -396,6 +396,7 @@ fn context_value(text: &str) -> Result<Value, String> {
 /// Where in the composition the pipeline is wrong.
 fn locate(manifest: &Manifest, steps: &[Step], error: &PipelineError) -> anyhow::Error {
     let index_of =
+        // The last one of the name: of two steps that share a name, that is the one to rename.
         |name: &str| steps.iter().rposition(|step| step.step == name).unwrap_or_default().to_string();
     let (step, field) = match error {
         PipelineError::Empty => return manifest.error(&["spec", "pipeline"], error.to_string()).into(),

@@ -21,6 +21,8 @@ pub(super) fn read(function: &str, path: &Path) -> anyhow::Result<AsyncFunction>
     }
     let (function, next) = (function.to_owned(), AtomicUsize::new(0));
     Ok(AsyncFunction::new(move |_| {
+        // One counter for all composite resources is enough: such a file is made of a recording, which has
+        // one.
         let place = next.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
         let said = answers[place].clone();
         let answer = said.map_err(|reason| CallError::Ended {

@@ -176,6 +176,7 @@ async fn start_all(
     }
     let mut directory = Directory::default();
     let mut failure = None;
+    // All are waited for even after a failure, or one that starts later would never be stopped.
     while let Some(started) = starting.join_next().await {
         match started? {
             Ok((name, runner)) => directory.insert(name, runner),

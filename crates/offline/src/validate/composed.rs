@@ -67,6 +67,7 @@ fn missing_builtin(kind: builtin::BuiltinKind, path: &str) -> Option<&str> {
         let mut object = Map::new();
         object.insert("apiVersion".to_owned(), api_version(kind).into());
         object.insert("kind".to_owned(), kind.name().into());
+        // Null fits every type, so that only the names on the way are judged.
         let nested = steps[1..count].iter().rev().fold(Value::Null, |inner, (step, _)| wrap(step, inner));
         object.insert(steps[0].0.to_owned(), nested);
         let is_unknown = |finding: &builtin::Finding| matches!(finding.cause, Cause::Unknown);

@@ -19,6 +19,7 @@ pub(super) fn check(resource: &CustomResource, manifest: &Manifest) -> Vec<Probl
         Ok(unknown) => unknown,
         Err(refusal) => {
             problems.push(Problem::new(ProblemKind::Schema, manifest, "metadata", refusal.to_string()));
+            // Once more, with the bad metadata dropped: the user should see what else is wrong, too.
             object = as_sent(manifest.object(), resource.is_namespaced);
             match resource.admit(&mut object, Coercion::Dropping) {
                 Ok(unknown) => unknown,

@@ -194,6 +194,8 @@ impl Functions {
     }
 
     fn schema(&self, function: &str) -> Option<Schema> {
+        // Held while the schema is compiled: all threads ask for the same few at once, and one compilation is
+        // enough.
         let mut schemas = self.schemas.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(schema) = schemas.get(function) {
             return schema.clone();
@@ -244,6 +246,8 @@ fn against(schema: &Schema, call: &Call<'_>, manifest: &Manifest) -> Vec<Problem
     let mut errors = schema.validate_embedded(&input, &at);
     errors.extend(schema.validate_lists(&input, &at));
     let input = Value::Object(input);
+    // In front, where an API server has them; they are made later only because they need the input as a
+    // value.
     errors.splice(0..0, schema.validate(&input, &at));
     errors.extend(schema.validate_rules(&input, None, &at));
     let unknown = unknown.iter().map(|field| {

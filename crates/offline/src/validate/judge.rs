@@ -141,6 +141,7 @@ impl Judge {
         };
         let candidates =
             texts().filter(|document| is_example(document.text()) && !has_templates(document.text()));
+        // Before they are read, which is what takes time.
         let candidates: Vec<_> = candidates.take(MANY_EXAMPLES).collect();
         for manifest in
             parallel::map(&candidates, |document| document.read().unwrap_or_default())?.into_iter().flatten()

@@ -26,6 +26,7 @@ impl Cache {
     /// Where the schemas of a package are, if they are there.
     pub(crate) fn package(&self, image: &str) -> Option<PathBuf> {
         // An image is not the name of just any directory.
+        // Crossplane's command line names its directories like that.
         file_below(&self.0, &image.replace(':', "@")).filter(|path| path.is_dir())
     }
 }

@@ -25,6 +25,7 @@ pub(super) fn map<Item: Sync, Result: Send>(
             if chunk.is_empty() {
                 return done;
             }
+            // With its place, because threads finish in any order.
             done.push((start, chunk.iter().map(&work).collect::<Vec<_>>()));
         }
     };

@@ -145,6 +145,8 @@ fn named(patch: &Value) -> Vec<(String, &str)> {
 pub(super) fn missing<'p>(schema: &Props, path: &'p str) -> Option<&'p str> {
     let mut here = schema;
     for (step, end) in steps(path) {
+        // Only the first step ends at its own length: a field `metadata` further down has to be in the
+        // schema.
         if end == step.len() && ["apiVersion", "kind", "metadata"].contains(&step) {
             return None;
         }

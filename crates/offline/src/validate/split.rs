@@ -37,6 +37,7 @@ pub(super) fn split(
             line: manifest.line_at(&at),
         });
     }
+    // All that was wrong with the composition was in its inputs.
     if whole.status == Verdict::Invalid && whole.errors.is_empty() {
         whole.status = Verdict::Valid;
     }
