@@ -43,6 +43,8 @@ pub(crate) fn run(
     {
         meta.ttl = Some(ttl);
     }
+    // A full call has no bound over all checks: each check has its own, and the caller's deadline holds for
+    // all.
     let cost = if let Effort::Brief = effort { BRIEF_COST } else { u64::MAX };
     let checks = Checks::new(&input, request.context.as_ref(), cost);
     let response = answer(request, response, &mut |object, warnings| {

@@ -121,6 +121,7 @@ fn explanation(rule: &Rule, computed: Option<&Value<'_>>) -> String {
 }
 
 fn article(kind: &str) -> String {
+    // `uint` is spoken with a consonant first.
     let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']) && !kind.starts_with("uint");
     format!("{} {kind}", if vowel { "an" } else { "a" })
 }

@@ -158,6 +158,7 @@ static NULL: Value = Value::Null;
 
 fn get<'a>(object: &'a Map<String, Value>, segments: &[Segment], nulls: Nulls) -> Result<&'a Value, Error> {
     let Some((first, rest)) = segments.split_first() else { return Ok(&NULL) };
+    // The original prints the segments before the one that fails, and here there are none.
     let Segment::Field(name) = first else { return Err(Error::new(": not an array".to_owned())) };
     let mut value = object.get(name).ok_or_else(|| no_such_field(&segments[..1]))?;
     for (at, segment) in rest.iter().enumerate() {

@@ -92,6 +92,7 @@ pub(crate) fn brought<'r>(
     let objects = selection::objects(resources);
     let mut objects =
         objects.map_err(|error| format!("cannot read the objects that are required as {name}: {error}"))?;
+    // The API server promises no order, and what a function decides must not depend on one.
     objects.sort_by(|one, other| {
         let by_namespace = namespace_of(one).cmp(namespace_of(other));
         by_namespace.then_with(|| name_of(one).cmp(name_of(other)))
@@ -108,6 +109,7 @@ pub(crate) fn changed_field(field: &str, text: Option<&str>) -> Result<Path, Str
     }
     let segments: Vec<_> = path.fields().collect();
     match segments[..] {
+        // To apply all of `metadata` or `spec` would take every field of it from its owner.
         ["apiVersion" | "kind" | "status", ..] | ["metadata" | "spec"] => {
             Err(invalid(field, &format!("cannot be {text}, which is not for operations to change")))
         }

@@ -101,6 +101,8 @@ fn run_and_trace(
         Err(problem) => Err(Problem::from(problem.clone())),
     };
     if attempt.gave_up() {
+        // Whatever came of the attempt is dropped: the full call does all of it again. The next brief one
+        // need not try.
         kept.note_that_it_takes_long();
         return Err(TakesLong);
     }

@@ -277,6 +277,8 @@ impl Library {
             .map(|(version, metadata, code)| (version.clone(), metadata.lifecycle.clone(), code.is_some()));
         let family = Family::built_in(&function, stable, records);
         self.catalogue.add(family.clone()).map_err(InvalidLibrary)?;
+        // A Composition of a package names its functions as the package manager does, and has to find them
+        // built in as well.
         for name in contract.package_manager_names() {
             self.catalogue.name_further(&name, &family);
         }

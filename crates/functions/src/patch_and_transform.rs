@@ -218,6 +218,8 @@ impl<'a> Composition<'a> {
             target.set_metadata("namespace", metadata(object, "namespace"));
             target.set_metadata("name", metadata(object, "name"));
             connection::extract(observed, object, &template.details, &mut self.details);
+            // A check that cannot be run keeps one resource from being ready, and must not keep others from
+            // being composed.
             is_ready = ready::is_ready(object, &template.checks, self.release).unwrap_or_else(|problem| {
                 let name = quote(name);
                 let message = format!("cannot check readiness of composed resource {name}: {problem}");
@@ -348,6 +350,7 @@ impl<'a> Composition<'a> {
             let protocol = self.release.protocol();
             format!("cannot set desired composite resource in *{protocol}.RunFunctionResponse: {error}")
         })?;
+        // `Unspecified` and not `True`: the readiness of the composed resources decides then.
         let ready = if self.has_skipped { Ready::False } else { Ready::Unspecified };
         for resource in self.desired.values_mut() {
             // Only composite resources have connection details that are desired.
@@ -357,6 +360,7 @@ impl<'a> Composition<'a> {
         let composite =
             Resource { resource: Some(xr), connection_details: self.details, ready: ready.into() };
         response.desired = Some(State::new(Some(composite), self.desired));
+        // Only if a patch wrote to it: otherwise the context is passed on as it came.
         if let Cow::Owned(environment) = self.environment.object {
             let context = request.context.clone().unwrap_or_default();
             let with_environment = || {

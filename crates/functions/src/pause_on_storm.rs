@@ -47,6 +47,7 @@ fn pause(request: &RunFunctionRequest, response: &mut RunFunctionResponse) -> Re
         Some(fleet::requirements([(TARGETS, settings.targets.to_requirement())].into_iter().chain(events)));
     let Some(targets) = fleet::brought(request, TARGETS)? else { return Ok(()) };
     let events = match fleet::brought(request, EVENTS)? {
+        // Both are asked for at once, so that this is the first call still.
         None if settings.events.is_some() => return Ok(()),
         events => events.unwrap_or_default(),
     };

@@ -19,6 +19,7 @@ static KEY: OnceLock<[u8; 32]> = OnceLock::new();
 pub fn set_secret(secret: &[u8]) {
     let key =
         Sha256::new().chain_update(b"ferroplane: randomness of functions\0").chain_update(secret).finalize();
+    // A second secret would change passwords that templates have already made.
     let _ = KEY.set(key.into());
 }
 
@@ -66,6 +67,7 @@ impl Randomness {
             seed.update(text(field).len().to_le_bytes());
             seed.update(text(field));
         }
+        // The input is part of it, so that two steps of one pipeline do not print the same password.
         seed.update(input.map(Struct::digest).copied().unwrap_or_default());
         let now = rfc3339::parse(text("creationTimestamp")).map(|time| time.moment);
         Self { seed: seed.finalize().into(), block: 0, rest: Vec::new(), now: now.unwrap_or(EPOCH) }

@@ -90,6 +90,8 @@ fn place<'r>(
         match settings.assignment(object) {
             None => waiting.push(object),
             Some((name, namespace)) => match targets.find(name, namespace) {
+                // What it takes cannot be told, but it is there and stays; only what is placed anew can be
+                // refused for it.
                 Some(target) => targets.take(target, demand_of(settings, object).unwrap_or(places::NOTHING)),
                 None => lost.push((object, name.to_owned())),
             },

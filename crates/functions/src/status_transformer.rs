@@ -18,7 +18,7 @@ use ferroplane_wire::v1::{
 };
 
 use crate::{input, response};
-use matching::World;
+use matching::ObservedState;
 use settings::{CreateEvent, Hook, SetCondition, StatusTransformation};
 use template::Groups;
 
@@ -50,9 +50,9 @@ impl<'a> Transformation<'a> {
     /// Only what leaves nothing to try is an error.
     fn follow(&mut self, request: &'a RunFunctionRequest) -> Result<(), String> {
         let input = input::whole::<StatusTransformation<'_>>(request.input.as_ref())?;
-        let mut world = World::new(request)?;
+        let mut state = ObservedState::new(request)?;
         for (at, hook) in input.status_condition_hooks.iter().flatten().enumerate() {
-            if let Some(groups) = self.matches(hook, at, &mut world)? {
+            if let Some(groups) = self.matches(hook, at, &mut state)? {
                 self.set_conditions(hook, at, &groups);
                 self.create_events(hook, at, &groups);
             }
@@ -65,14 +65,14 @@ impl<'a> Transformation<'a> {
         &mut self,
         hook: &Hook<'_>,
         at: usize,
-        world: &mut World<'_>,
+        state: &mut ObservedState<'_>,
     ) -> Result<Option<Groups>, String> {
         let mut groups = Groups::new();
         for (matcher_at, matcher) in hook.matchers.iter().flatten().enumerate() {
             if matcher.include_extra_resources.unwrap_or_default() {
-                world.load_extra()?;
+                state.load_extra()?;
             }
-            match matching::matches(matcher, world) {
+            match matching::matches(matcher, state) {
                 Ok(Some(captured)) => groups.extend(captured),
                 // Matchers after this one are not even compiled, so that a mistake in them shows only when it
                 // would matter.

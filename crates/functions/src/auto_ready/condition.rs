@@ -21,6 +21,7 @@ fn text<'a>(condition: &'a Value, field: &str) -> Option<&'a str> {
 
 fn is_well_formed(condition: &Value) -> bool {
     let condition = match condition {
+        // Go decodes null into a condition without fields.
         Value::Null => return true,
         Value::Object(condition) => condition,
         _ => return false,

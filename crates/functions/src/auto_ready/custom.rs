@@ -68,6 +68,8 @@ impl Check {
         // The original has no bound; a user's expression must not hold up a worker of the plane.
         let limits = Limits { cost: Limits::PER_CALL.cost.min(left.get()) };
         let (outcome, cost) = program.evaluate_with([("object", object)], limits);
+        // An expression may be ended by the work it does before its cost shows it; then nothing may be left
+        // for others.
         let is_excessive = matches!(&outcome, Err(EvaluateError::Cancelled(_))) && limits.cost == left.get();
         left.set(if is_excessive { 0 } else { left.get().saturating_sub(cost) });
         let outcome = outcome.map_err(|error| format!("failed to eval the program: {error}"))?;

@@ -25,6 +25,7 @@ pub(super) fn merge(configs: &[Config<'_>]) -> Result<JsonObject, String> {
 fn data(config: &JsonObject) -> Result<JsonObject, String> {
     let problem = match config.get("data") {
         Some(Value::Object(data)) => return Ok(data.clone()),
+        // Go finds the field and decodes null into an empty map, while a field that is missing is an error.
         Some(Value::Null) => return Ok(Map::new()),
         Some(_) => "data: not an object",
         None => "data: no such field",

@@ -36,6 +36,8 @@ fn expand(
     let Some(at) = segments[start..].iter().position(is_wildcard).map(|offset| start + offset) else {
         match get(object, &segments, nulls) {
             Ok(_) => found.push(segments),
+            // An item that has no such field is passed over, so that a wildcard may lead into lists of unlike
+            // items.
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
         }

@@ -44,6 +44,7 @@ fn problem(object: &JsonObject, error: &impl ToString) -> String {
 
 /// The name of an object in the pipeline. The same object has the same one in every step.
 fn key(object: &JsonObject) -> String {
+    // Without the version: two steps that read an object in two versions change the same object.
     let group = text(object, &["apiVersion"]).rsplit_once('/').map_or("", |(group, _)| group);
     format!("{}.{group}/{}", text(object, &["kind"]), called(object))
 }

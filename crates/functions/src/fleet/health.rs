@@ -13,6 +13,7 @@ pub(crate) fn unhealthy_because(object: &JsonObject, conditions: &[&str]) -> Opt
 fn unmet(object: &JsonObject, kind: &str) -> Option<String> {
     let Some(condition) = condition(object, kind) else { return Some(format!("it has no condition {kind}")) };
     let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
+    // On the wire all numbers are doubles, so that whole numbers may have lost their type.
     let number = |value: Option<&Value>| value.and_then(Value::as_f64).unwrap_or_default();
     match (text("status"), text("reason")) {
         // Conditions of an older spec say nothing about this one. Controllers without an observed generation are

@@ -53,6 +53,7 @@ impl<'a> Attempt<'a> {
     /// The time that a template may take, if it is over.
     pub(super) fn expired(&self, limits: &Limits) -> Option<Duration> {
         match self.effort {
+            // A brief call is ended by its budget, which needs no clock.
             Effort::Brief => None,
             Effort::Full(elapsed) => (elapsed() > limits.time).then_some(limits.time),
         }

@@ -240,6 +240,7 @@ impl<'r> Composition<'r> {
         let is_meta = text(&object, "apiVersion") == META;
         let name = annotation(&object, RESOURCE_NAME).map(str::to_owned);
         let is_xr = ["apiVersion", "kind"].iter().all(|field| text(&object, field) == text(self.xr, field))
+            // A composite resource may compose others of its own kind; the name tells them apart.
             && !(name.is_some() && self.release.composes_its_own_kind());
         let may_be_ready = !is_meta && (!is_xr || self.release.tells_readiness_of_the_composite());
         let ready = if may_be_ready { ready(&object)? } else { None };
@@ -317,6 +318,7 @@ impl<'r> Composition<'r> {
         let context = self.request.context.clone().unwrap_or_default().into_json();
         let mut context = context.map_err(|error| format!("cannot merge Context: {error}"))?;
         merge(&mut context, data);
+        // All of the context is set, not only what is new, as the original does.
         for (key, value) in context {
             response::set_context(response, &key, value)
                 .map_err(|error| format!("cannot convert value to structpb.Value: {error}"))?;
@@ -359,6 +361,8 @@ impl<'r> Composition<'r> {
         }
         if self.release.knows_required_resources() {
             keep_in_context(self.request, &self.request.extra_resources, response)?;
+            // Last, because it replaces what the line before has put there: what is required includes what is
+            // asked for as extra (`require`).
             keep_in_context(self.request, &self.request.required_resources, response)?;
         }
         Ok(())

@@ -234,6 +234,7 @@ impl How {
             let message = format!("invalid function input: cannot parse the provided templates: {error}");
             Problem::in_template(message, &lines, error.line)
         })?;
+        // Options are applied to a template that was parsed, so that a mistake in the text is reported first.
         self.missing_key.clone()?;
         Ok(Parsed { templates, lines })
     }

@@ -106,6 +106,7 @@ impl Release {
         match self {
             Self::V0_4 | Self::V0_5 => "must be CompositeConnectionDetails",
             Self::V0_6 => "must be one of CompositeConnectionDetails or ExtraResources",
+            // `ClaimConditions` is missing from the words of the original, too.
             _ => "must be one of CompositeConnectionDetails, Context or ExtraResources",
         }
     }

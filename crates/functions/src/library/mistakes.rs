@@ -70,6 +70,8 @@ impl Library {
         if function == GO_TEMPLATING {
             return Some(template_mistakes(version, &input.unwrap_or_default()));
         }
+        // Without an interpreter the function itself is called, which can tell at least whether there is a
+        // script.
         if function == STARLARK && has_script_interpreter() {
             return Some(script_mistakes(input));
         }

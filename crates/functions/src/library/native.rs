@@ -15,6 +15,8 @@ impl Library {
             return Native::Unknown;
         }
         let is_it = |package: &str| {
+            // A whole part of the path, or `evil-crossplane-contrib/function-dummy` would pass for the
+            // original.
             repository.strip_suffix(package).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
         };
         let Some((function, entry)) =

@@ -105,6 +105,7 @@ fn written(xr: &Map<String, Value>) -> Option<(String, String)> {
         Some(_) => None,
     };
     match xr.get("spec")?.get("writeConnectionSecretToRef")? {
+        // Null is a reference without a name, and wins over the input's like any other.
         Value::Null => Some(Default::default()),
         Value::Object(reference) => Some((field(reference, "name")?, field(reference, "namespace")?)),
         _ => None,

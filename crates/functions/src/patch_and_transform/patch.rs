@@ -39,6 +39,8 @@ impl Patch {
         match &self.from {
             Source::Field(path) => from.get(path),
             Source::Combined { variables, format } => {
+                // Before the format is looked at: a missing variable is reported even if nothing could be
+                // made of it.
                 let values: Vec<_> = variables.iter().map(|path| from.get(path)).collect::<Result<_, _>>()?;
                 let format = format.as_ref().map_err(|problem| Error::new(problem.clone()))?;
                 sprintf_any(format, &values).map_err(|problem| Error::new(problem.to_string()))
@@ -63,6 +65,7 @@ impl Patch {
             let problem = format!("cannot marshal value to JSON: json: unsupported value: {float}");
             return Err(Error::new(format!("{context}{problem}")));
         }
+        // Only numbers that are not finite cannot be JSON, and these were refused above.
         Ok(value.into_json().unwrap_or_default())
     }
 }

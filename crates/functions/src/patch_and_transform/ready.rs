@@ -35,6 +35,7 @@ fn holds(object: &Map<String, Value>, check: &ReadinessCheck, release: Release) 
             };
             Ok(condition_status(object, kind) == status)
         }
+        // Anything counts, also null and empty text: the original only asks whether the field is there.
         "NonEmpty" => path().and_then(|path| path.get(object).map(|_| true)),
         "MatchString" => {
             path().and_then(|path| Ok(Some(path.get_string(object)?) == check.match_string.as_deref()))

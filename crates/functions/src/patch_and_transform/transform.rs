@@ -177,6 +177,7 @@ impl Pattern {
         match (self, value) {
             (Self::Broken(problem), _) => Err(problem.clone()),
             (Self::Literal(literal), Any::Text(text)) => Ok(literal.as_str() == text),
+            // A literal is valid UTF-8, which these bytes are not.
             (Self::Literal(_), Any::Bytes(_)) => Ok(false),
             (Self::Expression(Err(error)), _) => Err(format!("cannot compile regexp: {error}")),
             (Self::Expression(Ok(expression)), Any::Text(text)) => Ok(expression.is_match(text)),

@@ -82,6 +82,7 @@ fn unseen(events: Vec<Repeated>, seen: Option<&Seen>) -> Vec<Repeated> {
     let count =
         known.iter().fold(0_u64, |sum, event| sum.saturating_add(event.count)).saturating_sub(seen.events);
     let last = known.iter().map(|event| event.last).max().unwrap_or(seen.until);
+    // One entry for all that was known: which of those events went on cannot be told from their sum.
     new.push(Repeated { first: seen.until, last: last.max(seen.until), count });
     new
 }
@@ -141,6 +142,7 @@ impl<'r> EventIndex<'r> {
         // An object of the same name may have been there before.
         let is_same = |event: &&JsonObject| {
             let about = text(event, &["involvedObject", "uid"]);
+            // Some controllers write events without the UID.
             about.is_empty() || uid.is_empty() || about == uid
         };
         found.into_iter().flatten().copied().filter(is_same).collect()

@@ -28,6 +28,7 @@ impl Seen {
     pub(super) fn of(object: &JsonObject) -> Option<Self> {
         let annotation = text(object, &["metadata", "annotations", SEEN]);
         let (time, events) = annotation.split_once(' ')?;
+        // An annotation that a user garbled must not make everything that happened count as seen.
         seconds(time)?;
         Some(Self::new(events.strip_suffix(" events")?.parse().ok()?, time))
     }

@@ -42,6 +42,8 @@ impl<'r> Fleet<'r> {
             let is_left = settings.from_versions.is_empty()
                 || version.is_some_and(|version| settings.from_versions.contains(&version));
             match () {
+                // Before anything else: what is being deleted is never healthy again and would hold up the
+                // rest.
                 () if is_being_deleted(target) => fleet.skipped += 1,
                 () if is_wanted => fleet.upgraded.push(target),
                 // Nothing would carry the upgrade out, and the batch would never be healthy.
@@ -64,6 +66,8 @@ impl<'r> Fleet<'r> {
         let (next, batch) = if !unhealthy.is_empty() {
             (Next::Hold(unhealthy), batch_that(&|end| end >= upgraded))
         } else if let Some(batch) = batch_that(&|end| end > upgraded) {
+            // The end of a batch counts those that others upgraded, so that a batch is never larger than it
+            // should be.
             (Next::Upgrade(self.pending[..ends[batch] - upgraded].to_vec()), Some(batch))
         } else {
             (Next::Finish, None)

@@ -83,6 +83,7 @@ impl<'r> Targets<'r> {
         // The first of equals is taken, which is the first by name.
         let chosen = match settings.strategy {
             Strategy::Spread => {
+                // Where room has no limit all are equal in it, and the number of objects spreads them.
                 roomy.min_by_key(|index| (Reverse(self.all[*index].room()), self.all[*index].objects))
             }
             Strategy::Pack => roomy.min_by_key(|index| self.all[*index].room()),

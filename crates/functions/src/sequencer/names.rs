@@ -24,6 +24,7 @@ impl<'a> Names<'a> {
             return Ok(known.clone());
         }
         let found: Rc<[&'a str]> = if is_plain(pattern) {
+            // Most patterns are names, for which compiling an expression would be the whole cost of the step.
             self.all.get(pattern).copied().into_iter().collect()
         } else {
             let expression = Expression::new(&anchored(pattern))

@@ -18,13 +18,13 @@ const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-res
 
 /// What matchers may check.
 #[derive(Debug)]
-pub(super) struct World<'a> {
+pub(super) struct ObservedState<'a> {
     request: &'a RunFunctionRequest,
     composite: Cow<'a, Map<String, Value>>,
     extra: Option<Vec<ExtraResource<'a>>>,
 }
 
-impl<'a> World<'a> {
+impl<'a> ObservedState<'a> {
     pub(super) fn new(request: &'a RunFunctionRequest) -> Result<Self, String> {
         let composite = request.observed.as_ref().and_then(|observed| observed.composite());
         let composite = composite.map_or(Ok(Cow::default()), object);
@@ -50,9 +50,11 @@ fn object(resource: &Resource) -> Result<Cow<'_, Map<String, Value>>, String> {
 type Resources<'a> = BTreeMap<&'a str, Cow<'a, Map<String, Value>>>;
 
 /// What was captured, if the matcher matches.
-pub(super) fn matches(matcher: &Matcher<'_>, world: &World<'_>) -> Result<Option<Groups>, String> {
-    let resources = select(matcher, world)?;
+pub(super) fn matches(matcher: &Matcher<'_>, state: &ObservedState<'_>) -> Result<Option<Groups>, String> {
+    let resources = select(matcher, state)?;
     let matchers = matcher.conditions.as_deref().unwrap_or_default();
+    // Nothing matches nothing, though "all of none" would be true: a hook must not act because a resource is
+    // gone.
     if resources.is_empty() || matchers.is_empty() {
         return Ok(None);
     }
@@ -68,12 +70,12 @@ pub(super) fn matches(matcher: &Matcher<'_>, world: &World<'_>) -> Result<Option
     }
 }
 
-fn select<'w>(matcher: &Matcher<'_>, world: &'w World<'_>) -> Result<Resources<'w>, String> {
+fn select<'w>(matcher: &Matcher<'_>, state: &'w ObservedState<'_>) -> Result<Resources<'w>, String> {
     let mut selected = Resources::new();
     for (at, wanted) in matcher.resources.iter().flatten().enumerate() {
         let name = Expression::new(wanted.name.unwrap_or_default())
             .map_err(|error| format!("cannot compile resource key regex, resourcesIndex: {at}: {error}"))?;
-        let observed = world.request.observed.iter().flat_map(State::resources);
+        let observed = state.request.observed.iter().flat_map(State::resources);
         for (key, resource) in observed.filter(|(key, _)| name.is_match(key)) {
             let place = || format!("resourcesIndex: {at}, observedMapKey: {key}");
             let resource = object(resource)
@@ -81,13 +83,13 @@ fn select<'w>(matcher: &Matcher<'_>, world: &'w World<'_>) -> Result<Resources<'
             selected.insert(key, resource);
         }
         if matcher.include_extra_resources.unwrap_or_default() {
-            let extra = world.extra.iter().flatten().filter(|extra| name.is_match(&extra.name));
+            let extra = state.extra.iter().flatten().filter(|extra| name.is_match(&extra.name));
             selected.extend(extra.map(|extra| (extra.name.as_str(), Cow::Borrowed(extra.resource))));
         }
     }
     if matcher.include_composite_as_resource.unwrap_or_default() {
         // After the others, so that a composed resource with the reserved name cannot stand in for it.
-        selected.insert(COMPOSITE, Cow::Borrowed(&world.composite));
+        selected.insert(COMPOSITE, Cow::Borrowed(&state.composite));
     }
     Ok(selected)
 }

@@ -40,6 +40,7 @@ fn read_keys(value: &Value, keys: &mut Vec<String>) -> Result<(), Flawed> {
     for (key, item) in keys.iter_mut().zip(items) {
         match item {
             Value::String(text) => key.clone_from(text),
+            // Go's decoder leaves an item as it was where it reads null.
             Value::Null => {}
             _ => result = Err(Flawed),
         }

@@ -69,6 +69,7 @@ impl<'a> Typed<'a> {
         let conditions = self.list("conditions")?.iter();
         conditions
             .map(|condition| match condition {
+                // Go decodes null into a condition without fields.
                 Value::Null => Ok(("", "")),
                 Value::Object(condition) => Self(Some(condition)).condition(),
                 _ => Err(Malformed),

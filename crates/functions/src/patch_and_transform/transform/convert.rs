@@ -44,6 +44,8 @@ impl Convert {
     fn converted<'v>(&self, value: Any<'v>) -> Option<Result<Any<'v>, String>> {
         let to = (self.to.as_str(), self.format.as_str());
         Some(match (value, to) {
+            // Bytes are text that is no UTF-8, which is never a number; the message has to show them as Go
+            // does.
             (Any::Bytes(bytes), ("int64", "none")) => no_syntax("ParseInt", &bytes),
             (Any::Bytes(bytes), ("bool", "none")) => no_syntax("ParseBool", &bytes),
             (Any::Bytes(bytes), ("float64", "none")) => no_syntax("ParseFloat", &bytes),
@@ -137,6 +139,7 @@ fn hexadecimal(text: &str) -> Option<f64> {
         return None;
     }
     let number = u64::from_str_radix(&format!("{whole}{fraction}"), 16).ok()?;
+    // Far beyond what a float can hold in either direction, and far from overflowing below.
     let exponent = exponent.parse::<i32>().ok()?.clamp(-5000, 5000);
     let shift = i32::try_from(fraction.len()).ok()? * 4;
     #[expect(clippy::cast_precision_loss, reason = "at most 60 bits; ties are not worth more code")]
