@@ -1,6 +1,7 @@
 //! A client of an API server, as a kubeconfig describes it: the embedded plane's own, or any cluster's.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
@@ -71,7 +72,13 @@ impl PlaneAccess {
                 "--plane {plane} is not a loopback address such as http://127.0.0.1:8082; forward a port to it"
             );
         }
-        let token = access.endpoint()?.token;
+        let Endpoint { token, impersonation, .. } = access.endpoint()?;
+        if impersonation.is_some() {
+            // The control plane goes by the token alone, so the plan would show what only the owner of the token may read.
+            bail!(
+                "the user of the kubeconfig impersonates another one (`as`), which --plane cannot do; use a token of that user"
+            );
+        }
         if token.is_none() {
             bail!(
                 "the kubeconfig has no token to show to the control plane; make one with `kubectl create token`"
@@ -94,7 +101,7 @@ impl Access {
 
     /// The names of the contexts of the kubeconfig, in its order.
     pub(crate) fn contexts(&self) -> anyhow::Result<Vec<String>> {
-        let kubeconfig = Kubeconfig::read(&self.files())?;
+        let kubeconfig = Kubeconfig::read(&self.files()?)?;
         Ok(kubeconfig.contexts().into_iter().map(str::to_owned).collect())
     }
 
@@ -108,7 +115,7 @@ impl Access {
     }
 
     fn endpoint(&self) -> anyhow::Result<Endpoint> {
-        let files = self.files();
+        let files = self.files()?;
         if files.is_empty() {
             return in_cluster();
         }
@@ -122,21 +129,52 @@ impl Access {
     }
 
     /// The kubeconfigs that were named on the command line; otherwise those that `kubectl` would use because of the environment, that of the
-    /// plane on this machine, or the usual one.
-    fn files(&self) -> Vec<PathBuf> {
+    /// plane on this machine, or the usual one. Where a user has named one that is not there, no other cluster is meant.
+    fn files(&self) -> anyhow::Result<Vec<PathBuf>> {
         if let Some(file) = &self.kubeconfig {
-            return vec![file.clone()];
+            return Ok(vec![file.clone()]);
         }
-        let named = std::env::var_os("KUBECONFIG").filter(|_| self.data_dir.is_none());
-        let named: Vec<_> =
-            named.iter().flat_map(std::env::split_paths).filter(|path| path.exists()).collect();
-        if !named.is_empty() {
-            return named;
+        if let Some(directory) = &self.data_dir {
+            let file = directory.join("kubeconfig");
+            if is_missing(&file) {
+                bail!(
+                    "there is no kubeconfig in --data-dir `{}`: start a control plane there with `ferroplane up`, or name one with --kubeconfig",
+                    directory.display()
+                );
+            }
+            return Ok(vec![file]);
+        }
+        if let Some(named) = kubeconfigs_of_environment()? {
+            return Ok(named);
         }
         let own = self.data_dir().or_else(|| data_directory().ok()).map(|it| it.join("kubeconfig"));
         let usual = std::env::home_dir().map(|home| home.join(".kube/config"));
-        own.into_iter().chain(usual).filter(|path| path.exists()).take(1).collect()
+        Ok(own.into_iter().chain(usual).find(|path| !is_missing(path)).into_iter().collect())
     }
+}
+
+/// The kubeconfigs that `$KUBECONFIG` names. None if it names none.
+pub(crate) fn kubeconfigs_of_environment() -> anyhow::Result<Option<Vec<PathBuf>>> {
+    existing(&std::env::var_os("KUBECONFIG").unwrap_or_default())
+}
+
+/// The files of a list that exist, as `kubectl` takes them. If none does, the list leads nowhere: whoever made it does not mean another cluster.
+fn existing(list: &OsStr) -> anyhow::Result<Option<Vec<PathBuf>>> {
+    let named: Vec<_> = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let found: Vec<_> = named.iter().filter(|path| !is_missing(path)).cloned().collect();
+    if found.is_empty() {
+        let names: Vec<_> = named.iter().map(|path| format!("`{}`", path.display())).collect();
+        bail!("cannot find the kubeconfig that $KUBECONFIG names: {}", names.join(", "));
+    }
+    Ok(Some(found))
+}
+
+/// Whether there is no such file. One that cannot be looked at is there, and its error is reported when it is read.
+fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
 }
 
 /// The endpoint that kubeconfigs describe.
@@ -152,5 +190,37 @@ fn in_cluster() -> anyhow::Result<Endpoint> {
             "there is no kubeconfig: start a control plane with `ferroplane up`, or name one with --kubeconfig"
         ),
         endpoint => Ok(endpoint?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_kubeconfigs_of_a_list_are_skipped_unless_all_are_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (there, missing) = (directory.path().join("there"), directory.path().join("missing"));
+        std::fs::write(&there, "{}").unwrap();
+        let list = |paths: &[&Path]| existing(&std::env::join_paths(paths).unwrap());
+        assert_eq!(list(&[&missing, &there]).unwrap(), Some(vec![there.clone()]));
+        assert_eq!(list(&[Path::new("")]).unwrap(), None, "an empty variable is as none");
+        let error = list(&[&missing, Path::new("other")]).unwrap_err().to_string();
+        let names = format!("`{}`, `other`", missing.display());
+        assert_eq!(error, format!("cannot find the kubeconfig that $KUBECONFIG names: {names}"));
+    }
+
+    #[test]
+    fn data_directory_without_a_kubeconfig_leads_to_no_other_cluster() {
+        let directory = tempfile::tempdir().unwrap();
+        let access = Access::new(None, None, Some(directory.path().to_owned()));
+        let error = access.files().unwrap_err().to_string();
+        assert!(error.contains(&directory.path().display().to_string()), "{error}");
+        std::fs::write(directory.path().join("kubeconfig"), "{}").unwrap();
+        assert_eq!(access.files().unwrap(), [directory.path().join("kubeconfig")]);
+        // A file that was named is always meant.
+        let missing = directory.path().join("missing");
+        let access = Access::new(Some(missing.clone()), None, None);
+        assert!(format!("{:#}", access.endpoint().unwrap_err()).contains(&missing.display().to_string()));
     }
 }

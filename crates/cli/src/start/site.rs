@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use ferroplane_client::{ApiClient, Endpoint, NotInCluster, Transport};
 use ferroplane_controllers::{Clock, Fenced, PackagedFunctions, Term};
 use ferroplane_recorder::Recorder;
@@ -60,6 +60,12 @@ impl Site {
     /// Connects when the first request is sent. Nothing is recorded.
     pub(super) fn connect(configuration: &Configuration, term: Term) -> anyhow::Result<Self> {
         let endpoint = endpoint(configuration)?;
+        if endpoint.impersonation.is_some() && configuration.compose_as.is_some() {
+            bail!(
+                "--compose-as cannot be used with a kubeconfig whose user impersonates another one (`as`): no API server \
+                 lets an impersonated user impersonate"
+            );
+        }
         let (server, callers) = (endpoint.server.clone(), Callers::of(&endpoint));
         let transport = Transport::new(endpoint).with_context(|| format!("cannot connect to {server}"))?;
         let health = Arc::new(Health::default());
@@ -128,9 +134,7 @@ fn endpoint(configuration: &Configuration) -> anyhow::Result<Endpoint> {
     if let Some(file) = &configuration.kubeconfig {
         return client::endpoint(std::slice::from_ref(file), context);
     }
-    let named = std::env::var_os("KUBECONFIG").filter(|named| !named.is_empty());
-    let named: Vec<PathBuf> = named.iter().flat_map(std::env::split_paths).collect();
-    if !named.is_empty() {
+    if let Some(named) = client::kubeconfigs_of_environment()? {
         return client::endpoint(&named, context);
     }
     match ferroplane_client::in_cluster() {
