@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use ferroplane_api::Object;
+use ferroplane_api::{Object, meta};
 use ferroplane_client::{ApiClient, Error};
 use ferroplane_controllers::PlanRequest;
 use ferroplane_engine::changes::ChangePlan;
 use ferroplane_offline::manifest::Files;
 
+use crate::client::Connection;
 use crate::terminal::Terminal;
 use crate::up::apply_rank;
 
@@ -48,6 +49,19 @@ pub(crate) fn read_files(paths: &[PathBuf]) -> anyhow::Result<Vec<Object>> {
     }
     objects.sort_by_key(apply_rank);
     Ok(objects)
+}
+
+/// Put objects that name no namespace into that of the context, as `kubectl` does. Kinds that have none, or are not served, are left alone.
+pub(crate) async fn add_namespaces(objects: &mut [Object], connection: &Connection) -> anyhow::Result<()> {
+    for object in objects.iter_mut().filter(|object| meta::namespace(object).is_empty()) {
+        let (api_version, kind) = (meta::api_version(object), meta::kind(object));
+        let resource = connection.client.resource(api_version, kind).await;
+        let resource = resource.with_context(|| format!("cannot find out whether {kind} is namespaced"))?;
+        if resource.is_some_and(|resource| resource.is_namespaced) {
+            meta::set_field(object, "namespace", &connection.namespace);
+        }
+    }
+    Ok(())
 }
 
 /// Ask a control plane what a change would do.

@@ -11,8 +11,8 @@ use ferroplane_engine::changes::{ChangePlan, ObjectName, moved};
 use crate::Verdict;
 use crate::client::{Access, PlaneAccess};
 use crate::explain::block_on;
-use crate::plans::ask;
 use crate::plans::saved::SavedPlan;
+use crate::plans::{add_namespaces, ask};
 use crate::terminal::Terminal;
 
 /// Apply a saved plan, if nothing has changed since
@@ -44,7 +44,7 @@ pub(crate) struct Apply {
 
 impl Apply {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let saved = SavedPlan::read(&self.plan)?;
+        let mut saved = SavedPlan::read(&self.plan)?;
         if saved.plan.is_refused() && !self.allow_refused {
             terminal.failure("some composite resources cannot be planned; see --allow-refused");
             return Ok(Verdict::No);
@@ -52,6 +52,8 @@ impl Apply {
         block_on(async {
             let connection = self.access.connect()?;
             let planner = self.plane.planner(&self.access, &connection)?;
+            // Before it is planned again: what is applied is what was compared.
+            add_namespaces(&mut saved.request.objects, &connection).await?;
             let now = ask(&planner, &saved.request, terminal).await?;
             if let Some(reason) = difference(&saved.plan, &now) {
                 terminal.failure(&reason);
@@ -86,17 +88,13 @@ async fn apply(
     let (api_version, kind) = (meta::api_version(object), meta::kind(object));
     let resource = client.resource(api_version, kind).await?;
     let resource = resource.with_context(|| format!("there is no kind {kind} in {api_version}"))?;
-    let mut object = object.clone();
-    if resource.is_namespaced && meta::namespace(&object).is_empty() {
-        meta::set_field(&mut object, "namespace", "default");
-    }
-    let name = ObjectName::of(&object);
+    let name = ObjectName::of(object);
     let path =
-        ObjectPath { resource: &resource, namespace: meta::namespace(&object), name: meta::name(&object) };
+        ObjectPath { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
     let version = plan.versions.iter().find(|version| version.object == name);
     let version =
         version.map(|version| version.resource_version.as_str()).filter(|version| !version.is_empty());
-    let applied = apply_file(client, path, &object, version).await;
+    let applied = apply_file(client, path, object, version).await;
     let (before, after) = applied.with_context(|| format!("cannot apply {name}"))?;
     let what = match &before {
         None => "created",

@@ -11,14 +11,15 @@ use crate::client::{Access, PlaneAccess};
 use crate::explain::block_on;
 use crate::plans::drawing::{Paint, draw};
 use crate::plans::saved::SavedPlan;
-use crate::plans::{ask, read_files};
+use crate::plans::{add_namespaces, ask, read_files};
 use crate::terminal::Terminal;
 
 /// Show what a change would do to a control plane
 ///
 /// Nothing is changed. The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the
 /// functions that it has, until nothing changes any more, and asks its API server for the result of each write. Files may have composite
-/// resources, claims, Compositions, Functions, definitions (XRDs), and anything that functions read.
+/// resources, claims, Compositions, Functions, definitions (XRDs), and anything that functions read. Objects that name no namespace go to
+/// that of the context.
 ///
 /// Deletions and replacements come first. Composite resources with the same changes are shown together. Values of Secrets and of fields
 /// that definitions call sensitive are not shown. A composite resource that cannot be planned is listed with the reason.
@@ -65,10 +66,11 @@ impl Diff {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let objects = if self.files.is_empty() { Vec::new() } else { read_files(&self.files)? };
         let function_revisions: BTreeMap<_, _> = self.function.into_iter().collect();
-        let request = PlanRequest { objects, function_revisions };
+        let mut request = PlanRequest { objects, function_revisions };
         let plan = block_on(async {
             let connection = self.access.connect()?;
             let planner = self.plane.planner(&self.access, &connection)?;
+            add_namespaces(&mut request.objects, &connection).await?;
             ask(&planner, &request, terminal).await
         })?;
         let answer = match self.output {

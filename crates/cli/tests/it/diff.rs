@@ -143,6 +143,34 @@ fn saved_plan_is_applied_once_and_refused_when_something_moved() {
 }
 
 #[test]
+fn objects_without_a_namespace_go_to_that_of_the_context() {
+    let plane = Plane::new();
+    apply(&plane, "team.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n");
+    let kubeconfig = std::fs::read_to_string(plane.path("kubeconfig")).unwrap();
+    let of_team = kubeconfig.replacen("  context:\n", "  context:\n    namespace: team\n", 1);
+    assert_ne!(of_team, kubeconfig);
+    std::fs::write(plane.path("of-team"), of_team).unwrap();
+    let map = |namespace: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings{namespace}}}\ndata: {{a: b}}\n")
+    };
+    std::fs::write(plane.path("map.yaml"), map("")).unwrap();
+    std::fs::write(plane.path("in-team.yaml"), map(", namespace: team")).unwrap();
+    std::fs::write(plane.path("in-default.yaml"), map(", namespace: default")).unwrap();
+    let planned = run(&plane, &["diff", "map.yaml", "--kubeconfig", "of-team", "--save", "map.plan"]);
+    assert_eq!(planned.code, Some(3), "{planned:?}");
+    let applied = run(&plane, &["apply", "map.plan", "--kubeconfig", "of-team"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(applied.stderr.contains("ConfigMap/settings in team created"), "{applied:?}");
+    assert_eq!(run(&plane, &["diff", "in-team.yaml"]).code, Some(0));
+    assert_eq!(run(&plane, &["diff", "in-default.yaml"]).code, Some(3), "nothing was created there");
+    // A plan keeps its namespace, whatever context it is applied with.
+    let again = run(&plane, &["diff", "map.yaml", "--kubeconfig", "of-team", "--save", "again.plan"]);
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let applied = run(&plane, &["apply", "again.plan"]);
+    assert!(applied.stderr.contains("ConfigMap/settings in team unchanged"), "{applied:?}");
+}
+
+#[test]
 fn what_cannot_be_planned_is_an_error_that_names_the_object() {
     let plane = Plane::new();
     std::fs::write(plane.path("site.yaml"), site("blog", "blue")).unwrap();
