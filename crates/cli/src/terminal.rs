@@ -3,12 +3,17 @@
 pub(crate) mod harmless;
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use harmless::harmless;
+
+/// How often a command that follows something looks whether it is still read.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Where a command's answer goes.
 #[derive(Debug)]
@@ -34,7 +39,8 @@ impl Terminal {
         self.data(harmless(text).as_bytes())
     }
 
-    /// Data as it is, for programs. A reader that closes the pipe early is not an error.
+    /// Data as it is, for programs. A reader that closes the pipe early is not an error. A command that goes on until something happens
+    /// ends by [`until_unread`].
     #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn data(&mut self, data: &[u8]) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
@@ -147,6 +153,22 @@ impl Terminal {
     }
 }
 
+/// Waits until nobody can read standard output any more, as in `ferroplane logs --follow … | head`. What a command prints then is lost, and
+/// what it follows may never print anything again.
+pub(crate) async fn until_unread() {
+    while !is_unread(&io::stdout()) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Whether the other side of a pipe, a socket or a terminal is gone. A file has none.
+fn is_unread(output: &impl AsFd) -> bool {
+    // Nothing is asked for: errors are reported all the same.
+    let mut fds = [PollFd::new(output, PollFlags::empty())];
+    let polled = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
+}
+
 /// Words with the fields that log lines have.
 fn write_json(level: &str, words: &str) -> io::Result<()> {
     let words = words.trim();
@@ -182,6 +204,19 @@ fn chain(error: &anyhow::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_is_unread_once_its_reader_is_gone() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(!is_unread(&writer));
+        // Nobody has read it yet.
+        (&writer).write_all(&[0; 4096]).unwrap();
+        assert!(!is_unread(&writer));
+        drop(reader);
+        assert!(is_unread(&writer));
+        assert!(!is_unread(&tempfile::tempfile().unwrap()));
+        assert!(!is_unread(&std::fs::File::options().write(true).open("/dev/null").unwrap()));
+    }
 
     #[test]
     fn words_in_json_are_escaped_once() {

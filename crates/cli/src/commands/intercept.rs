@@ -20,7 +20,7 @@ use crate::intercepts::drawing::draw;
 use crate::intercepts::{Intercept as Made, Seen};
 use crate::interrupt::Interrupts;
 use crate::plans::drawing::Paint;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 
 /// For how long an intercept holds after it was renewed, and how often that is done.
 const LEASE: i64 = 15;
@@ -118,6 +118,7 @@ impl Intercept {
             let result = tokio::select! {
                 verdict = session.follow(expected) => verdict,
                 verdict = interrupts.next() => Ok(verdict),
+                () = until_unread() => Ok(Verdict::Yes),
             };
             let has_difference = session.has_difference;
             let removed = intercept.remove().await;

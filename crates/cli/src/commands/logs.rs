@@ -10,7 +10,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _};
 use crate::Verdict;
 use crate::client::{Access, Connection};
 use crate::explain::block_on;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 use crate::up::function_logs::{OF_FUNCTIONS, OF_PROVIDERS};
 
 /// Show the output of a function or provider
@@ -76,9 +76,10 @@ impl Logs {
                 );
             }
             let revisions = self.revisions(&connection).await?;
-            let mut lines = self.lines(&connection, &revisions).await?;
-            while let Some(line) = lines.next().await {
-                terminal.text(&format!("{}\n", line.context("cannot read the log")?))?;
+            let lines = self.lines(&connection, &revisions).await?;
+            tokio::select! {
+                printed = print(lines, terminal) => printed?,
+                () = until_unread() => {}
             }
             Ok(Verdict::Yes)
         })
@@ -145,6 +146,16 @@ impl Logs {
         }
         anyhow::Error::from(error).context(format!("cannot read the log of `{revision}`"))
     }
+}
+
+async fn print(
+    mut lines: BoxStream<'static, std::io::Result<String>>,
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
+    while let Some(line) = lines.next().await {
+        terminal.text(&format!("{}\n", line.context("cannot read the log")?))?;
+    }
+    Ok(())
 }
 
 fn revisions(kind: PackageKind) -> Resource {

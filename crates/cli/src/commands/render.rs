@@ -21,7 +21,7 @@ use crate::duration;
 use crate::external::{RegistryUser, Trust, external_with, image_settings};
 use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 use from_recording::Recorded;
 use inputs::Inputs;
 
@@ -179,7 +179,10 @@ impl Render {
                 terminal.error(&error);
             }
             terminal.note("waiting for a file to change; Ctrl-C ends");
-            files.until_changed().await;
+            tokio::select! {
+                () = files.until_changed() => {}
+                () = until_unread() => return Ok(Verdict::Yes),
+            }
             terminal.clear();
         }
     }

@@ -8,7 +8,7 @@ use crate::Verdict;
 use crate::explain::drawing::{self, Style};
 use crate::explain::{Inquiry, Subject, block_on};
 use crate::interrupt::Interrupts;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 
 /// Show the tree of resources that an object is composed of
 ///
@@ -61,7 +61,7 @@ impl Trace {
             }
             let tree = look(&inquiry).await?;
             terminal.text(&self.shown(&tree, terminal)?)?;
-            Ok(if tree.is_ready() { Verdict::Yes } else { Verdict::No })
+            Ok(verdict(&tree))
         })
     }
 
@@ -79,7 +79,10 @@ impl Trace {
                 terminal.text(&shown)?;
                 last = Some(tree.clone());
             }
-            inquiry.changed_since(versions).await;
+            tokio::select! {
+                () = inquiry.changed_since(versions) => {}
+                () = until_unread() => return Ok(verdict(&tree)),
+            }
         }
     }
 
@@ -98,6 +101,10 @@ impl Trace {
             TraceFormat::Dot => drawing::dot(&tree),
         })
     }
+}
+
+fn verdict(tree: &Node) -> Verdict {
+    if tree.is_ready() { Verdict::Yes } else { Verdict::No }
 }
 
 async fn look(inquiry: &Inquiry) -> anyhow::Result<Node> {

@@ -1,16 +1,21 @@
 //! What the binary prints on a terminal: as wide as there is room for, with colours that say nothing alone, and with progress.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::sandbox::{Ran, Sandbox};
+use crate::plane::Plane;
+use crate::sandbox::{Ran, Sandbox, composition};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A terminal of so many columns: our side of it, and that of a program. No other program inherits it.
 fn open(columns: u16) -> (File, OwnedFd) {
@@ -84,6 +89,35 @@ fn colours_add_nothing_to_what_a_pipe_gets() {
         let plain = Ran::from(command().output().unwrap());
         assert_eq!(without_colours(&coloured), plain.stdout + &plain.stderr);
     }
+}
+
+/// What a command prints to a program that reads one line and leaves. It must end with its reader, though it would go on by itself.
+fn first_line(mut command: Command) -> String {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it goes on though nobody reads it: {command:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    line
+}
+
+#[test]
+fn command_that_goes_on_ends_when_nobody_reads_it_any_more() {
+    let composition = composition(&[("ready", "function-auto-ready", "")]);
+    let sandbox = Sandbox::new().with("composition.yaml", &composition);
+    let line = first_line(sandbox.command(&["render", "xr.yaml", "composition.yaml", "--watch"]));
+    assert!(!line.is_empty());
+    let plane = Plane::new();
+    let mut trace = plane.client(Path::new(env!("CARGO_BIN_EXE_ferroplane")));
+    trace.args(["trace", "namespace/default", "--watch"]);
+    let line = first_line(trace);
+    assert!(line.starts_with("NAME"), "{line}");
 }
 
 #[test]

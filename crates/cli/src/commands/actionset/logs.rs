@@ -9,7 +9,7 @@ use crate::actions::{ActionSets, phases};
 use crate::client::Access;
 use crate::duration;
 use crate::explain::block_on;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 
 /// Show the events, phases and outputs of an ActionSet
 ///
@@ -46,7 +46,11 @@ impl Logs {
         block_on(async {
             let action_sets = ActionSets::connect(&self.access, self.namespace.as_deref())?;
             if self.follow {
-                return action_sets.follow(&self.name, self.timeout, terminal).await;
+                return tokio::select! {
+                    verdict = action_sets.follow(&self.name, self.timeout, terminal) => verdict,
+                    // It still runs, as far as is known.
+                    () = until_unread() => Ok(Verdict::No),
+                };
             }
             let action_set = action_sets.get("ActionSet", &self.name).await?;
             let events = action_sets.events(&action_set).await?;

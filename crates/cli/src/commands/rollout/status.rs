@@ -14,7 +14,7 @@ use crate::explain::block_on;
 use crate::functions::table::table;
 use crate::operations::created;
 use crate::rollouts::{Rollouts, refusal, status, target};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, until_unread};
 
 /// How often a rollout is read while it is watched.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -103,7 +103,10 @@ async fn watch(rollouts: &Rollouts, name: &str, terminal: &mut Terminal) -> anyh
         if !is_under_way {
             return Ok(verdict(&rollout));
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::select! {
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = until_unread() => return Ok(verdict(&rollout)),
+        }
     }
 }
 
