@@ -42,6 +42,24 @@ fn everything_is_there_after_a_restart_and_watches_go_on() {
 }
 
 #[test]
+fn plane_that_is_to_outlive_its_terminal_does() {
+    let directory = TempDir::new().unwrap();
+    let mut command = Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_ferroplane")).args(["up", "--listen", "127.0.0.1:0", "--in-memory"]);
+    command.args(["--kubeconfig", "kubeconfig"]).current_dir(directory.path()).env("HOME", directory.path());
+    command.env("RECORDING_ADDRESS", "127.0.0.1:0").stdin(Stdio::null());
+    let plane = Plane::run_by(directory, command);
+    plane.signal(Signal::HUP);
+    // Longer than a plane takes that was told to end.
+    for _ in 0..5 {
+        let mut trace = plane.client(std::path::Path::new(env!("CARGO_BIN_EXE_ferroplane")));
+        let ran = Ran::from(trace.args(["trace", "namespace/default"]).output().unwrap());
+        assert_ne!(ran.code, Some(1), "{ran:?}");
+    }
+    plane.stop();
+}
+
+#[test]
 fn copied_kubeconfig_is_refused_once_it_is_revoked() {
     if peer("kubectl").is_none() {
         return;
