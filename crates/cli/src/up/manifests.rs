@@ -3,6 +3,7 @@
 //! # Invariants
 //! * A file that cannot be read stops no other file, and nothing that stood in it is taken for removed.
 //! * Nothing is deleted that this process did not apply.
+//! * Nothing is taken for removed while files change: editors save a file by emptying it or moving it away, and then writing it.
 
 mod order;
 mod refusal;
@@ -33,6 +34,12 @@ pub(crate) use order::rank;
 const MANAGER: &str = "ferroplane/up";
 /// How long a kind may take to be served that something is waiting for.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long files must not change before they are read: what is saved in several steps is one change.
+const QUIET: Duration = Duration::from_millis(250);
+/// How long to wait for that. A file that never stops to change must not keep others from being applied.
+const LONGEST_UNREST: Duration = Duration::from_secs(5);
+/// How long files must stay as they are before what is in none of them is taken for removed.
+const STAYS_GONE: Duration = Duration::from_secs(3);
 
 /// Files and directories whose objects are to be on the plane.
 #[derive(Debug)]
@@ -45,7 +52,7 @@ pub(super) struct Manifests {
 
 /// What makes an object this one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Identity {
+pub(super) struct Identity {
     group: String,
     kind: String,
     namespace: String,
@@ -94,17 +101,28 @@ impl Manifests {
     /// Apply everything, and again whenever a file is saved.
     pub(super) async fn keep(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Infallible {
         loop {
-            let files = self.apply(programs, terminal).await;
+            let (files, named) = self.apply(programs, terminal).await;
+            if let Some(named) = named
+                && !gone(&self.applied, &named).is_empty()
+                && tokio::time::timeout(STAYS_GONE, files.until_changed()).await.is_err()
+            {
+                self.part_with_others(&named, terminal).await;
+            }
             terminal.note("waiting for a file to change; Ctrl-C ends");
             tokio::select! {
                 () = files.until_changed() => {}
                 never = programs.restart_on_change() => match never {},
             }
+            self.until_quiet().await;
         }
     }
 
-    /// Apply everything once. Returns the files that were read.
-    pub(super) async fn apply(&mut self, programs: &mut Programs, terminal: &mut Terminal) -> Files {
+    /// Apply everything once. Returns the files that were read, and what is in them if all of them could be.
+    pub(super) async fn apply(
+        &mut self,
+        programs: &mut Programs,
+        terminal: &mut Terminal,
+    ) -> (Files, Option<BTreeSet<Identity>>) {
         let mut files = Files::default();
         let (mut manifests, is_complete) = self.read(&mut files, terminal);
         self.warn_of_mistakes(&manifests, terminal).await;
@@ -119,11 +137,25 @@ impl Manifests {
         if !waiting.is_empty() {
             self.apply_late(waiting, &mut tally, terminal).await;
         }
-        if is_complete {
-            self.part_with_others(&named, terminal).await;
-        }
         terminal.note(&tally.to_string());
-        files
+        (files, is_complete.then_some(named))
+    }
+
+    /// Wait until the files have not changed for a while.
+    async fn until_quiet(&self) {
+        let quiet = async {
+            loop {
+                let mut files = Files::default();
+                for path in &self.paths {
+                    // What cannot be found is reported when it is read.
+                    let _ = files.find(path);
+                }
+                if tokio::time::timeout(QUIET, files.until_changed()).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LONGEST_UNREST, quiet).await;
     }
 
     /// Say what `validate` finds in Compositions, by what the files define and what the plane serves already.

@@ -177,6 +177,30 @@ fn what_is_in_no_file_any_more_stays_unless_it_is_pruned() {
 }
 
 #[test]
+fn object_of_a_file_that_is_being_saved_is_not_pruned() {
+    let plane = watching(&["--prune"]);
+    save(&plane, "settings.yaml", SETTINGS);
+    plane.until("configmap/settings in default created");
+    plane.until("applied: 1 created");
+    let file = plane.path("manifests/settings.yaml");
+    let empty = || std::fs::write(&file, "").unwrap();
+    let move_away = || std::fs::rename(&file, plane.path("manifests/settings.yaml~")).unwrap();
+    // Valid, and only the beginning of what it will be.
+    let write_half = || std::fs::write(&file, "# Settings\n").unwrap();
+    for (theme, step) in [("dark", &empty as &dyn Fn()), ("blue", &move_away), ("red", &write_half)] {
+        step();
+        // It has been read as it is.
+        let mut said = plane.heard_until("applied: 0 created, 0 changed, 3 unchanged");
+        std::fs::write(&file, SETTINGS.replace("light", theme)).unwrap();
+        said.extend(plane.heard_until("applied: 0 created, 1 changed, 3 unchanged"));
+        assert!(!said.iter().any(|line| line.contains("deleted")), "{said:#?}");
+    }
+    // What stays empty is what was meant.
+    empty();
+    plane.until("configmap/settings in default deleted");
+}
+
+#[test]
 fn what_somebody_else_changed_is_taken_back_and_said() {
     if peer("kubectl").is_none() {
         return;
