@@ -280,6 +280,40 @@ async fn composite_resource_of_another_claim_is_left_alone() {
 }
 
 #[tokio::test]
+async fn composite_resource_that_two_claims_name_at_once_is_that_of_the_first() {
+    let mut plane = plane_with_pages().await;
+    plane.stop().await;
+    for (name, color) in [("blog", "red"), ("shop", "blue")] {
+        let reference = json!({"apiVersion": "legacy.example.org/v1", "kind": "Site", "name": "shared"});
+        let mut page = page(&json!({"color": color, "resourceRef": reference}));
+        page["metadata"]["name"] = json!(name);
+        plane.apply(&PAGE.replace("blog", name), &page).await;
+    }
+    plane.start().await;
+    let site = plane.until(&format!("{SITES}/shared"), is_ready).await;
+    let (first, second) = if site["spec"]["color"] == "red" { ("blog", "shop") } else { ("shop", "blog") };
+    assert_eq!(site["spec"]["claimRef"]["name"], first);
+    plane.until(&PAGE.replace("blog", first), is_ready).await;
+    let other = PAGE.replace("blog", second);
+    let refused = plane
+        .until(&other, |page| condition(page, "Synced").as_deref() == Some("False/ReconcileError"))
+        .await;
+    let message = refused["status"]["conditions"][0]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("it is bound to the claim `default/{first}`")), "{message}");
+    plane.until_said(second, "Warning/BindCompositeResource").await;
+    let events = plane.events(second).await;
+    assert!(!events.iter().any(|event| event.contains("Bound the composite resource")), "{events:#?}");
+    // The claim that got nothing keeps nothing from being deleted.
+    plane.delete(&other).await;
+    plane.until(&other, Value::is_null).await;
+    let site = plane.get(&format!("{SITES}/shared")).await;
+    assert_eq!(
+        (&site["spec"]["claimRef"]["name"], &site["metadata"]["deletionTimestamp"]),
+        (&json!(first), &Value::Null)
+    );
+}
+
+#[tokio::test]
 async fn composite_resource_goes_with_its_claim() {
     let plane = plane_with_pages().await;
     let page = ready_page(&plane, &json!({"color": "red", "compositeDeletePolicy": "Background"})).await;

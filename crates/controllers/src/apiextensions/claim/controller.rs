@@ -1,6 +1,6 @@
 //! The controller of one kind of claim, and the watches that enqueue claims.
 
-
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use tracing::info;
 
 use super::ClaimKind;
 use super::propagated::PropagatedDetails;
+use super::settle::ClaimProblem;
 use crate::apiextensions::composite::Composites;
 use crate::context::Context;
 use crate::runtime::events::Recorder;
@@ -35,6 +36,8 @@ pub(super) struct Controller {
     pub(super) recorder: Recorder,
     pub(super) claims: Arc<Informer>,
     pub(super) composites: Arc<Informer>,
+    /// The names of composite resources that claims are binding now.
+    binding: Mutex<HashSet<String>>,
     /// The connection details that were copied last.
     pub(super) propagated: PropagatedDetails,
     is_enforced: AtomicBool,
@@ -64,6 +67,7 @@ impl Controller {
             recorder: context.recorder.of(COMPONENT),
             claims: follow(&kind.resource),
             composites: follow(composite),
+            binding: Mutex::default(),
             propagated: PropagatedDetails::new(&kind.definition, controllers, &queue),
             is_enforced: AtomicBool::new(kind.is_enforced),
             queue,
@@ -130,6 +134,17 @@ impl Controller {
         ObjectPath { resource: &self.kind.composite, namespace: "", name }
     }
 
+    /// Reserve the name of a composite resource for one claim. Fails while another claim has it: two claims that find no composite
+    /// resource of the name would both apply it, and the second would take it from the first.
+    pub(super) fn reserve(&self, composite: &str) -> Result<Reservation<'_>, ClaimProblem> {
+        let is_free =
+            self.binding.lock().unwrap_or_else(PoisonError::into_inner).insert(composite.to_owned());
+        if !is_free {
+            return Err(ClaimProblem::outrun(composite));
+        }
+        Ok(Reservation { controller: self, composite: composite.to_owned() })
+    }
+
     async fn work(self: Arc<Self>) {
         // A composite resource that was not read yet would look as if it had been deleted.
         self.claims.synced().await;
@@ -137,6 +152,25 @@ impl Controller {
         let queue = self.queue.clone();
         let concurrency = self.context.tuning.concurrency(CONCURRENCY);
         queue.work(concurrency, |name| self.clone().reconcile(name)).await;
+    }
+}
+
+/// The name of a composite resource that no other claim binds meanwhile.
+pub(super) struct Reservation<'c> {
+    controller: &'c Controller,
+    composite: String,
+}
+
+impl Reservation<'_> {
+    pub(super) fn composite(&self) -> &str {
+        &self.composite
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        let binding = &self.controller.binding;
+        binding.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.composite);
     }
 }
 

@@ -9,7 +9,7 @@ use ferroplane_engine::{Counterpart, bind, bound_elsewhere, claimed_name, is_rea
 use ferroplane_ownership::holds;
 use serde_json::{Value, json};
 
-use super::controller::{Controller, Name};
+use super::controller::{Controller, Name, Reservation};
 use super::settle::{ClaimOutcome, ClaimProblem};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::finalizers;
@@ -48,12 +48,20 @@ impl Controller {
         if meta::annotation(&case.claim, keys::PAUSED) == "true" {
             return Ok(ClaimOutcome::Paused);
         }
-        case.composite = self.find(&case.claim).await?;
-        refuse_another(case)?;
+        // Held until the two are bound.
+        let mut reservation = None;
+        if let Some(name) = composite_name(&case.claim) {
+            reservation = Some(self.reserve(name)?);
+            case.composite = self.find(name).await?;
+        }
         if meta::is_being_deleted(&case.claim) {
+            // A composite resource of another claim stays, and does not keep this one from being deleted.
+            let _ = refuse_another(case);
             return self.let_go(case).await;
         }
+        refuse_another(case)?;
         self.bind(case).await?;
+        drop(reservation);
         let composite = case.composite.as_ref();
         let Some(composite) = composite.filter(|composite| is_ready(composite)) else {
             return Ok(ClaimOutcome::Waiting);
@@ -61,12 +69,8 @@ impl Controller {
         self.propagate(&case.claim, composite).await.map(ClaimOutcome::Available)
     }
 
-    /// The composite resource that the claim names, if it exists.
-    async fn find(&self, claim: &Object) -> Result<Option<Object>, ClaimProblem> {
-        let name = composite_name(claim);
-        if name.is_empty() {
-            return Ok(None);
-        }
+    /// The composite resource of this name, if it exists.
+    async fn find(&self, name: &str) -> Result<Option<Object>, ClaimProblem> {
         if let Some(composite) = self.composites.object("", name) {
             return Ok(Some(composite));
         }
@@ -77,9 +81,13 @@ impl Controller {
 
     /// Bind claim and composite resource, and copy their fields.
     async fn bind(&self, case: &mut Case) -> Result<(), ClaimProblem> {
+        let mut reservation = None;
         let name = match composite_name(&case.claim) {
-            "" => self.free_name(&case.claim).await?,
-            name => name.to_owned(),
+            Some(name) => name.to_owned(),
+            None => {
+                let free = reservation.insert(self.free_name(&case.claim).await?);
+                free.composite().to_owned()
+            }
         };
         let was_bound = case.composite.as_ref().is_some_and(has_claim);
         let present = case.composite.as_ref();
@@ -89,7 +97,8 @@ impl Controller {
         // The claim first: a crash between the two writes would otherwise leave a composite resource without a
         // reference.
         self.change_claim(case, binding.claim).await?;
-        self.apply(case, &name, &binding.composite).await?;
+        self.apply(case, &name, binding.composite).await?;
+        drop(reservation);
         if !was_bound {
             self.recorder.normal(&case.claim, BIND, format!("Bound the composite resource {name}"));
         }
@@ -97,12 +106,13 @@ impl Controller {
     }
 
     /// A name that no other composite resource has.
-    async fn free_name(&self, claim: &Object) -> Result<String, ClaimProblem> {
+    async fn free_name(&self, claim: &Object) -> Result<Reservation<'_>, ClaimProblem> {
         for attempt in 0..NAMES {
             let name = claimed_name(claim, attempt);
+            let reservation = self.reserve(&name)?;
             let taken = self.context.cluster.get(self.composite_path(&name)).await;
             if taken.map_err(ClaimProblem::doing(BIND, "check whether a generated name is free"))?.is_none() {
-                return Ok(name);
+                return Ok(reservation);
             }
         }
         let message = "cannot find a name for the composite resource: all generated names are taken";
@@ -127,8 +137,8 @@ impl Controller {
         Ok(())
     }
 
-    async fn apply(&self, case: &mut Case, name: &str, wanted: &Object) -> Result<(), ClaimProblem> {
-        if case.composite.as_ref().is_some_and(|present| holds(wanted, present, keys::CLAIM_MANAGER, "")) {
+    async fn apply(&self, case: &mut Case, name: &str, mut wanted: Object) -> Result<(), ClaimProblem> {
+        if case.composite.as_ref().is_some_and(|present| holds(&wanted, present, keys::CLAIM_MANAGER, "")) {
             return Ok(());
         }
         let target = self.composite_path(name);
@@ -136,9 +146,13 @@ impl Controller {
             let is_ours = |manager: &str| manager == keys::CLAIM_MANAGER;
             let taken_over = take_over(&self.context.cluster, target, present, is_ours).await;
             taken_over.map_err(ClaimProblem::doing(BIND, "take over the composite resource"))?;
+            if !has_claim(present) {
+                // It is bound only as it was read: it may have been given to another claim since.
+                meta::set_field(&mut wanted, "resourceVersion", meta::resource_version(present));
+            }
         }
         let applied =
-            self.context.cluster.apply(target, Subresource::None, keys::CLAIM_MANAGER, wanted).await;
+            self.context.cluster.apply(target, Subresource::None, keys::CLAIM_MANAGER, &wanted).await;
         let applied = applied.map_err(ClaimProblem::doing(BIND, "apply the composite resource"))?;
         self.composites.insert_written(&applied);
         case.composite = serde_json::from_slice(&applied).ok();
@@ -161,14 +175,16 @@ fn refuse_another(case: &mut Case) -> Result<(), ClaimProblem> {
     let name = meta::name(composite);
     let message = format!("cannot bind the composite resource `{name}`: it is bound to the claim `{other}`");
     case.composite = None;
-    Err(ClaimProblem::new(BIND, Cause::CompositeResourceBound, message))
+    // Requeued, because only the other claim is told when the composite resource is deleted.
+    Err(ClaimProblem::new(BIND, Cause::CompositeResourceBound, message).requeued())
 }
 
 fn has_claim(composite: &Object) -> bool {
     composite.get("spec").and_then(|spec| spec.get("claimRef")).is_some_and(Value::is_object)
 }
 
-fn composite_name(claim: &Object) -> &str {
-    let reference = claim.get("spec").and_then(|spec| spec.get("resourceRef"));
-    reference.and_then(|reference| reference.get("name")?.as_str()).unwrap_or_default()
+/// The name of the composite resource that a claim names, if it names one.
+fn composite_name(claim: &Object) -> Option<&str> {
+    let name = claim.get("spec")?.get("resourceRef")?.get("name")?.as_str()?;
+    (!name.is_empty()).then_some(name)
 }

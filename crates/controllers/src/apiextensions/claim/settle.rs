@@ -62,6 +62,13 @@ impl ClaimProblem {
         Self { next: Next::Retry, ..self }
     }
 
+    /// Another claim is binding the composite resource right now. The next reconcile sees the result.
+    pub(super) fn outrun(composite: &str) -> Self {
+        let message =
+            format!("cannot bind the composite resource `{composite}`: another claim is binding it");
+        Self { next: Next::Conflict, ..Self::new(BIND, Cause::CompositeResourceBound, message) }
+    }
+
     pub(super) fn doing(reason: &'static str, doing: &'static str) -> impl Fn(Error) -> Self {
         move |error| {
             // Not found, too: an object that was just read is deleted, which the next reconcile sees.
