@@ -526,6 +526,14 @@ async fn namespaced_resource_without_a_namespace_is_named() {
     let mut composition = composition();
     composition["spec"]["pipeline"][1]["input"]["resources"][0]["base"]["metadata"] = json!({});
     plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/sites", &composition).await;
+    // Only then is there a composite resource: what an earlier revision has composed in a namespace stays there, and needs none.
+    let is_valid = |revision: &Value| {
+        let base = &revision["spec"]["pipeline"][1]["input"]["resources"][0]["base"];
+        base["metadata"]["namespace"].is_null()
+            && condition(revision, "ValidPipeline").is_some_and(|valid| valid.starts_with("True"))
+    };
+    let revisions = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+    plane.until(revisions, |list| list["items"].as_array().is_some_and(|all| all.iter().any(is_valid))).await;
     plane.apply(PAGE, &page(&json!({"color": "red"}))).await;
     let page = plane.until(PAGE, |page| page["spec"]["resourceRef"]["name"].is_string()).await;
     let is_named = |site: &Value| {
