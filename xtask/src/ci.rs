@@ -35,7 +35,16 @@ enum Work {
     /// Ends before the next stage begins. Returns what it skipped.
     Now(fn(&Path) -> Result<Skipped>),
     /// A chore of this program, which runs beside the stages that follow.
-    Beside(&'static str),
+    Beside { chore: &'static str, priority: Priority },
+}
+
+/// How a chore in the background shares the processors with the stages.
+#[derive(Debug, Clone, Copy)]
+enum Priority {
+    /// Like the stages.
+    Normal,
+    /// It gets what the stages leave.
+    Lowest,
 }
 
 /// What a stage left out, and why.
@@ -57,8 +66,9 @@ const STAGES: &[Stage] = &[
     Stage::now("unused dependencies", |root| done(lint::unused_dependencies(root))),
     Stage::now("licences and sources", lint::dependencies),
     Stage::now("bill of materials", |root| done(dist::describe(root))),
+    // Tests wait for programs, disks and clocks, and leave almost half of two cores idle.
+    Stage::beside_if_idle("simulation", "simulate"),
     Stage::now("test", |root| test::run(root, false)).after("peers"),
-    Stage::now("simulate", |root| done(test::simulate(root, test::SEEDS, None))),
     Stage::now("test on Kubernetes", test::run_on_kubernetes_if_there).only_if_time_is_left(),
 ];
 
@@ -76,7 +86,13 @@ impl Stage {
     }
 
     const fn beside(name: &'static str, chore: &'static str) -> Self {
-        Self { name, work: Work::Beside(chore), after: None, only_if_time_is_left: false }
+        let work = Work::Beside { chore, priority: Priority::Normal };
+        Self { name, work, after: None, only_if_time_is_left: false }
+    }
+
+    const fn beside_if_idle(name: &'static str, chore: &'static str) -> Self {
+        let work = Work::Beside { chore, priority: Priority::Lowest };
+        Self { name, work, after: None, only_if_time_is_left: false }
     }
 
     const fn after(mut self, name: &'static str) -> Self {
@@ -138,12 +154,8 @@ impl Run<'_> {
         let started = Instant::now();
         let work = match stage.work {
             Work::Now(work) => work,
-            Work::Beside(chore) => {
-                let program = env::current_exe().context("cannot find this program")?;
-                let child = Command::new(program)
-                    .args(chore.split(' '))
-                    .spawn()
-                    .context("cannot start this program")?;
+            Work::Beside { chore, priority } => {
+                let child = spawn(chore, priority)?;
                 self.background.push(Background { name: stage.name, child, started });
                 return Ok(());
             }
@@ -173,6 +185,20 @@ impl Run<'_> {
     }
 }
 
+/// Start a chore of this program.
+fn spawn(chore: &str, priority: Priority) -> Result<Child> {
+    let program = env::current_exe().context("cannot find this program")?;
+    let mut command = match priority {
+        Priority::Normal => Command::new(program),
+        Priority::Lowest => {
+            let mut nice = Command::new("nice");
+            nice.args(["-n", "19"]).arg(program);
+            nice
+        }
+    };
+    command.args(chore.split(' ')).spawn().with_context(|| format!("cannot start the chore `{chore}`"))
+}
+
 fn clippy(root: &Path) -> Result<Skipped> {
     let arguments =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-Dwarnings"];
@@ -192,7 +218,7 @@ mod tests {
     fn stage_waits_only_for_a_chore_that_was_started_before() {
         for (at, stage) in STAGES.iter().enumerate() {
             let Some(awaited) = stage.after else { continue };
-            let is_chore = |other: &Stage| other.name == awaited && matches!(other.work, Work::Beside(_));
+            let is_chore = |other: &Stage| other.name == awaited && matches!(other.work, Work::Beside { .. });
             assert!(STAGES[..at].iter().any(is_chore), "{} waits for {awaited}", stage.name);
         }
     }
