@@ -129,6 +129,10 @@ async fn complete(plane: &Plane, name: &str) {
 async fn waiting(plane: &Plane) {
     plane.post(MAPS, &gate("no")).await;
     plane.post(BLUEPRINTS, &blueprint("waiting", &json!([wait("{{ eq .data.open \"yes\" }}")]))).await;
+    // What the first one makes (compiled schemas, parsed templates, threads) is there once, however many follow.
+    plane.post(ACTION_SETS, &action_set("first", "waiting")).await;
+    plane.until(&format!("{ACTION_SETS}/first"), |it| it["status"]["state"] == "running").await;
+    settle().await;
     let (before, written, started) = (resident(), revision(plane).await, Instant::now());
     let maker = plane.user();
     for_all(WAITING, move |number| {

@@ -68,8 +68,11 @@ async fn store(footprint: Footprint) -> Cost {
     let plane = start(directory.path()).await;
     // What it has beside its data.
     let empty = written(&plane.user(), "empty", 0).await;
-    let before = resident();
     let user = plane.user();
+    // As the other side does, which has one object before it measures.
+    write(user.clone(), WAITING, footprint, empty).await;
+    settle().await;
+    let before = resident();
     for_all(WAITING, move |number| write(user.clone(), number, footprint, empty)).await;
     settle().await;
     let memory = resident().saturating_sub(before) / WAITING;

@@ -1,10 +1,6 @@
 //! What nothing costs, and how much memory something takes at most.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-use tokio::task::JoinHandle;
 
 use crate::measure::{at_rest, resident};
 
@@ -27,37 +23,31 @@ pub(super) async fn idle() -> Duration {
     at_rest(IDLE).await
 }
 
-/// The most memory that this process takes while this exists.
+/// The most memory that this process takes from now on. The kernel keeps the number: a task that looks again and again would be part
+/// of what an idle process costs.
 #[derive(Debug)]
 pub(super) struct PeakMemory {
     before: usize,
-    most: Arc<AtomicUsize>,
-    follower: JoinHandle<()>,
 }
 
 impl PeakMemory {
     pub(super) fn follow() -> Self {
-        let (before, most) = (resident(), Arc::new(AtomicUsize::new(resident())));
-        let seen = most.clone();
-        let follower = tokio::spawn(async move {
-            loop {
-                seen.fetch_max(resident(), Ordering::Relaxed);
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        });
-        Self { before, most, follower }
+        // Documented in proc(5): from here on, `VmHWM` counts anew.
+        std::fs::write("/proc/self/clear_refs", "5").expect("a process may reset its own peak");
+        Self { before: resident() }
     }
 
     /// A row of a table: before, at most, and now.
     pub(super) fn print(&self) {
-        let numbers = [self.before, self.most.load(Ordering::Relaxed), resident()];
-        let [before, most, now] = numbers.map(|bytes| bytes / 1_000_000);
+        let [before, most, now] = [self.before, peak(), resident()].map(|bytes| bytes / 1_000_000);
         println!("| memory before, at most, after | {before} MB, {most} MB, {now} MB |");
     }
 }
 
-impl Drop for PeakMemory {
-    fn drop(&mut self) {
-        self.follower.abort();
-    }
+/// The high-water mark of the resident memory, in bytes.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("there is a /proc");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel counts it");
+    let kilobytes = line.trim().trim_end_matches(" kB").parse::<usize>().expect("it is a number");
+    kilobytes * 1024
 }
