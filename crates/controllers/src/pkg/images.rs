@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::verification::SignatureDemands;
 use super::{ImageRequest, Manager, PackagePullPolicy, SourceError};
 
-/// A prepared request.
-#[derive(Debug)]
+/// A prepared request. Two that differ were prepared with other `ImageConfig`s or Secrets.
+#[derive(Debug, PartialEq)]
 pub(super) struct PreparedImage {
     pub(super) request: ImageRequest,
     /// The configs that were used.

@@ -1,4 +1,8 @@
 //! Packages: decides which revisions they have and which of those are active, and reports their health.
+//!
+//! # Invariants
+//! * What is decided after a registry has answered is decided from what there is then. A package, policy or Secret that changed meanwhile is
+//!   reconciled again, and the answer is dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +24,7 @@ use super::verification::VerificationProblem;
 use super::{Manager, PackagePullPolicy};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
-use crate::runtime::owner::is_still_there;
+use crate::runtime::owner::is_unchanged;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
 
@@ -48,14 +52,18 @@ struct Resolved {
 }
 
 /// Why an image cannot be installed.
-struct Unresolved {
-    why: String,
-    cause: Cause,
+enum Unresolved {
+    Failed {
+        why: String,
+        cause: Cause,
+    },
+    /// The registry answered a question that nobody asks any more.
+    Outdated,
 }
 
 impl Unresolved {
     fn unavailable(why: String) -> Self {
-        Self { why, cause: Cause::PackageUnavailable }
+        Self::Failed { why, cause: Cause::PackageUnavailable }
     }
 }
 
@@ -89,10 +97,17 @@ impl Packages {
         if status::is_paused(package) {
             return self.pause(kind, package).await;
         }
-        let revisions = self.manager.caches.of(kind).revisions_of(meta::name(package));
-        let resolved = match self.resolve(kind, package, &revisions, slot).await {
+        let cache = self.manager.caches.of(kind);
+        let revisions = cache.revisions_of(meta::name(package));
+        let outcome = self.resolve(kind, package, &revisions, slot).await;
+        // The registry may have taken long: everything that decides is read again.
+        let newest = self.newest(kind, package);
+        let Some(package) = &newest else { return Next::Conflict };
+        let revisions = cache.revisions_of(meta::name(package));
+        let resolved = match outcome {
             Ok(resolved) => resolved,
-            Err(unresolved) => return self.give_up(kind, package, unresolved).await,
+            Err(Unresolved::Outdated) => return Next::Conflict,
+            Err(Unresolved::Failed { why, cause }) => return self.give_up(kind, package, &why, cause).await,
         };
         let digest = resolved.digest.rsplit(':').next().unwrap_or_default();
         let fetched = FetchedPackage { digest };
@@ -124,7 +139,18 @@ impl Packages {
         }
     }
 
-    /// Find the digest of the image, from an existing revision if the package allows that.
+    /// The package as it is now. None if it changed since it was read in what decides about its revisions, or if it is to be left alone.
+    fn newest(&self, kind: PackageKind, package: &Object) -> Option<Object> {
+        let is_same = |newest: &Object| {
+            meta::uid(newest) == meta::uid(package)
+                && meta::generation(newest) == meta::generation(package)
+                && !meta::is_being_deleted(newest)
+                && !status::is_paused(newest)
+        };
+        self.manager.caches.of(kind).packages.object("", meta::name(package)).filter(is_same)
+    }
+
+    /// Find the digest of the image, from an existing revision if the package allows that, and verify it.
     async fn resolve(
         &self,
         kind: PackageKind,
@@ -132,25 +158,49 @@ impl Packages {
         revisions: &[Object],
         slot: &Slot,
     ) -> Result<Resolved, Unresolved> {
+        let image = self.prepare(package).await?;
+        let known = image.digest().map(str::to_owned).or_else(|| {
+            let may_know = image.request.policy != PackagePullPolicy::Always;
+            may_know.then(|| known_digest(&PackageSpec::of(package).package, revisions)).flatten()
+        });
+        let asks = known.as_ref().is_none_or(|digest| !self.manager.is_verified(&image, digest));
+        let found = self.find_verified(kind, package, &image, known, slot).await;
+        // A policy that was replaced while the registry was asked must not decide, nor a Secret.
+        if asks && self.prepare(package).await? != image {
+            return Err(Unresolved::Outdated);
+        }
+        Ok(Resolved { digest: found?, image })
+    }
+
+    async fn prepare(&self, package: &Object) -> Result<PreparedImage, Unresolved> {
         let spec = PackageSpec::of(package);
         let policy = spec.package_pull_policy.as_deref();
         let prepared = self.manager.prepare_image(&spec.package, &spec.package_pull_secrets, policy).await;
-        let image = prepared.map_err(|problem| Unresolved::unavailable(chain(&problem)))?;
-        let known = image.digest().map(str::to_owned).or_else(|| {
-            let may_know = image.request.policy != PackagePullPolicy::Always;
-            may_know.then(|| known_digest(&spec.package, revisions)).flatten()
-        });
+        prepared.map_err(|problem| Unresolved::unavailable(chain(&problem)))
+    }
+
+    /// The digest of an image that has the required signatures.
+    async fn find_verified(
+        &self,
+        kind: PackageKind,
+        package: &Object,
+        image: &PreparedImage,
+        known: Option<String>,
+        slot: &Slot,
+    ) -> Result<String, Unresolved> {
         let digest = if let Some(digest) = known {
             digest
         } else {
-            let asked = slot.wait_for(self.ask(kind, package, &image)).await;
+            let asked = slot.wait_for(self.ask(kind, package, image)).await;
             asked.map_err(|error| Unresolved::unavailable(image.explain(&error)))?
         };
         // Before there is a revision: the installed one stays in use if its successor cannot be verified.
-        match self.manager.verify(&image, &digest, slot).await {
-            Ok(()) => Ok(Resolved { image, digest }),
+        match self.manager.verify(image, &digest, slot).await {
+            Ok(()) => Ok(digest),
             Err(VerificationProblem::Source(error)) => Err(Unresolved::unavailable(image.explain(&error))),
-            Err(problem) => Err(Unresolved { why: problem.to_string(), cause: Cause::PackageUnverified }),
+            Err(problem) => {
+                Err(Unresolved::Failed { why: problem.to_string(), cause: Cause::PackageUnverified })
+            }
         }
     }
 
@@ -183,8 +233,7 @@ impl Packages {
     }
 
     /// Report that the image cannot be fetched.
-    async fn give_up(&self, kind: PackageKind, package: &Object, unresolved: Unresolved) -> Next {
-        let Unresolved { why, cause } = unresolved;
+    async fn give_up(&self, kind: PackageKind, package: &Object, why: &str, cause: Cause) -> Next {
         if let Some(native) = self.native(kind, package) {
             // It is built in, so that it can be called all the same.
             let mut conditions = FunctionStanding::BuiltIn(native).conditions();
@@ -194,7 +243,7 @@ impl Packages {
             }
             return self.say(kind, package, conditions, Fields::new()).await.err().unwrap_or(Next::Retry);
         }
-        let why = &self.with_remedy(kind, package, &why);
+        let why = &self.with_remedy(kind, package, why);
         let conditions = unpacking(why).map(|it| it.with_failure(cause.into()));
         match self.say(kind, package, conditions.into(), Fields::new()).await {
             Ok(true) => self.recorder.failure(package, "UnpackPackage", why, cause),
@@ -222,6 +271,9 @@ impl Packages {
         plan: &PackageRevisions,
     ) -> Result<(), Next> {
         let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
+        if !plan.is_empty() {
+            self.confirm(kind, package).await?;
+        }
         // In this order: two active revisions would both control the objects of the package.
         for revision in plan.deactivate.iter().chain(&plan.update) {
             status::write(context, &cache.revisions, revision, Subresource::None).await?;
@@ -239,7 +291,21 @@ impl Packages {
         Ok(())
     }
 
-    /// Create a revision, unless its package was deleted. The error is how to requeue then, or if that fails.
+    /// Make sure that the package did not change, as the API server has it: caches lag behind, and a revision of a former image would be
+    /// activated. The error is how to requeue otherwise.
+    async fn confirm(&self, kind: PackageKind, package: &Object) -> Result<(), Next> {
+        let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
+        match is_unchanged(&context.cluster, cache.packages.resource(), package).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Next::Conflict),
+            Err(error) => {
+                self.recorder.failure(package, "InstallPackageRevision", chain(&error), cause_of(&error));
+                Err(Next::Retry)
+            }
+        }
+    }
+
+    /// Create a revision. The error is how to requeue if that fails.
     async fn create_revision(
         &self,
         kind: PackageKind,
@@ -247,14 +313,6 @@ impl Packages {
         revision: &Object,
     ) -> Result<(), Next> {
         let (context, cache) = (&self.manager.context, self.manager.caches.of(kind));
-        let failed = |error: &ferroplane_client::Error| {
-            self.recorder.failure(package, "InstallPackageRevision", chain(error), cause_of(error));
-            Next::Retry
-        };
-        let is_there = is_still_there(&context.cluster, cache.packages.resource(), package).await;
-        if !is_there.map_err(|error| failed(&error))? {
-            return Err(Next::Rest);
-        }
         match context.cluster.create(cache.revisions.resource(), "", revision).await {
             Ok(bytes) => {
                 cache.revisions.insert_written(&bytes);
@@ -263,7 +321,10 @@ impl Packages {
             }
             // It was created before its watch event arrived.
             Err(error) if error.is_already_exists() => Err(Next::Conflict),
-            Err(error) => Err(failed(&error)),
+            Err(error) => {
+                self.recorder.failure(package, "InstallPackageRevision", chain(&error), cause_of(&error));
+                Err(Next::Retry)
+            }
         }
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::image::ImageReference;
-use ferroplane_api::{Cause, Condition, Object, PackageKind, PackageSpec, Status, lock_packages, meta};
+use ferroplane_api::{
+    Cause, Condition, LockPackage, Object, PackageKind, PackageSpec, Status, lock_packages, meta,
+};
 use ferroplane_client::{Error, Subresource};
 use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
@@ -57,12 +59,17 @@ impl Resolver {
     }
 
     async fn resolve(&self, lock: &Object) -> Next {
+        let (packages, installed) = (lock_packages(lock), self.installed());
         // Everything is decided before anything is changed: half of a resolution could install what the other half
         // excludes.
-        let resolution = self.decide(lock).await;
+        let resolution = self.decide(&packages, &installed).await;
+        // Registries may have taken long: what was decided about a former state is dropped.
+        let is_same = |lock: &Object| lock_packages(lock) == packages && !meta::is_being_deleted(lock);
+        let newest = self.manager.lock().filter(is_same).filter(|_| self.installed() == installed);
+        let Some(lock) = &newest else { return Next::Conflict };
         let mut failed = None;
         for change in &resolution.changes {
-            if let Err(error) = self.carry_out(change).await {
+            if let Err(error) = self.carry_out(change, &installed).await {
                 if error.is_conflict() {
                     return Next::Conflict;
                 }
@@ -86,12 +93,11 @@ impl Resolver {
     }
 
     /// Decide the changes that the lock requires. Registries are asked for tags if that depends on them.
-    async fn decide(&self, lock: &Object) -> Resolution {
-        let (packages, installed) = (lock_packages(lock), self.installed());
+    async fn decide(&self, packages: &[LockPackage], installed: &[InstalledPackage]) -> Resolution {
         let mut tags = KnownTags::new();
         loop {
             let resolution =
-                resolve_dependencies(&packages, &installed, &tags, self.manager.options.dependencies);
+                resolve_dependencies(packages, installed, &tags, self.manager.options.dependencies);
             // The engine names the registries whose tags it needs, and only those are asked: most constraints name a
             // version.
             if resolution.ask.is_empty() {
@@ -116,26 +122,19 @@ impl Resolver {
         (source, tags)
     }
 
-    /// All packages that exist.
+    /// All packages that exist, in an order that does not change.
     fn installed(&self) -> Vec<InstalledPackage> {
-        let read = |kind: PackageKind, package: &Object| {
-            let image = PackageSpec::of(package).package;
-            let parts = ImageReference::parse(&image);
-            InstalledPackage {
-                kind,
-                name: meta::name(package).to_owned(),
-                source: parts.repository.to_owned(),
-                version: parts.digest.or(parts.tag).unwrap_or_default().to_owned(),
-            }
-        };
         let caches = self.manager.caches.all();
         let packages = caches.flat_map(|(kind, cache)| {
             cache.packages.objects().into_iter().map(move |package| (kind, package))
         });
-        packages.map(|(kind, package)| read(kind, &package)).collect()
+        let mut installed: Vec<_> = packages.map(|(kind, package)| read(kind, &package)).collect();
+        installed.sort_by(|one, other| (one.kind.name(), &one.name).cmp(&(other.kind.name(), &other.name)));
+        installed
     }
 
-    async fn carry_out(&self, change: &PackageChange) -> Result<(), Error> {
+    /// Carry out a change that was decided while these packages were installed.
+    async fn carry_out(&self, change: &PackageChange, installed: &[InstalledPackage]) -> Result<(), Error> {
         let context = &self.manager.context;
         match change {
             PackageChange::Install { kind, name, image } => {
@@ -153,8 +152,9 @@ impl Resolver {
             }
             PackageChange::Move { kind, name, image } => {
                 let packages = &self.manager.caches.of(*kind).packages;
-                // Deleted meanwhile: the lock changes, and everything is resolved again.
-                let Some(mut package) = packages.object("", name) else { return Ok(()) };
+                let is_same = |package: &Object| installed.contains(&read(*kind, package));
+                // Deleted or changed meanwhile: everything is resolved again.
+                let Some(mut package) = packages.object("", name).filter(is_same) else { return Ok(()) };
                 // As an update, with the version that was read: a user who changes the package at the same moment
                 // wins.
                 meta::child(&mut package, "spec").insert("package".to_owned(), image.clone().into());
@@ -183,5 +183,17 @@ impl Resolver {
             self.recorder.failure(lock, REASON, message, Cause::PackageDependenciesUnmet);
         }
         Ok(())
+    }
+}
+
+/// What decides about a package that exists.
+fn read(kind: PackageKind, package: &Object) -> InstalledPackage {
+    let image = PackageSpec::of(package).package;
+    let parts = ImageReference::parse(&image);
+    InstalledPackage {
+        kind,
+        name: meta::name(package).to_owned(),
+        source: parts.repository.to_owned(),
+        version: parts.digest.or(parts.tag).unwrap_or_default().to_owned(),
     }
 }

@@ -3,6 +3,8 @@
 //! # Invariants
 //! * The newest active revision of a package controls its objects; all others are owners without control.
 //! * A revision leaves the `Lock` before it is deleted, and before it reports that it is inactive.
+//! * What is done after a registry has answered is decided from what there is then: a revision, policy or Secret that changed meanwhile is
+//!   reconciled again, and the answer is dropped.
 //! * The contents of a package are in memory only while they are written, and never for more packages than are reconciled at the same
 //!   time.
 
@@ -32,7 +34,7 @@ use tokio::sync::watch;
 use super::Manager;
 use super::caches::{PackageCache, PackageKey, PackageQueue};
 use super::deployments::Program;
-use super::establish::{establish_all, release_all};
+use super::establish::{EstablishError, establish_all, release_all};
 use super::images::PreparedImage;
 use super::lock::entry;
 use super::status::{self, write};
@@ -40,6 +42,7 @@ use super::verification::VerificationProblem;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
+use crate::runtime::owner::is_unchanged;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
 use memory::{Known, Memory};
@@ -242,8 +245,7 @@ impl Revisions {
         if meta::is_being_deleted(&package) || meta::controller_uid(&revision) != Some(meta::uid(&package)) {
             return Next::Rest;
         }
-        let mut siblings = self.cache(key.0).revisions_of(&name);
-        siblings.retain(|sibling| meta::name(sibling) != key.1);
+        let siblings = self.siblings(&key, &name);
         let spec = RevisionSpec::of(&revision);
         let mut look = Look { key, package, revision, siblings, spec };
         if let Err(next) = self.add_finalizer(&mut look).await {
@@ -301,51 +303,101 @@ impl Revisions {
     /// The contents of the package. The image is fetched and validated, unless it was.
     async fn contents_of(
         &self,
-        look: &Look,
+        look: &mut Look,
         report: &mut Report,
         slot: &Slot,
     ) -> Result<(PreparedImage, Known), Trouble> {
+        let prepared = self.prepare(look).await?;
+        report.image(&prepared);
+        let known = if let Some(known) = self.recall(look, &prepared) {
+            known
+        } else {
+            let examined = self.examine(look, &prepared, slot).await;
+            // The registry may have taken long: everything that decides is read again.
+            self.look_again(look)?;
+            // A policy that was replaced meanwhile must not decide, nor a Secret.
+            if self.prepare(look).await? != prepared {
+                return Err(Trouble::again(Next::Conflict));
+            }
+            examined.inspect_err(|trouble| self.stop_unverified(look, trouble))?
+        };
+        report.manifest(&known.manifest);
+        Ok((prepared, known))
+    }
+
+    async fn prepare(&self, look: &Look) -> Result<PreparedImage, Trouble> {
         let RevisionSpec { image, package_pull_secrets, package_pull_policy, .. } = &look.spec;
         let prepared =
             self.manager.prepare_image(image, package_pull_secrets, package_pull_policy.as_deref()).await;
-        let prepared = prepared.map_err(|problem| Trouble::unavailable(chain(&problem)))?;
-        report.image(&prepared);
-        let digest = self.digest_of(look, &prepared, slot).await?;
-        if let Err(problem) = self.manager.verify(&prepared, &digest, slot).await {
-            return Err(self.refuse(look, &prepared, &problem));
-        }
+        prepared.map_err(|problem| Trouble::unavailable(chain(&problem)))
+    }
+
+    /// The contents of the package, if they are known without its registry, and verified.
+    fn recall(&self, look: &Look, image: &PreparedImage) -> Option<Known> {
+        let digest = noted_digest(look, image)?;
+        let known = self.memory.get(&look.key, meta::uid(&look.revision), digest)?;
+        self.manager.is_verified(image, digest).then_some(known)
+    }
+
+    /// Fetch, verify and validate the image.
+    async fn examine(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<Known, Trouble> {
+        let digest = self.digest_of(look, image, slot).await?;
+        self.manager.verify(image, &digest, slot).await.map_err(|problem| match &problem {
+            VerificationProblem::Source(error) => Trouble::source(image, error),
+            VerificationProblem::Unverified { .. } => Trouble::unverified(problem.to_string()),
+        })?;
         if let Some(known) = self.memory.get(&look.key, meta::uid(&look.revision), &digest) {
-            report.manifest(&known.manifest);
-            return Ok((prepared, known));
+            return Ok(known);
         }
-        let contents = self.fetch(&prepared, &digest, slot).await?;
+        let contents = self.fetch(image, &digest, slot).await?;
         let manifest = validate(look.kind(), &contents).map_err(|error| Trouble::invalid(&error))?;
         for lint in lint(look.kind(), &contents).1 {
             self.recorder.warning(&look.revision, "LintPackage", lint.to_string());
         }
-        report.manifest(&manifest);
-        let asking = self.manager.options.source.is_webassembly(prepared.pinned(&digest));
-        let is_webassembly = asking.await.map_err(|error| Trouble::source(&prepared, &error))?;
+        let asking = self.manager.options.source.is_webassembly(image.pinned(&digest));
+        let is_webassembly = asking.await.map_err(|error| Trouble::source(image, &error))?;
         let known = Known { digest, manifest: Arc::new(manifest), is_webassembly, established: None };
         self.memory.set(&look.key, meta::uid(&look.revision), known.clone());
-        Ok((prepared, known))
+        Ok(known)
     }
 
     /// An image without the required signatures does not run, even if it did until now.
-    fn refuse(&self, look: &Look, image: &PreparedImage, problem: &VerificationProblem) -> Trouble {
-        match problem {
-            VerificationProblem::Source(error) => Trouble::source(image, error),
-            VerificationProblem::Unverified { .. } => {
-                self.release(&look.key);
-                Trouble::unverified(problem.to_string())
-            }
+    fn stop_unverified(&self, look: &Look, trouble: &Trouble) {
+        if trouble.cause == Cause::PackageUnverified {
+            self.release(&look.key);
         }
+    }
+
+    /// Read the revision, its package and its siblings again. Fails if the revision is another one by now, or is to be left alone.
+    fn look_again(&self, look: &mut Look) -> Result<(), Trouble> {
+        let cache = self.cache(look.kind());
+        let is_same = |newest: &Object, known: &Object| {
+            meta::uid(newest) == meta::uid(known) && !meta::is_being_deleted(newest)
+        };
+        let is_revision = |newest: &Object| {
+            is_same(newest, &look.revision)
+                && meta::generation(newest) == meta::generation(&look.revision)
+                && !status::is_paused(newest)
+        };
+        let revision = cache.revisions.object("", &look.key.1).filter(is_revision);
+        let package = cache.packages.object("", meta::name(&look.package));
+        let both = revision.zip(package.filter(|newest| is_same(newest, &look.package)));
+        let (revision, package) = both.ok_or_else(|| Trouble::again(Next::Conflict))?;
+        look.siblings = self.siblings(&look.key, meta::name(&package));
+        (look.revision, look.package) = (revision, package);
+        Ok(())
+    }
+
+    /// The other revisions of a package.
+    fn siblings(&self, key: &PackageKey, package: &str) -> Vec<Object> {
+        let mut siblings = self.cache(key.0).revisions_of(package);
+        siblings.retain(|sibling| meta::name(sibling) != key.1);
+        siblings
     }
 
     /// The digest of the image. A revision that Crossplane made does not have it.
     async fn digest_of(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<String, Trouble> {
-        let noted = meta::annotation(&look.revision, keys::PACKAGE_DIGEST);
-        if let Some(digest) = Some(noted).filter(|noted| !noted.is_empty()).or_else(|| image.digest()) {
+        if let Some(digest) = noted_digest(look, image) {
             return Ok(digest.to_owned());
         }
         let asking = self.manager.options.source.resolve(image.request.clone());
@@ -451,6 +503,7 @@ impl Revisions {
             self.without_webhooks(look, objects)?.into_iter().map(Cow::Borrowed).collect()
         };
         let objects: Vec<&Object> = pointed.iter().map(|object| &**object).collect();
+        self.confirm(look).await?;
         let siblings = look.sibling_uids();
         let how = Establishing {
             party: Party { package: &look.package, revision: &look.revision, siblings: &siblings },
@@ -464,6 +517,20 @@ impl Revisions {
         report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
         self.memory.set(&look.key, meta::uid(&look.revision), Known { established: mode, ..known.clone() });
         Ok(())
+    }
+
+    /// Make sure that the revision did not change, as the API server has it: caches lag behind, and one that is no longer active must not take
+    /// control of anything.
+    async fn confirm(&self, look: &Look) -> Result<(), Trouble> {
+        let resource = self.cache(look.kind()).revisions.resource();
+        match is_unchanged(&self.manager.context.cluster, resource, &look.revision).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Trouble::again(Next::Conflict)),
+            Err(source) => {
+                let (kind, name) = (resource.kind.clone(), look.key.1.clone());
+                Err(Trouble::establishing(&EstablishError::Read { kind, name, source }))
+            }
+        }
     }
 
     /// The objects, with managed resource definitions in the place of definitions of managed resources.
@@ -592,6 +659,12 @@ fn refused(object: &Object, why: &str) -> Trouble {
 /// Whether an object defines a kind in a reserved group: it could change what all users rely on.
 pub(super) fn is_reserved(object: &Object) -> bool {
     meta::kind(object).ends_with("ResourceDefinition") && is_reserved_group(defined_group(object))
+}
+
+/// The digest of the image of a revision, if no registry has to be asked for it.
+fn noted_digest<'a>(look: &'a Look, image: &'a PreparedImage) -> Option<&'a str> {
+    let noted = meta::annotation(&look.revision, keys::PACKAGE_DIGEST);
+    Some(noted).filter(|noted| !noted.is_empty()).or_else(|| image.digest())
 }
 
 /// The objects in the status of a revision.

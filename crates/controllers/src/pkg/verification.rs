@@ -3,6 +3,7 @@
 //! # Invariants
 //! * An image is verified whenever a policy matches it, also if it was fetched before the policy was created.
 //! * Keys and trusted roots are read each time. An image that was verified with the same ones is not verified again.
+//! * A policy that was replaced while a registry was asked decides nothing: callers prepare the image again, and compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -25,7 +26,7 @@ const COSIGN: &str = "Cosign";
 const TRUSTED_ROOT_KEY: &str = "trusted_root.json";
 
 /// The signatures that an `ImageConfig` requires of an image.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct SignatureDemands {
     config: String,
     policy: SignaturePolicy,
@@ -62,6 +63,11 @@ impl VerifiedImages {
 }
 
 impl Manager {
+    /// Whether the image with this digest has what is required of it, as far as is known without its registry.
+    pub(super) fn is_verified(&self, image: &PreparedImage, digest: &str) -> bool {
+        image.demands.as_ref().is_none_or(|demands| self.verified.contains(&demands.policy, digest))
+    }
+
     /// Verify the image with this digest, if an `ImageConfig` requires it.
     pub(super) async fn verify(
         &self,
@@ -70,7 +76,7 @@ impl Manager {
         slot: &Slot,
     ) -> Result<(), VerificationProblem> {
         let Some(SignatureDemands { config, policy }) = &image.demands else { return Ok(()) };
-        if self.verified.contains(policy, digest) {
+        if self.is_verified(image, digest) {
             return Ok(());
         }
         // With the pull policy `Always`, cached signatures are not used either.

@@ -13,9 +13,28 @@ pub(crate) async fn is_still_there(
     resource: &Resource,
     owner: &Object,
 ) -> Result<bool, Error> {
-    // As a list, which every client with a cache may request.
-    let name = format!("metadata.name={}", meta::name(owner));
-    let query = Query { fields: Some(&name), metadata_only: true, ..Query::default() };
-    let present = cluster.list_objects(resource, "", &query).await?;
+    let present = present(cluster, resource, owner).await?;
     Ok(present.iter().any(|present| meta::uid(present) == meta::uid(owner)))
+}
+
+/// Whether a cluster-scoped object is still the one that something was decided about: with the same uid and spec, and not being deleted.
+pub(crate) async fn is_unchanged(
+    cluster: &ApiClient,
+    resource: &Resource,
+    object: &Object,
+) -> Result<bool, Error> {
+    let is_same = |present: &Object| {
+        meta::uid(present) == meta::uid(object)
+            && meta::generation(present) == meta::generation(object)
+            && !meta::is_being_deleted(present)
+    };
+    Ok(present(cluster, resource, object).await?.iter().any(is_same))
+}
+
+/// The metadata of the object of this name, if there is one.
+async fn present(cluster: &ApiClient, resource: &Resource, object: &Object) -> Result<Vec<Object>, Error> {
+    // As a list, which every client with a cache may request.
+    let name = format!("metadata.name={}", meta::name(object));
+    let query = Query { fields: Some(&name), metadata_only: true, ..Query::default() };
+    cluster.list_objects(resource, "", &query).await
 }

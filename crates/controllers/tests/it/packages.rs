@@ -1,5 +1,6 @@
 //! Packages are installed, upgraded and removed, with what they depend on.
 
+mod late_answers;
 mod signatures;
 mod statements;
 

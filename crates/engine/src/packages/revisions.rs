@@ -57,6 +57,12 @@ pub struct PackageRevisions {
 }
 
 impl PackageRevisions {
+    /// Whether there is nothing to change.
+    pub fn is_empty(&self) -> bool {
+        let Self { deactivate, create, update, delete, .. } = self;
+        deactivate.is_empty() && create.is_none() && update.is_empty() && delete.is_empty()
+    }
+
     /// Leave these revisions active, beyond the limit: a rollout still calls them.
     pub fn keep_active(&mut self, held: &BTreeSet<String>) {
         self.deactivate.retain(|revision| !held.contains(meta::name(revision)));

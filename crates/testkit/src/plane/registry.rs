@@ -12,6 +12,7 @@ use ferroplane_controllers::{
 use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_package::read_package;
 use ferroplane_package::signature::ImageSignature;
+use tokio::sync::watch;
 
 /// The namespace in which pull secrets are.
 pub const NAMESPACE: &str = "crossplane-system";
@@ -32,6 +33,8 @@ struct Contents {
     signatures: BTreeMap<String, Vec<ImageSignature>>,
     /// Why nobody answers, if so.
     down: Option<String>,
+    /// What is not answered for now.
+    held: watch::Sender<Option<&'static str>>,
     dependencies: ResolveOptions,
     /// Whether the definitions of providers are installed as they are.
     keeps_definitions: bool,
@@ -90,6 +93,11 @@ impl FakeRegistry {
     /// Answer nobody, or everybody again.
     pub fn set_down(&self, why: Option<&str>) {
         self.lock().down = why.map(str::to_owned);
+    }
+
+    /// Answer questions of this kind, such as `resolve` or `tags`, late: with what was so when they were asked, once nothing is held any more.
+    pub fn hold(&self, what: Option<&'static str>) {
+        self.lock().held.send_replace(what);
     }
 
     /// What may be done about packages that others depend on. Counts from the next start of controllers on.
@@ -160,7 +168,7 @@ impl FakeRegistry {
 
     fn answer<T>(
         &self,
-        what: &str,
+        what: &'static str,
         request: &ImageRequest,
         answer: impl FnOnce(&mut Contents) -> Result<T, SourceError>,
     ) -> SourceAnswer<T>
@@ -174,8 +182,12 @@ impl FakeRegistry {
             Some(message) => Err(SourceError { message, is_unreachable: true }),
             None => answer(&mut contents),
         };
+        let mut held = contents.held.subscribe();
         drop(contents);
-        Box::pin(std::future::ready(answer))
+        Box::pin(async move {
+            let _ = held.wait_for(|held| *held != Some(what)).await;
+            answer
+        })
     }
 }
 

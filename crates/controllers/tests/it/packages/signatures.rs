@@ -5,6 +5,7 @@ use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition};
 use ferroplane_testkit::{KeylessSigner, Sigstore};
 use serde_json::{Value, json};
 
+use super::late_answers::until_asked;
 use super::{PKG, apply, healthy, message, package_yaml};
 
 const IMAGE: &str = "registry.example.org/acme/function-own:v1.0.0";
@@ -93,6 +94,28 @@ async fn policy_that_comes_later_counts_for_what_is_installed_and_stops_it() {
     assert!(said.contains(&format!("there is no Secret `keys` in namespace `{NAMESPACE}`")), "{said}");
     plane.delete(CONFIG).await;
     wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn policy_that_is_replaced_while_signatures_are_fetched_decides_nothing() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let ours = ImageSigner::generate();
+    registry.sign(&digest, ours.sign(&digest));
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    registry.hold(Some("signatures"));
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    until_asked(&registry, &format!("signatures registry.example.org/acme/function-own@{digest}")).await;
+    demand(&plane, &json!([by_key("other")])).await;
+    // Until the control plane has seen the change, too.
+    plane.quiet().await;
+    registry.hold(None);
+    plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    plane.quiet().await;
+    let revisions = plane.get(&format!("{PKG}/functionrevisions")).await;
+    assert_eq!(revisions["items"], json!([]), "the former policy has installed it");
 }
 
 #[tokio::test]
