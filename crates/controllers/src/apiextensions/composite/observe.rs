@@ -99,8 +99,7 @@ impl Controller {
         for (name, object) in observed {
             let mut connection_details = BTreeMap::new();
             if let Some(SecretReference { namespace, name }) = named(connection_secret(&object)) {
-                let selector = secrets::selector(namespace, name);
-                state.secrets.push(Requirement { step: String::new(), name: String::new(), selector });
+                state.secrets.push(secrets::requirement(namespace, name));
                 let secret = source.composed_secret(namespace, name).await;
                 let secret = secret.map_err(|error| unreadable_secret(&error))?;
                 match secret {

@@ -6,9 +6,7 @@ use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_engine::changes::ObjectName;
-use ferroplane_engine::composite::{
-    Ending, Machinery, Published, Selected, composite_connection_secret, conclude, machinery_to_record,
-};
+use ferroplane_engine::composite::{Ending, Machinery, Published, Selected, conclude, machinery_to_record};
 use ferroplane_engine::wording::cannot_apply;
 use ferroplane_engine::{Layout, Outcome, Plan, Reference, Wanted, chain, field_manager, managers_to_keep};
 use ferroplane_ownership::{holds, owns};
@@ -18,7 +16,9 @@ use super::super::planned_cluster::{Key, merge};
 use super::super::{Planning, Progress, group_kind};
 use super::{Stop, Visited};
 use crate::apiextensions::composite::apply::name_of;
-use crate::apiextensions::composite::connection::{encoded, refuse_foreign, secret as connection_secret};
+use crate::apiextensions::composite::connection::{
+    encoded, is_controlled_by, refuse_foreign, secret as connection_secret,
+};
 use crate::apiextensions::composite::controller::Controller;
 use crate::apiextensions::composite::observe::{ObservedState, resource_of};
 use crate::apiextensions::composite::secrets;
@@ -221,10 +221,7 @@ impl Planning {
     /// Put the connection Secret of a legacy composite resource in the planned cluster.
     pub(super) async fn publish(&self, visited: &mut Visited<'_>, plan: &Plan) -> Result<Published, Stop> {
         let (controller, composite) = (visited.controller, &visited.live);
-        let reference = composite_connection_secret(composite, controller.layout);
-        let Some(reference) = reference.filter(|reference| !reference.namespace.is_empty()) else {
-            return Ok(Published::Before);
-        };
+        let Some(reference) = controller.published_secret(composite) else { return Ok(Published::Before) };
         let wanted = controller.published(&plan.connection_details);
         let path = ObjectPath {
             resource: &secrets::resource(),
@@ -237,7 +234,11 @@ impl Planning {
         let mut after = match &present {
             Some(present) => {
                 refuse_foreign(composite, present)?;
-                present.clone()
+                let mut present = present.clone();
+                if !is_controlled_by(&present, composite) {
+                    meta::set_controller(&mut present, composite);
+                }
+                present
             }
             None => connection_secret(composite, reference.namespace, reference.name, &wanted),
         };
