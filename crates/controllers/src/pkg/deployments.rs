@@ -5,6 +5,8 @@
 //! * Nothing is read or written outside of the plane's own namespace. Secrets are read by name, and are never listed.
 //! * A Service points to pods that respond, if any do: the new revision takes it over once its own pods are available.
 //! * Objects with another controller are left alone.
+//! * Pods run the image by the digest that was resolved and verified. Those that Crossplane started keep the tag while no `ImageConfig` demands
+//!   signatures: a change would restart all of them when we take over.
 
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ use ferroplane_client::{
 };
 use ferroplane_engine::packages::{
     AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects,
-    deployment_trouble, function_endpoint, is_available, keep_pull_secrets, runtime_objects,
+    deployment_trouble, function_endpoint, is_available, keep_pull_secrets, keep_tag, runtime_objects,
     select_image_config, server_names, take_over,
 };
 use ferroplane_ownership::holds;
@@ -69,6 +71,10 @@ pub(super) struct Program<'a> {
     pub(super) siblings: &'a [Object],
     /// The image, after it was rewritten.
     pub(super) image: &'a str,
+    /// The same image by the digest that was resolved and verified. Pods run this.
+    pub(super) pinned: &'a str,
+    /// Whether pods that run the image by its tag may go on so.
+    pub(super) may_keep_tag: bool,
     pub(super) image_configs: &'a [ImageConfig],
     /// Whether it has nothing to do yet, and needs no pods.
     pub(super) awaits_activation: bool,
@@ -243,7 +249,8 @@ impl Deployments {
             }
         }
         self.clear_the_way(program, &objects.deployment).await?;
-        let deployment = self.apply(&self.informer, objects.deployment, program.party).await?;
+        let wanted = self.with_image(program, objects.deployment);
+        let deployment = self.apply(&self.informer, wanted, program.party).await?;
         if self.may_point(program, &objects.service, is_available(&deployment)) {
             self.apply(&self.services, objects.service.clone(), program.party).await?;
         }
@@ -289,13 +296,22 @@ impl Deployments {
             kind: program.kind,
             revision: program.party.revision,
             namespace: &self.namespace,
-            image: program.image,
+            image: program.pinned,
             config,
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
             own_pull_secrets: &own_pull_secrets,
             awaits_activation: program.awaits_activation,
             names: program.names(),
         })
+    }
+
+    /// The Deployment with the image that its pods run: by its digest, unless Crossplane started them and nobody demands signatures.
+    fn with_image(&self, program: &Program<'_>, wanted: Object) -> Object {
+        if !program.may_keep_tag {
+            return wanted;
+        }
+        let live = self.informer.object(&self.namespace, meta::name(&wanted));
+        keep_tag(wanted, live.as_ref(), program.image, program.pinned)
     }
 
     /// The Service of a revision.

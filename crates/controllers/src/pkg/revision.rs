@@ -128,6 +128,8 @@ impl Look {
             party,
             siblings: &self.siblings,
             image,
+            pinned: image,
+            may_keep_tag: false,
             image_configs,
             awaits_activation: false,
             has_own_service: false,
@@ -268,6 +270,7 @@ impl Revisions {
     async fn install(&self, look: &mut Look, report: &mut Report, slot: &Slot) -> Result<(), Trouble> {
         let (image, known) = self.contents_of(look, report, slot).await?;
         report.runs = Some(image.pinned(&known.digest));
+        report.is_verified = image.demands.is_some();
         report.is_webassembly = known.is_webassembly;
         self.adopt_metadata(look, &known.manifest).await?;
         if look.spec.ignore_crossplane_constraints != Some(true) {

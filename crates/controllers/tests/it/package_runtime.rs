@@ -10,7 +10,7 @@ use ferroplane_api::PackageKind::{Function, Provider};
 use ferroplane_controllers::PackagedFunction;
 use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::registry::NAMESPACE;
-use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, master};
+use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition, master};
 use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::{Value, json};
 
@@ -42,6 +42,11 @@ fn registry_of(kind: &str, name: &str, versions: &[&str]) -> FakeRegistry {
 /// Wait for a Deployment.
 async fn deployed(plane: &Plane, name: &str) -> Value {
     plane.until(&format!("{}/{name}", deployments()), |deployment| !deployment.is_null()).await
+}
+
+/// What the pods of a Deployment run.
+fn image_of(deployment: &Value) -> &str {
+    deployment["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default()
 }
 
 /// What a Deployment says whose pods do not answer.
@@ -117,8 +122,9 @@ async fn function_runs_in_pods_and_says_where_it_is_called() {
     let name = newest(&plane, "function", 1).await;
     let deployment = deployed(&plane, &name).await;
     assert_eq!(controllers(&deployment), std::slice::from_ref(&name));
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    assert_eq!(container["image"], "registry.example.org/acme/function-own:v1.0.0");
+    let [revision] = &revisions(&plane, "function").await[..] else { panic!() };
+    let digest = revision["metadata"]["annotations"]["ferroplane.io/package-digest"].as_str().unwrap();
+    assert_eq!(image_of(&deployment), format!("registry.example.org/acme/function-own@{digest}"));
     let service = plane.until(&of_core("services", "own"), |service| !service.is_null()).await;
     assert_eq!((selected(&service), &service["spec"]["clusterIP"]), (&*name, &json!("None")));
     let account = plane.get(&of_core("serviceaccounts", &name)).await;
@@ -542,8 +548,8 @@ async fn packaged(plane: &Plane) -> BTreeMap<String, Value> {
     found
 }
 
-/// What Crossplane 2.4.0 leaves differs from ours in two things: revisions do not say which digest they were made of, and another program
-/// wrote everything. Names, owners and contents are compared with those of Crossplane in the tests of `engine::packages`.
+/// What Crossplane 2.4.0 leaves differs from ours in three things: revisions do not say which digest they were made of, pods run images by
+/// their tags, which the test after this one shows, and another program wrote everything. Names, owners and contents are compared with those of Crossplane in the tests of `engine::packages`.
 #[tokio::test]
 async fn packages_that_crossplane_installed_get_no_new_revision_pod_or_owner() {
     let registry = registry_of("Function", "function-own", &["v1.0.0"]);
@@ -592,6 +598,51 @@ async fn packages_that_crossplane_installed_get_no_new_revision_pod_or_owner() {
     }
     assert_eq!(before.len(), after.len(), "{:?}", after.keys());
     assert!(writes.iter().all(|write| write.contains("revisions") || write.contains("events")), "{writes:?}");
+}
+
+#[tokio::test]
+async fn pods_of_crossplane_keep_the_tag_of_their_image_until_signatures_are_demanded() {
+    let (image, registry) = ("registry.example.org/acme/function-own:v1.0.0", FakeRegistry::default());
+    let digest = registry.push(image, &package_yaml("Function", &json!({}), &[]));
+    let signer = ImageSigner::generate();
+    registry.sign(&digest, signer.sign(&digest));
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    plane.stop().await;
+
+    let unmarked = json!({"metadata": {"annotations": {"ferroplane.io/package-digest": null}}});
+    plane.merge(&format!("{PKG}/functionrevisions/{name}"), &unmarked).await;
+    let deployment = format!("{}/{name}", deployments());
+    let mut pods = plane.get(&deployment).await["spec"]["template"]["spec"].clone();
+    pods["containers"][0]["image"] = json!(image);
+    let tagged = json!({"spec": {"template": {"spec": {"containers": pods["containers"]}}}});
+    let before = plane.merge(&deployment, &tagged).await;
+    assert_eq!(image_of(&before), image);
+    plane.start_as(master("ferroplane")).await;
+    plane.quiet().await;
+    let after = plane.get(&deployment).await;
+    assert_eq!((image_of(&after), &after["spec"]), (image, &before["spec"]), "no pod is restarted");
+
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": NAMESPACE},
+        "stringData": {"ours": signer.public_key()},
+    });
+    plane.apply(&of_core("secrets", "keys"), &secret).await;
+    let key = json!({"secretRef": {"name": "keys", "key": "ours"}, "hashAlgorithm": "sha256"});
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "verify"},
+        "spec": {
+            "matchImages": [{"prefix": "registry.example.org/"}],
+            "verification": {"provider": "Cosign", "cosign": {"authorities": [{"name": "ours", "key": key}]}},
+        },
+    });
+    plane.apply("/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify", &config).await;
+    let pinned = format!("registry.example.org/acme/function-own@{digest}");
+    plane.until(&deployment, |deployment| image_of(deployment) == pinned).await;
 }
 
 #[tokio::test]

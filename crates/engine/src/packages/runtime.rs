@@ -3,8 +3,9 @@
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/runtime/runtime.go`, `runtime_function.go` and `runtime_provider.go`.
 //!
 //! # Invariants
-//! * Pods are the same as Crossplane's in every field, and in the order of variables, volumes and ports: any difference would restart
-//!   everything that Crossplane runs when we take over from it.
+//! * Pods are the same as Crossplane's in every field but the image, and in the order of variables, volumes and ports: any difference would
+//!   restart everything that Crossplane runs when we take over from it.
+//! * Pods run the image that was resolved and verified, by its digest: a tag may move. Only those that Crossplane started keep the tag.
 //! * A `DeploymentRuntimeConfig` can change everything except what the plane relies on: the namespace, owners, selectors, pull secrets
 //!   and certificates.
 //! * One revision controls each object. Another revision of the package keeps its owner reference, without control: an API server refuses
@@ -12,6 +13,7 @@
 
 mod deployment;
 mod health;
+mod image;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +23,7 @@ use serde_json::{Map, Value, json};
 use super::establish::{AlreadyControlled, Party, foreign_controller, owners, set_owner};
 use deployment::deployment;
 pub use health::{deployment_trouble, is_available};
+pub use image::keep_tag;
 
 /// The field manager of these objects. It is Crossplane's, so that each can take over from the other.
 pub const RUNTIME_MANAGER: &str = "pkg.crossplane.io/runtime";
@@ -51,7 +54,7 @@ pub struct RuntimeInputs<'a> {
     pub revision: &'a Object,
     /// The namespace of all objects.
     pub namespace: &'a str,
-    /// The image, after it was rewritten.
+    /// The image that pods run, unless a configuration names another.
     pub image: &'a str,
     /// The `DeploymentRuntimeConfig`, if there is one.
     pub config: Option<&'a Object>,

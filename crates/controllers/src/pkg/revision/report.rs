@@ -30,6 +30,8 @@ pub(super) struct Report {
     pub(super) references: Option<Vec<Value>>,
     /// The image with the program of the package.
     pub(super) runs: Option<ImageRequest>,
+    /// Whether an `ImageConfig` demands signatures of it.
+    pub(super) is_verified: bool,
     /// Whether that program is WebAssembly.
     pub(super) is_webassembly: bool,
     /// Fields about the pods that run it.

@@ -183,13 +183,18 @@ impl Revisions {
         deployments: &Deployments,
     ) -> RuntimeStanding {
         let image = report.resolved_image().unwrap_or_default().to_owned();
+        let pinned = report.runs.take().map_or_else(|| image.clone(), |request| request.image);
         let image_configs = self.image_configs();
         let siblings = look.sibling_uids();
         let awaits_activation = look.kind() == PackageKind::Provider && self.awaits_activation(look, report);
         let is_function = look.kind() == PackageKind::Function;
         let has_own_service = is_function && self.manager.registry.has_revision_selectors();
         let program = look.program(&siblings, &image, &image_configs);
-        let program = Program { awaits_activation, has_own_service, ..program };
+        // Revisions that Crossplane made do not say which digest they were made of.
+        let is_of_crossplane = meta::annotation(&look.revision, keys::PACKAGE_DIGEST).is_empty();
+        let may_keep_tag = is_of_crossplane && !report.is_verified;
+        let program =
+            Program { pinned: &pinned, may_keep_tag, awaits_activation, has_own_service, ..program };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();

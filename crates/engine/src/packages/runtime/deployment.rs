@@ -2,14 +2,14 @@
 //!
 //! Follows Crossplane 2.4.0, `internal/controller/pkg/runtime/runtime_override_options.go`.
 
-use ferroplane_api::image::ImageReference;
 use ferroplane_api::{Object, PackageKind, keys, meta};
 use serde_json::{Value, json};
 
+use super::image::full_name;
 use super::{PORT, REVISION, RuntimeInputs, blank, package_pull_secrets, pull_secrets, selector, spec_text};
 
 /// The container with the program of the package. A template may have others.
-const CONTAINER: &str = "package-runtime";
+pub(super) const CONTAINER: &str = "package-runtime";
 /// The user that programs run as.
 const USER: u32 = 2000;
 const METRICS_PORT: u16 = 8080;
@@ -189,20 +189,6 @@ fn scrape(pods: &mut Object) {
     meta::set_annotation(pods, SCRAPE, "true");
     meta::set_annotation(pods, "prometheus.io/port", &port.to_string());
     meta::set_annotation(pods, "prometheus.io/path", "/metrics");
-}
-
-/// The name of an image as Go's registry library, which Crossplane uses, writes it: a digest takes precedence over a tag.
-fn full_name(image: &str) -> String {
-    let ImageReference { repository, tag, digest, .. } = ImageReference::parse(image);
-    let repository = match repository.strip_prefix("docker.io/") {
-        Some(path) => format!("index.docker.io/{path}"),
-        None => repository.to_owned(),
-    };
-    match (digest, tag) {
-        (Some(digest), _) => format!("{repository}@{digest}"),
-        (None, Some(tag)) => format!("{repository}:{tag}"),
-        (None, None) => repository,
-    }
 }
 
 fn list(object: &Object, field: &str) -> Vec<Value> {

@@ -279,6 +279,32 @@ fn images_are_named_as_crossplane_names_them() {
 }
 
 #[test]
+fn image_of_a_live_deployment_stays_a_tag_only_if_it_is_that_of_the_same_revision() {
+    let (revision, by_tag) = (function(), "docker.io/acme/it:v1");
+    let by_digest = format!("docker.io/acme/it@sha256:{}", "a".repeat(64));
+    let made = |image: &str, config: Option<&Object>| {
+        runtime_objects(&RuntimeInputs { image, ..inputs(&revision, config) }).deployment
+    };
+    let image = |live: Option<&Object>, config: Option<&Object>| {
+        let kept = keep_tag(made(&by_digest, config), live, by_tag, &by_digest);
+        kept["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned()
+    };
+    let pinned = format!("index.{by_digest}");
+    let of_crossplane = made(by_tag, None);
+    assert_eq!(image(Some(&of_crossplane), None), "index.docker.io/acme/it:v1");
+    assert_eq!(image(None, None), pinned, "a new Deployment");
+    assert_eq!(image(Some(&made(&by_digest, None)), None), pinned, "one that runs the digest already");
+    assert_eq!(image(Some(&made("docker.io/acme/it:v0", None)), None), pinned, "another tag");
+    let mut of_another = of_crossplane.clone();
+    of_another["metadata"]["ownerReferences"][0]["uid"] = json!("u0");
+    assert_eq!(image(Some(&of_another), None), pinned, "another revision");
+    let containers = json!([{"name": "package-runtime", "image": "mine:v1"}]);
+    let spec = json!({"selector": {}, "template": {"spec": {"containers": containers}}});
+    let config = configured(&json!({"deploymentTemplate": {"spec": spec}}));
+    assert_eq!(image(Some(&of_crossplane), Some(&config)), "mine:v1", "the image of a configuration");
+}
+
+#[test]
 fn deployment_is_healthy_once_it_is_available() {
     let with = |conditions: Value| object(json!({"status": {"conditions": conditions}}));
     let trouble = |conditions: Value| deployment_trouble(PackageKind::Function, &with(conditions));

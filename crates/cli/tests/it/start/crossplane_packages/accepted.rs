@@ -25,6 +25,18 @@ pub(super) const ACCEPTED: &[Accepted] = &[
         },
     },
     Accepted {
+        name: "ImageByDigest",
+        reason: "Pods run the image that the revision was made of, by its digest",
+        explains: |difference| {
+            let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+            let (theirs, ours) = (text(difference.theirs), text(difference.ours));
+            let repository = theirs.rsplit_once(':').map(|(repository, _)| repository);
+            difference.kind() == "Deployment"
+                && difference.path == "/spec/template/spec/containers/0/image"
+                && ours.split_once("@sha256:").map(|(repository, _)| repository) == repository
+        },
+    },
+    Accepted {
         name: "Answered",
         reason: "A FunctionRevision says whether it has answered since it was activated",
         explains: |difference| {
