@@ -55,7 +55,7 @@ use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{self, Registry};
 use ferroplane_image::store::{self, Store};
 use ferroplane_image::unpack::{self, Roots};
-use ferroplane_sandbox::{Chroots, Engine, Processes, Runtime, file_owner};
+use ferroplane_sandbox::{Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
 use tokio::sync::OnceCell;
 
 pub use error::ImageError;
@@ -70,6 +70,8 @@ pub use source::{ImageSource, PullSecret, PullWhen};
 use crate::process::LineSink;
 use ready::ReadyImages;
 
+/// Below the directory of images: the state of what runs.
+const STATE: &str = "containers";
 /// How much unpacked images may take up. Those that were used last stay, and those in use.
 const MOST_UNPACKED_BYTES: u64 = 10 << 30;
 /// How many sets of credentials have connections of their own.
@@ -133,8 +135,11 @@ struct Files {
 }
 
 impl Images {
-    /// Opens nothing yet.
+    /// Opens nothing yet. Files that a killed process left, such as keys of programs, are removed in the background.
     pub fn new(settings: ImageSettings) -> Self {
+        let state = settings.directory.join(STATE);
+        // Nothing waits for it. What cannot be removed is logged, and is no obstacle.
+        std::thread::spawn(move || remove_leftovers(&state));
         let inner = Inner {
             settings,
             files: OnceCell::new(),
@@ -192,7 +197,7 @@ impl Images {
 
     fn options(&self) -> ferroplane_sandbox::Options {
         let settings = &self.inner.settings;
-        let state = settings.directory.join("containers");
+        let state = settings.directory.join(STATE);
         let mut options = ferroplane_sandbox::Options::new(settings.helper.clone(), state);
         options.engine.clone_from(&settings.engine);
         options

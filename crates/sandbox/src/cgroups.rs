@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::ledger::ProcessIdentity;
 use crate::limits::Limits;
 
 /// The prefix of our cgroups, so that no others are removed.
@@ -40,7 +41,7 @@ pub(crate) fn check(parent: &Path) -> io::Result<()> {
 impl Cgroup {
     /// Makes a cgroup with limits.
     pub(crate) fn create(parent: &Path, id: u64, limits: &Limits) -> io::Result<Self> {
-        let cgroup = Self { path: parent.join(format!("{PREFIX}{}-{id}", std::process::id())) };
+        let cgroup = Self { path: parent.join(format!("{PREFIX}{}-{id}", ProcessIdentity::own_name())) };
         fs::create_dir(&cgroup.path)?;
         cgroup.set("memory.max", &limits.memory.to_string())?;
         // The runtime itself is in there for a moment, with a helper or two.
@@ -88,7 +89,7 @@ pub(crate) fn remove_all(parent: &Path) {
         let owner =
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
         // Another control plane may share the directory.
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+        if owner.is_some_and(|owner| !ProcessIdentity::is_alive_with_name(owner)) {
             remove(&entry.path());
         }
     }

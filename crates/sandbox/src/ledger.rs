@@ -112,6 +112,19 @@ impl Entry {
 }
 
 impl ProcessIdentity {
+    /// The name of this process in names of files: another process never has it while the machine runs.
+    pub(crate) fn own_name() -> String {
+        let own = Self::of(rustix::process::getpid().as_raw_nonzero().get());
+        own.map_or_else(|| std::process::id().to_string(), |own| format!("{}.{}", own.pid, own.started))
+    }
+
+    /// Whether the process with this name is alive.
+    pub(crate) fn is_alive_with_name(name: &str) -> bool {
+        let (pid, started) = name.split_once('.').unwrap_or((name, ""));
+        let found = pid.parse().ok().and_then(Self::of);
+        found.is_some_and(|found| started.is_empty() || found.started.to_string() == started)
+    }
+
     fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, rest) = stat.rsplit_once(')')?;
@@ -209,6 +222,17 @@ mod tests {
         assert!(child.try_wait().expect("wait").is_none());
         child.kill().expect("kill");
         child.wait().expect("wait");
+    }
+
+    #[test]
+    fn process_is_known_by_its_name_even_if_another_one_had_its_number() {
+        let own = ProcessIdentity::own_name();
+        assert!(ProcessIdentity::is_alive_with_name(&own));
+        let (pid, _) = own.split_once('.').expect("pid and start");
+        assert!(ProcessIdentity::is_alive_with_name(pid), "releases before named the number alone");
+        for gone in [format!("{pid}.1"), "4294967295".to_owned(), "x".to_owned()] {
+            assert!(!ProcessIdentity::is_alive_with_name(&gone), "{gone}");
+        }
     }
 
     #[test]

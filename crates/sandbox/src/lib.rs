@@ -15,6 +15,7 @@
 //! * Every process of a container descends from the host. When the host ends, the kernel ends them all and drops all mounts and files.
 //! * The host ends when this process ends, however it ends: it holds the other end of a socket.
 //! * The ledger names a host before it may start anything, and is read before the next one is started.
+//! * What programs are given in files, such as keys, goes with them. What a killed process leaves goes when the next one starts.
 //! * A program has no capabilities, and an unprivileged user even if we are root.
 
 mod cgroups;
@@ -32,6 +33,7 @@ mod queue;
 mod runtime;
 mod spec;
 mod users;
+mod workspace;
 
 pub use container::{Container, ImageConfig, SharedDirectory};
 pub use engine::{Engine, EngineKind};
@@ -40,6 +42,7 @@ pub use limits::{Grants, Limits, Network};
 pub use lines::{Line, LineSink};
 pub use runtime::{
     Call, Chroots, Connector, Forward, Options, Output, Processes, Runtime, Serve, ServeProcess, Server,
-    ServerState, Usage,
+    ServerState, Usage, remove_leftovers,
 };
 pub use users::file_owner;
+pub use workspace::{Workspace, remove_abandoned};

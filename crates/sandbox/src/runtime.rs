@@ -31,6 +31,7 @@ use crate::ledger::Ledger;
 use crate::protocol::Request;
 use crate::queue::Queue;
 use crate::spec::Mapping;
+use crate::workspace::remove_abandoned;
 use connection::Host;
 
 /// How to run containers.
@@ -139,6 +140,14 @@ impl Runtime {
     fn number(&self) -> u64 {
         self.inner.next.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+/// Remove the files of programs whose control plane was killed. Whatever opens the state does so, too; this is for those that open nothing yet.
+pub fn remove_leftovers(state: &Path) -> io::Result<()> {
+    for directory in [process::DIRECTORIES, chroot::COPIES] {
+        remove_abandoned(&state.join(directory))?;
+    }
+    Ok(())
 }
 
 /// What others can change in there, they can use to have processes of ours killed.

@@ -3,18 +3,22 @@
 //! # Invariants
 //! * All images are there before the first container runs.
 //! * Containers that wait for each other never wait for a place, too: a group has a place for each of them, or none.
-//! * If the future of a group is dropped, its containers end. What they shared is removed then, or by the next process.
+//! * If the future of a group is dropped, its containers end. What they shared is removed then; if this process is killed, when the next one
+//!   starts.
 
 use std::collections::VecDeque;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use ferroplane_engine::action::{ContainerEnding, ContainerGroup, ContainerRun};
-use ferroplane_sandbox::{Call, Grants, Limit, Limits, Line, LineSink, Network, SharedDirectory, file_owner};
+use ferroplane_sandbox::{
+    Call, Grants, Limit, Limits, Line, LineSink, Network, SharedDirectory, Workspace, file_owner,
+    remove_abandoned,
+};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -78,6 +82,8 @@ impl ContainerError {
 #[derive(Debug, Clone)]
 pub struct ContainerRunner {
     images: Images,
+    /// For what groups share. Opened by the first one that shares something.
+    shared: Arc<OnceLock<Workspace>>,
     places: Arc<Semaphore>,
     most: usize,
 }
@@ -87,10 +93,10 @@ impl ContainerRunner {
     pub fn new(images: Images) -> Self {
         let left_over = images.inner.settings.directory.join(SHARED);
         // Nothing waits for it, and its failure does not matter.
-        std::thread::spawn(move || remove_left_over(&left_over));
+        std::thread::spawn(move || remove_abandoned(&left_over));
         // As many as the runtime runs at once.
         let most = images.options().concurrency;
-        Self { images, places: Arc::new(Semaphore::new(most)), most }
+        Self { images, shared: Arc::default(), places: Arc::new(Semaphore::new(most)), most }
     }
 
     /// Makes sure that this machine lets us run containers.
@@ -177,7 +183,8 @@ impl ContainerRunner {
             return Ok(None);
         }
         let (parent, name) = (self.images.inner.settings.directory.join(SHARED), group.name.clone());
-        let made = blocking(move || SharedFiles::create(&parent, &name)).await;
+        let shared = self.shared.clone();
+        let made = blocking(move || SharedFiles::create(workspace(&shared, &parent)?.path(), &name)).await;
         match made {
             Ok(made) => made.map(Some).map_err(ContainerError::Shared),
             Err(ImageError::Background(error)) => Err(ContainerError::Background(error)),
@@ -305,10 +312,18 @@ fn size(directory: &Path, depth: usize) -> u64 {
 #[derive(Debug)]
 struct SharedFiles(PathBuf);
 
+/// The directory of this process for what groups share, opened if need be.
+fn workspace<'a>(shared: &'a OnceLock<Workspace>, parent: &Path) -> io::Result<&'a Workspace> {
+    if shared.get().is_none() {
+        // If another group was faster, its directory is used, and this one is removed.
+        let _ = shared.set(Workspace::open(parent)?);
+    }
+    shared.get().ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 impl SharedFiles {
     fn create(parent: &Path, name: &str) -> io::Result<Self> {
-        remove_left_over(parent);
-        let path = parent.join(format!("{}-{name}", std::process::id()));
+        let path = parent.join(name);
         // A phase has one group at a time: what is there is of one that was given up.
         let _ = fs::remove_dir_all(&path);
         DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
@@ -324,17 +339,6 @@ impl SharedFiles {
 impl Drop for SharedFiles {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Remove the directories of processes that are gone.
-fn remove_left_over(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.split_once('-')?.0.parse::<u32>().ok());
-        if process.is_none_or(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            let _ = fs::remove_dir_all(entry.path());
-        }
     }
 }
 
@@ -410,13 +414,16 @@ mod tests {
     #[test]
     fn shared_directory_goes_with_its_group_and_those_of_dead_processes_go_with_the_next() {
         let directory = tempfile::tempdir().expect("directory");
-        let (left, foreign) = (directory.path().join("4294967295-g"), directory.path().join("other"));
-        for path in [&left, &foreign] {
+        let own = format!("{}-g", std::process::id());
+        let left = ["4294967295-g", "other", own.as_str()].map(|name| directory.path().join(name));
+        for path in &left {
             fs::create_dir(path).expect("directory");
         }
-        let files = SharedFiles::create(directory.path(), "g").expect("directory");
+        let shared = OnceLock::new();
+        let parent = workspace(&shared, directory.path()).expect("workspace").path();
+        let files = SharedFiles::create(parent, "g").expect("directory");
         let path = files.0.clone();
-        assert!(path.is_dir() && !left.exists() && !foreign.exists());
+        assert!(path.is_dir() && left.iter().all(|path| !path.exists()));
         fs::create_dir(path.join("below")).expect("directory");
         fs::write(path.join("below/file"), [0; 100]).expect("file");
         fs::write(path.join("file"), [0; 20]).expect("file");

@@ -49,6 +49,15 @@ impl Containers {
 
     /// Start a container. Files: standard input, output and error, the configuration, and perhaps `cgroup.procs`.
     pub(super) fn start(&mut self, run: &Run, files: Vec<OwnedFd>) -> io::Result<()> {
+        let started = self.try_start(run, files);
+        // What runs is cleaned up when it has ended.
+        if started.is_err() && !self.running.contains_key(&run.id) {
+            clean_up(run.id);
+        }
+        started
+    }
+
+    fn try_start(&mut self, run: &Run, files: Vec<OwnedFd>) -> io::Result<()> {
         let started = Instant::now();
         let mut files = files.into_iter();
         let mut next =

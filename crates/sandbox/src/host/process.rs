@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, parent_id};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use rustix::process::{
@@ -19,6 +20,7 @@ use super::chroot::{end_descendants, ended, not_started, wait_for};
 use super::namespaces::die_with_parent;
 use super::{Refusal, Step as _};
 use crate::protocol::{self, ProcessProgram, Report, Request};
+use crate::workspace::remove_tree;
 
 /// The arguments that start the stages.
 pub(crate) const FIRST_STAGE: &str = "process";
@@ -39,9 +41,11 @@ pub(super) fn run() -> Result<ExitCode, Refusal> {
     let Ok(Some((Request::Process, files))) = received else { return Ok(ExitCode::FAILURE) };
     let ended = match spawn(files) {
         Err(error) => not_started(&error),
-        Ok(mut child) => {
+        Ok((mut child, directory)) => {
             let status = wait_for(&mut child, obey);
             end_descendants();
+            // Its keys must not outlive it, even if the process that started us is gone.
+            let _ = remove_tree(Path::new(&directory));
             match status.step("wait for the program")? {
                 Some(status) => ended(status),
                 // The caller has gone.
@@ -53,15 +57,17 @@ pub(super) fn run() -> Result<ExitCode, Refusal> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Start the second stage. Beside the message: standard output and error, what to run, and its executable.
-fn spawn(files: Vec<OwnedFd>) -> io::Result<Child> {
+/// Start the second stage. Beside the message: standard output and error, what to run, and its executable. Returns the directory in which the
+/// program starts, too.
+fn spawn(files: Vec<OwnedFd>) -> io::Result<(Child, String)> {
     let missing = |_| io::Error::other("a file is missing beside the message");
     let [output, log, program, executable] = <[OwnedFd; 4]>::try_from(files).map_err(missing)?;
     let mut text = String::new();
     File::from(program).read_to_string(&mut text)?;
+    let ProcessProgram { working_directory, .. } = serde_json::from_str(&text)?;
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     arguments.pop();
-    Command::new("/proc/self/exe")
+    let child = Command::new("/proc/self/exe")
         .args(arguments)
         .arg(SECOND_STAGE)
         .env_clear()
@@ -70,7 +76,8 @@ fn spawn(files: Vec<OwnedFd>) -> io::Result<Child> {
         .stdin(executable)
         .stdout(output)
         .stderr(log)
-        .spawn()
+        .spawn()?;
+    Ok((child, working_directory))
 }
 
 /// Does what the process that started us asks for. False if it is gone.

@@ -66,7 +66,8 @@ impl Roots {
             return Ok(path_of(root.number));
         }
         self.make_room();
-        make(now, &key)?;
+        // Half of an image must not stay: it would fill the memory that all containers share.
+        make(now, &key).inspect_err(|_| remove(now))?;
         self.ready.insert(key, Root { number: now, used: now });
         Ok(path_of(now))
     }
@@ -88,14 +89,20 @@ impl Roots {
     }
 
     fn drop_root(&mut self, key: &Key) {
-        let Some(root) = self.ready.remove(key) else { return };
-        let path = path_of(root.number);
-        // Containers that still run keep theirs: they have mounts of their own.
-        let is_overlay = unmount(&path, UnmountFlags::DETACH).is_ok();
-        let _ = if is_overlay { fs::remove_dir(&path) } else { fs::remove_dir_all(&path) };
-        let _ = fs::remove_file(layer_of(root.number));
-        let _ = fs::remove_dir_all(skeleton_of(root.number));
+        if let Some(root) = self.ready.remove(key) {
+            remove(root.number);
+        }
     }
+}
+
+/// Remove a root, or what there is of it.
+fn remove(number: u64) {
+    let path = path_of(number);
+    // Containers that still run keep theirs: they have mounts of their own.
+    let is_overlay = unmount(&path, UnmountFlags::DETACH).is_ok();
+    let _ = if is_overlay { fs::remove_dir(&path) } else { fs::remove_dir_all(&path) };
+    let _ = fs::remove_file(layer_of(number));
+    let _ = fs::remove_dir_all(skeleton_of(number));
 }
 
 fn path_of(number: u64) -> PathBuf {

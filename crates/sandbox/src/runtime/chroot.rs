@@ -1,6 +1,5 @@
 //! Runs programs with another root directory, and without a container. Needs no runtime; isolates little (`docs/containers.md`).
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +25,10 @@ use crate::lines::{self, Budget};
 use crate::protocol::{self, ChrootProgram, Report, Request};
 use crate::queue::Queue;
 use crate::users::file_owner;
+use crate::workspace::{Workspace, remove_tree};
 
+/// Below the directory of the state: where images are copied to.
+pub(super) const COPIES: &str = "chroots";
 /// How long a program that has to end may take.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -40,7 +42,7 @@ pub struct Chroots {
 struct Inner {
     options: Options,
     /// For copies of images, where the image itself cannot be made read-only.
-    copies: PathBuf,
+    copies: Workspace,
     queue: Queue,
     next: AtomicU64,
 }
@@ -48,11 +50,10 @@ struct Inner {
 impl Chroots {
     /// Removes what an earlier process has left behind. Starts nothing yet.
     pub fn new(options: Options) -> Result<Self, Error> {
-        let copies = options.state.join("chroots");
-        make_private(&options.state)
-            .and_then(|()| make_private(&copies))
-            .and_then(|()| remove_leftovers(&copies))
-            .map_err(|source| Error::State { path: copies.clone(), source })?;
+        let path = options.state.join(COPIES);
+        let private = make_private(&options.state).and_then(|()| make_private(&path));
+        let copies = private.and_then(|()| Workspace::open(&path));
+        let copies = copies.map_err(|source| Error::State { path, source })?;
         let queue = Queue::new(options.concurrency, options.most_waiting);
         Ok(Self { inner: Arc::new(Inner { options, copies, queue, next: AtomicU64::new(1) }) })
     }
@@ -125,7 +126,7 @@ impl Chroots {
 
     fn copy(&self) -> CopyOfImage {
         let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        CopyOfImage(self.inner.copies.join(format!("{}-{number}", std::process::id())))
+        CopyOfImage(self.inner.copies.path().join(number.to_string()))
     }
 }
 
@@ -150,40 +151,7 @@ impl Drop for CopyOfImage {
         if self.0.exists() {
             let path = self.0.clone();
             // The disk is slow, and a caller that drops this may serve others.
-            std::thread::spawn(move || fs::remove_dir_all(path));
+            std::thread::spawn(move || remove_tree(&path));
         }
-    }
-}
-
-/// Copies are named after the process that made them.
-pub(super) fn remove_leftovers(copies: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(copies)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let process = name.to_str().and_then(|name| name.split('-').next());
-        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
-            fs::remove_dir_all(entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn copies_of_processes_that_are_gone_are_removed() {
-        let directory = tempfile::tempdir().expect("directory");
-        let own = format!("{}-1", std::process::id());
-        for name in [own.as_str(), "4294967295-1"] {
-            fs::create_dir(directory.path().join(name)).expect("copy");
-        }
-        remove_leftovers(directory.path()).expect("removed");
-        let left: Vec<_> = fs::read_dir(directory.path())
-            .expect("list")
-            .map(|entry| entry.expect("entry").file_name())
-            .collect();
-        assert_eq!(left, [own.as_str()]);
     }
 }

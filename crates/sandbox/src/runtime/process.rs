@@ -5,10 +5,11 @@
 //! * Only a static executable is run, and the one that was checked.
 //! * The ledger names the helper of a program before it may start that. The helper ends the program when this process is gone, and the
 //!   kernel does so when the helper is.
-//! * A program starts in a directory of its own that has nothing but the files it is given.
+//! * A program starts in a directory of its own that has nothing but the files it is given. The helper removes it when the program has ended,
+//!   whatever became of this process: one of the files may be a private key.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -24,7 +25,6 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::chroot::remove_leftovers;
 use super::connection::receive;
 use super::launch::sockets;
 use super::serve::{KNOCK, LOG_PERIOD, Launcher, Server, early_end};
@@ -38,7 +38,11 @@ use crate::limits::Limits;
 use crate::lines::{self, Budget, LineSink};
 use crate::protocol::{self, Ended, ProcessProgram, Report, Request};
 use crate::users::file_owner;
+use crate::workspace::{Workspace, remove_tree};
 use crate::{executable, input};
+
+/// Below the directory of the state: where programs start.
+pub(super) const DIRECTORIES: &str = "processes";
 
 /// How long a program that has to end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -78,7 +82,7 @@ pub struct Processes {
 struct Inner {
     options: Options,
     /// For the directories that programs start in.
-    directories: PathBuf,
+    directories: Workspace,
     ledger: Ledger,
     next: AtomicU64,
     /// Those of the helpers that run.
@@ -90,11 +94,12 @@ struct Inner {
 impl Processes {
     /// Ends what an earlier process has left behind, which may take seconds. Starts nothing yet.
     pub fn new(options: Options) -> Result<Self, Error> {
-        let directories = options.state.join("processes");
-        let cannot_use = |source| Error::State { path: directories.clone(), source };
-        make_private(&options.state).and_then(|()| make_private(&directories)).map_err(cannot_use)?;
+        let path = options.state.join(DIRECTORIES);
+        let cannot_use = |source| Error::State { path: path.clone(), source };
+        make_private(&options.state).and_then(|()| make_private(&path)).map_err(cannot_use)?;
+        // First the programs, then their directories.
         let ledger = Ledger::open(options.state.join("ledger")).map_err(cannot_use)?;
-        remove_leftovers(&directories).map_err(cannot_use)?;
+        let directories = Workspace::open(&path).map_err(cannot_use)?;
         let (next, sockets, running) = (AtomicU64::new(1), Mutex::default(), watch::Sender::new(0));
         Ok(Self { inner: Arc::new(Inner { options, directories, ledger, next, sockets, running }) })
     }
@@ -133,7 +138,7 @@ impl Processes {
 
     fn start(&self, serve: &ServeProcess) -> Result<(RunningProcess, Pipes), Error> {
         let executable = executable::open(&serve.container)?;
-        let cannot_use = |source| Error::State { path: self.inner.directories.clone(), source };
+        let cannot_use = |source| Error::State { path: self.inner.directories.path().to_owned(), source };
         let directory = self.directory(&serve.files).map_err(cannot_use)?;
         let program = self::program(serve, &directory.0)?;
         let program = serde_json::to_vec(&program).map_err(|error| Error::Pass(error.into()))?;
@@ -147,7 +152,7 @@ impl Processes {
         let entry = self.inner.ledger.note(pid, None).map_err(cannot_use)?;
         let socket = Arc::new(socket);
         let counted = self.inner.count(&socket);
-        let remains = Some(Remains { child, entry, _directory: directory, _counted: counted });
+        let remains = Some(Remains { child, entry, directory, counted });
         let running = RunningProcess { address: serve.address, socket, has_ended: false, remains };
         let borrowed: Vec<_> = files.iter().map(OwnedFd::as_fd).collect();
         protocol::send(&*running.socket, &Request::Process, &borrowed).map_err(Error::Host)?;
@@ -173,8 +178,7 @@ impl Processes {
     /// A directory for one start of a program, with these files.
     fn directory(&self, files: &[(String, Vec<u8>)]) -> io::Result<WorkingDirectory> {
         let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{}-{number}", std::process::id());
-        let directory = WorkingDirectory(self.inner.directories.join(name));
+        let directory = WorkingDirectory(self.inner.directories.path().join(number.to_string()));
         make_directory(&directory.0)?;
         for (path, content) in files {
             let path = directory.0.join(path);
@@ -216,9 +220,8 @@ struct WorkingDirectory(PathBuf);
 
 impl Drop for WorkingDirectory {
     fn drop(&mut self) {
-        let path = std::mem::take(&mut self.0);
-        // The disk is slow, and a caller that drops this may serve others.
-        std::thread::spawn(move || fs::remove_dir_all(path));
+        // At once, and not in the background: this process may end next, and the keys would stay.
+        let _ = remove_tree(&self.0);
     }
 }
 
@@ -247,8 +250,9 @@ pub(super) struct RunningProcess {
 struct Remains {
     child: Child,
     entry: Entry,
-    _directory: WorkingDirectory,
-    _counted: Counted,
+    directory: WorkingDirectory,
+    /// Those who wait for the end wait for all of this.
+    counted: Counted,
 }
 
 impl RunningProcess {
@@ -284,11 +288,15 @@ impl Drop for RunningProcess {
 }
 
 impl Remains {
-    async fn clean_up(mut self) {
-        if timeout(GRACE, self.child.wait()).await.is_err() {
-            let _ = self.child.kill().await;
+    async fn clean_up(self) {
+        let Self { mut child, entry, directory, counted } = self;
+        if timeout(GRACE, child.wait()).await.is_err() {
+            let _ = child.kill().await;
         }
-        self.entry.remove();
+        // The disk is slow, and this thread serves others.
+        let _ = tokio::task::spawn_blocking(move || drop(directory)).await;
+        entry.remove();
+        drop(counted);
     }
 }
 

@@ -9,13 +9,14 @@ use std::time::Duration;
 
 use ferroplane_sandbox::{
     Container, Error, ImageConfig, Limits, LineSink, NotStatic, Options, Processes, ServeProcess, Server,
-    ServerState, file_owner,
+    ServerState, file_owner, remove_leftovers,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{
-    IMAGE_OF_TEST, Lines, eventually, helper, image_without_containers, processes_with, public_directory,
+    IMAGE_OF_TEST, Lines, eventually, helper, image_without_containers, left_in, processes_with,
+    public_directory,
 };
 
 /// Where the process that plays the control plane keeps its state. It does nothing without it.
@@ -75,11 +76,7 @@ async fn a_static_executable_is_served_and_started_again_when_it_ends() {
     server.stop().await;
     assert!(processes_with("marker-4730").is_empty());
     processes.close().await;
-    let is_empty =
-        |name: &str| fs::read_dir(state.path().join(name)).is_ok_and(|mut entries| entries.next().is_none());
-    tokio::task::block_in_place(|| {
-        eventually("its directory and its entry are gone", || is_empty("processes") && is_empty("ledger"));
-    });
+    assert_eq!((left_in(state.path(), "processes"), entries(state.path())), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,7 +134,9 @@ async fn control_plane() {
     let Some(state) = std::env::var_os(STATE) else { return };
     let marker = std::env::var(MARKER).expect("marker");
     let image = image_without_containers().expect("image");
-    let _server = processes(Path::new(&state)).serve(echoing(image, &marker)).await.expect("server");
+    let files = vec![("tls/tls.key".to_owned(), b"secret".to_vec())];
+    let serve = ServeProcess { files, ..echoing(image, &marker) };
+    let _server = processes(Path::new(&state)).serve(serve).await.expect("server");
     println!("\nready");
     std::future::pending::<()>().await;
 }
@@ -176,13 +175,37 @@ fn no_process_is_left_of_a_control_plane_that_is_killed() {
     let marker = format!("marker-4732-{}", std::process::id());
     let mut plane = start(state.path(), image, &marker);
     assert!(!processes_with(&marker).is_empty());
-    assert_eq!(entries(state.path()), 1);
+    assert_eq!((left_in(state.path(), "processes"), entries(state.path())), (1, 1));
     kill(&mut plane);
     eventually("the process is gone", || processes_with(&marker).is_empty());
-    // What is left is the note about it and its directory, until the next start.
+    eventually("its key is gone, too", || left_in(state.path(), "processes") == 0);
+    // What is left is the note about it and an empty directory, until the next start.
     processes(state.path());
     assert_eq!(entries(state.path()), 0);
     assert_eq!(fs::read_dir(state.path().join("processes")).expect("directory").count(), 0);
+}
+
+#[test]
+fn what_a_process_of_our_own_number_left_is_removed_and_no_obstacle() {
+    let Some(image) = image_without_containers() else { return };
+    let state = public_directory();
+    let lives = [std::process::id(), 4_294_967_295];
+    let left = lives.map(|life| [format!("{life}-1"), format!("{life}.1")]).concat();
+    for name in &left {
+        let directory = state.path().join("processes").join(name).join("1/tls");
+        fs::create_dir_all(&directory).expect("directory");
+        fs::write(directory.join("tls.key"), "secret").expect("key");
+    }
+    remove_leftovers(state.path()).expect("removal");
+    assert_eq!(left_in(state.path(), "processes"), 0, "at the start, before anything is run");
+    fs::create_dir_all(state.path().join("processes").join(&left[1]).join("1")).expect("directory");
+    let runtime = tokio::runtime::Runtime::new().expect("runtime");
+    runtime.block_on(async {
+        let processes = processes(state.path());
+        let server = processes.serve(echoing(image, "marker-4734")).await.expect("server");
+        server.stop().await;
+        processes.close().await;
+    });
 }
 
 #[test]

@@ -191,6 +191,12 @@ impl Lines {
     }
 }
 
+/// How many files of programs there are, whichever process started them.
+pub(crate) fn left_in(state: &Path, directory: &str) -> usize {
+    let entries = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    entries(&state.join(directory)).flat_map(|process| entries(&process.path())).count()
+}
+
 /// The processes whose command line has this in it, as this machine sees them.
 pub(crate) fn processes_with(marker: &str) -> Vec<u32> {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
