@@ -48,16 +48,40 @@ app.kubernetes.io/name: {{ include "ferroplane.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "ferroplane.labels" -}}
+{{- define "ferroplane.ownLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "ferroplane.selector" . }}
 app.kubernetes.io/component: control-plane
 app.kubernetes.io/part-of: ferroplane
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-{{- with .Values.customLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- end -}}
+
+{{- define "ferroplane.labels" -}}
+{{- include "ferroplane.labelsWith" (dict "context" . "more" dict) -}}
+{{- end -}}
+
+{{/*
+The labels of an object that has others, too (`more`). Each appears once: those of the object count more than `customLabels`, and these more
+than the chart's. Selectors rely on some of the chart's, which nobody can replace.
+*/}}
+{{- define "ferroplane.labelsWith" -}}
+{{- $given := merge (dict) (default dict .more) (default dict .context.Values.customLabels) -}}
+{{- range $key, $value := fromYaml (include "ferroplane.selector" .context) -}}
+{{- if and (hasKey $given $key) (ne (get $given $key | toString) (toString $value)) -}}
+{{- fail (printf "the label %s cannot be set: selectors of the chart rely on its value %q" $key (toString $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- $lines := list -}}
+{{- range $line := splitList "\n" (include "ferroplane.ownLabels" .context) -}}
+{{- if not (hasKey $given (splitList ":" $line | first)) -}}
+{{- $lines = append $lines $line -}}
+{{- end -}}
+{{- end -}}
+{{- if $given -}}
+{{- $lines = append $lines (toYaml $given) -}}
+{{- end -}}
+{{- join "\n" $lines -}}
 {{- end -}}
 
 {{/* The rest of `metadata`, indented: labels and annotations. */}}

@@ -188,6 +188,40 @@ fn nothing_of_the_release_is_what_must_stay() {
 }
 
 #[test]
+fn labels_and_annotations_that_are_given_more_than_once_appear_once() {
+    let flags = [
+        "--skip-tests",
+        "--set=metrics.enabled=true,metrics.serviceMonitor.enabled=true,rbac.aggregateToKubernetesRoles=true",
+        r#"--set-json=customLabels={"team":"all","ferroplane.io/serves":"x","app.kubernetes.io/part-of":"platform","app.kubernetes.io/name":"ferroplane"}"#,
+        r#"--set-json=customAnnotations={"note":"all","prometheus.io/scrape":"false"}"#,
+        r#"--set-json=podAnnotations={"note":"pods"}"#,
+        r#"--set-json=service.customAnnotations={"note":"services"}"#,
+        r#"--set-json=serviceAccount.customAnnotations={"note":"account"}"#,
+        r#"--set-json=metrics.serviceMonitor.labels={"team":"metrics"}"#,
+    ];
+    let Some(ran) = template(&flags) else { return };
+    // Helm itself takes the last of several without a word. This reader refuses them.
+    let objects = objects(&ran.ok());
+    let deployment = find(&objects, "Deployment", "ferroplane");
+    let pods = &deployment["spec"]["template"]["metadata"];
+    for labels in [&deployment["metadata"]["labels"], &pods["labels"]] {
+        assert_eq!(labels["app.kubernetes.io/part-of"], "platform");
+        assert_eq!(
+            (&labels["app.kubernetes.io/name"], &labels["team"]),
+            (&json!("ferroplane"), &json!("all"))
+        );
+    }
+    assert_eq!(pods["annotations"]["note"], "pods");
+    assert_eq!(pods["annotations"]["prometheus.io/scrape"], "false");
+    let metadata = |kind: &str, name: &str| find(&objects, kind, name)["metadata"].clone();
+    let service = metadata("Service", "ferroplane-metrics");
+    assert_eq!(service["labels"]["ferroplane.io/serves"], "metrics", "a monitor relies on it");
+    assert_eq!(service["annotations"]["note"], "services");
+    assert_eq!(metadata("ServiceAccount", "ferroplane")["annotations"]["note"], "account");
+    assert_eq!(metadata("ServiceMonitor", "ferroplane")["labels"]["team"], "metrics");
+}
+
+#[test]
 fn values_that_mean_nothing_are_refused() {
     for (flag, complaint) in [
         ("--set=replica=2", "additional properties 'replica' not allowed"),
@@ -200,6 +234,10 @@ fn values_that_mean_nothing_are_refused() {
         ("--set=webhooks.port=99999", "at '/webhooks/port'"),
         ("--set=rbac.composedResources[0].resources={pods}", "missing property 'verbs'"),
         ("--set=metrics.podMonitor.enabled=true", "a PodMonitor needs metrics.enabled"),
+        (
+            r#"--set-json=customLabels={"app.kubernetes.io/name":"mine"}"#,
+            "the label app.kubernetes.io/name cannot be set",
+        ),
         (
             "--set=serviceAccount.create=false",
             "serviceAccount.name is needed if serviceAccount.create is false",
