@@ -95,6 +95,11 @@ impl Endpoint {
         is_loopback(self.authority.host())
     }
 
+    /// Whether an address is at the host of the registry, whatever the port.
+    pub(super) fn has_host_of(&self, uri: &Uri) -> bool {
+        uri.host().is_some_and(|host| host.eq_ignore_ascii_case(self.authority.host()))
+    }
+
     /// The address of a path of the API.
     pub(super) fn uri(&self, path_and_query: &str) -> Result<Uri, Failure> {
         Uri::builder()
@@ -110,7 +115,7 @@ impl Endpoint {
             port.unwrap_or(if scheme == Some(&Scheme::HTTP) { 80 } else { 443 })
         };
         uri.scheme() == Some(&self.scheme)
-            && uri.host().is_some_and(|host| host.eq_ignore_ascii_case(self.authority.host()))
+            && self.has_host_of(uri)
             && port(uri.scheme(), uri.port_u16()) == port(Some(&self.scheme), self.authority.port_u16())
             && !uri.authority().is_some_and(|authority| authority.as_str().contains('@'))
     }
@@ -141,7 +146,7 @@ pub(super) fn is_loopback(host: &str) -> bool {
 }
 
 /// Addresses that mean something else on every machine.
-fn is_internal(host: &str) -> bool {
+pub(super) fn is_internal(host: &str) -> bool {
     let Ok(address) = bare(host).parse::<IpAddr>() else { return is_loopback(host) };
     match address.to_canonical() {
         IpAddr::V4(address) => {
@@ -213,6 +218,24 @@ mod tests {
         let local = endpoint("http", "127.0.0.1:5000");
         assert!(redirected(&local, "http://127.0.0.1:6000/x").is_ok());
         assert!(redirected(&local, "http://cdn.example.org/x").is_err());
+    }
+
+    #[test]
+    fn token_server_of_a_remote_registry_is_not_in_this_machine() {
+        let registry = Registry::new(Options::default()).unwrap();
+        let may_be_asked = |origin: &Endpoint, realm: &str| registry.token_server(origin, realm).is_ok();
+        let remote = endpoint("https", "registry.example.org");
+        assert!(may_be_asked(&remote, "https://auth.example.org/token"));
+        for realm in [
+            "https://127.0.0.1/token",
+            "https://localhost:8443/token",
+            "https://169.254.169.254/",
+            "https://[::1]/",
+        ] {
+            assert!(!may_be_asked(&remote, realm), "{realm}");
+        }
+        assert!(may_be_asked(&endpoint("https", "127.0.0.1:5000"), "https://127.0.0.1:5001/token"));
+        assert!(may_be_asked(&endpoint("https", "169.254.1.1:5000"), "https://169.254.1.1:5001/token"));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use http_body_util::Full;
 use serde::Deserialize;
 
 use super::challenge::Challenge;
-use super::endpoint::{Endpoint, is_loopback};
+use super::endpoint::{Endpoint, is_internal, is_loopback};
 use super::exchange::Repository;
 use super::http_client::{Answer, Outgoing, host};
 use super::{Failure, Registry};
@@ -103,7 +103,7 @@ impl Registry {
     }
 
     /// The address of a token server, if a credential may go there.
-    fn token_server(&self, endpoint: &Endpoint, realm: &str) -> Result<Uri, Failure> {
+    pub(super) fn token_server(&self, endpoint: &Endpoint, realm: &str) -> Result<Uri, Failure> {
         let refuse = |host: String, problem| Failure::TokenServer { host, problem };
         let uri: Uri = realm
             .parse()
@@ -112,6 +112,10 @@ impl Registry {
         let Some(authority) = uri.authority().filter(|authority| !authority.as_str().contains('@')) else {
             return Err(refuse(endpoint.registry.clone(), "the registry names no address for it"));
         };
+        // As with redirects: a remote registry must not lead us to servers on this machine or in its network.
+        if !endpoint.is_local() && !endpoint.has_host_of(&uri) && is_internal(authority.host()) {
+            return Err(refuse(name, "it is at an address of this machine or its link"));
+        }
         let is_plain_allowed = self.is_listed_as_plain(authority.as_str())
             || (endpoint.is_local() && is_loopback(authority.host()));
         match uri.scheme_str() {
