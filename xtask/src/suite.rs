@@ -1,6 +1,5 @@
 //! A test program of the workspace, built once for every chore that runs it.
 
-use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -10,20 +9,10 @@ use crate::shell::{Shell, cargo, program};
 
 /// `cargo test`, for everything that the workspace has.
 ///
-/// A smaller selection would give dependencies other features, and cargo would compile most of them again. Our own crates are
-/// optimised a little, because tests spend their time in them: a simulation takes less than half of the time. Dependencies have levels of
-/// their own (`Cargo.toml`).
+/// A smaller selection would give dependencies other features, and cargo would compile most of them again.
 pub(crate) fn cargo_test(root: &Path) -> Shell {
-    let mut command = cargo(root, &["test", "--workspace", "--all-features"]);
-    // A level that is set is kept: a build without optimisation takes a third of the time.
-    if env::var_os(OPT_LEVEL).is_none() {
-        command.env(OPT_LEVEL, "1");
-    }
-    command
+    cargo(root, &["test", "--workspace", "--all-features"])
 }
-
-/// Sets the level of our own crates.
-const OPT_LEVEL: &str = "CARGO_PROFILE_DEV_OPT_LEVEL";
 
 /// The program of one package that holds its integration tests.
 #[derive(Debug)]

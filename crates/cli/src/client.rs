@@ -166,8 +166,8 @@ fn existing(list: &OsStr) -> anyhow::Result<Option<Vec<PathBuf>>> {
     }
     let found: Vec<_> = named.iter().filter(|path| !is_missing(path)).cloned().collect();
     if found.is_empty() {
-        let names: Vec<_> = named.iter().map(|path| format!("`{}`", path.display())).collect();
-        bail!("cannot find the kubeconfig that $KUBECONFIG names: {}", names.join(", "));
+        let missing: Vec<_> = named.iter().map(|path| format!("`{}`", path.display())).collect();
+        bail!("cannot find the kubeconfig that $KUBECONFIG names: {}", missing.join(", "));
     }
     Ok(Some(found))
 }

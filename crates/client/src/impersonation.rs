@@ -10,7 +10,7 @@ const UID: HeaderName = HeaderName::from_static("impersonate-uid");
 const GROUP: HeaderName = HeaderName::from_static("impersonate-group");
 const EXTRA: &str = "impersonate-extra-";
 
-/// What is encoded in the name of a header. Follows client-go 0.36, transport/round_trippers.go (`headerKeyEscape`).
+/// What is encoded in the name of a header. Follows client-go 0.36, `transport/round_trippers.go` (`headerKeyEscape`).
 const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')

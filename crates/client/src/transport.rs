@@ -108,7 +108,7 @@ impl Transport {
         let pool = self.pool(credential.as_deref())?;
         let address = |request: &mut Request<Body>, version| self.address(request, version);
         let response = if request.headers().contains_key(UPGRADE) {
-            pool.send_upgrade(request, address).await?
+            Box::pin(pool.send_upgrade(request, address)).await?
         } else {
             pool.send(request, address).await?
         };

@@ -137,11 +137,15 @@ pub(crate) const RULES: &[Rule] = &[
     first("not-found", "there is no object of this name", existence::not_found),
     Rule {
         causes: &[Cause::KindNotSupported],
-        ..first("kind-not-supported", "nothing acts on the kind on this control plane", state::not_supported)
+        ..first(
+            "kind-not-supported",
+            "no controller of this control plane acts on the kind",
+            state::not_supported,
+        )
     },
     first("usage", "a Usage protects an object that is to be deleted", deletion::usage),
-    first("finalizer", "a finalizer keeps something that is being deleted", deletion::finalizer_below),
-    first("paused", "an annotation stops everything", state::paused),
+    first("finalizer", "a finalizer keeps an object that is being deleted", deletion::finalizer_below),
+    first("paused", "an annotation pauses the object", state::paused),
     first("suspended", "a CronOperation or WatchOperation is suspended", operations::suspended),
     failed(
         "no-composition",
@@ -292,7 +296,12 @@ pub(crate) const RULES: &[Rule] = &[
         &[Cause::NamespaceNotFound],
         refusals::namespace_missing,
     ),
-    failed("rights", "the control plane may not do it", &[Cause::PermissionDenied], refusals::rights),
+    failed(
+        "rights",
+        "the control plane does not have the right to do it",
+        &[Cause::PermissionDenied],
+        refusals::rights,
+    ),
     failed(
         "webhook-unreachable",
         "an admission webhook cannot be reached",

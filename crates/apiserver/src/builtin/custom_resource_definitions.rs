@@ -24,11 +24,9 @@ pub(crate) fn check_create(
     let resource = &location.view.resource;
     let key = format!("{}.{}", resource.names.plural, resource.group);
     let definition = store.get(&store.collection(CUSTOM_RESOURCE_DEFINITIONS).key("", &key));
-    match definition.filter(|definition| !definition.metadata().is_terminating) {
-        Some(definition) => Ok(Some(definition)),
-        None => {
-            let why = "create not allowed while custom resource definition is terminating";
-            Err(Status::forbidden(&resource.identity, name, why))
-        }
-    }
+    let Some(definition) = definition.filter(|definition| !definition.metadata().is_terminating) else {
+        let why = "create not allowed while custom resource definition is terminating";
+        return Err(Status::forbidden(&resource.identity, name, why));
+    };
+    Ok(Some(definition))
 }

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use ferroplane_testkit::Pki;
 use serde_json::{Value, json};
@@ -68,11 +69,18 @@ pub(crate) fn free_port() -> u16 {
     port
 }
 
-/// Ports that were free just now, all of them others.
+/// Ports that are free, each given out once.
 pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    let listeners: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
+    static NEXT: AtomicU16 = AtomicU16::new(FIRST_PORT);
+    std::array::from_fn(|_| {
+        let mut candidates = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        candidates.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
+    })
 }
+
+/// Below the range from which Linux takes the ports of connections and of listeners that name none. One of those would be taken again
+/// before the program that it was chosen for can listen on it.
+const FIRST_PORT: u16 = 20_000;
 
 /// Write certificates to a directory as Crossplane lays them out: `ca.crt`, `tls.crt` and `tls.key`.
 pub(crate) fn write_certificates(pki: &Pki, directory: &Path) {

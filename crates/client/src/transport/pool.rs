@@ -149,13 +149,13 @@ impl Pool {
         if let Some(sender) = self.free() {
             return Ok((sender, false));
         }
-        let mut connecting = std::pin::pin!(self.connector.connect());
-        let connection = match tokio::time::timeout(HEAD_START, &mut connecting).await {
-            Ok(connection) => connection?,
-            Err(_) => {
-                drop(turn);
-                connecting.await?
-            }
+        // In a box, because it is large, rarely needed, and would be part of every request.
+        let mut connecting = Box::pin(self.connector.connect());
+        let connection = if let Ok(connection) = tokio::time::timeout(HEAD_START, &mut connecting).await {
+            connection?
+        } else {
+            drop(turn);
+            connecting.await?
         };
         Ok((self.connections().add(connection), true))
     }

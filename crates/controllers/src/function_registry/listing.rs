@@ -106,12 +106,11 @@ impl FunctionRegistry {
     /// Observe calls, for metrics and for the gates of rollouts.
     fn observe(&self, callables: &mut CallableFunctions) {
         let (metrics, called) = (self.metrics.clone(), std::mem::take(&mut callables.called));
-        let count: Arc<dyn Fn(&str, Happening<'_>) + Send + Sync> =
-            Arc::new(move |revision: &str, happening| {
-                if let Some(called) = called.get(revision) {
-                    metrics.count(called, happening);
-                }
-            });
+        let count = Arc::new(move |revision: &str, happening: Happening<'_>| {
+            if let Some(called) = called.get(revision) {
+                metrics.count(called, happening);
+            }
+        });
         let counted = count.clone();
         callables.metrics_only = Some(Observer::new(move |revision, happening| counted(revision, happening)));
         let compared: BTreeSet<String> = callables.overlays.values().flat_map(Overlay::compared).collect();

@@ -10,9 +10,7 @@
 
 use std::sync::Arc;
 
-use ferroplane_api::{
-    Cause, ImageConfig, Object, PackageKind, PackageSpec, RuntimeConfigReference, keys, meta,
-};
+use ferroplane_api::{Cause, ImageConfig, Object, PackageKind, RuntimeConfigReference, keys, meta};
 use ferroplane_certificates::{Authority, Purpose};
 use ferroplane_client::{
     Change, Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource,
@@ -78,8 +76,7 @@ pub(super) struct Program<'a> {
     pub(super) image_configs: &'a [ImageConfig],
     /// Whether it has nothing to do yet, and needs no pods.
     pub(super) awaits_activation: bool,
-    /// Whether it has a Service of its own, because other revisions may be active, too.
-    pub(super) has_own_service: bool,
+    pub(super) names: RuntimeNames,
 }
 
 impl Program<'_> {
@@ -91,17 +88,6 @@ impl Program<'_> {
 
     fn is_outrun_by(&self, sibling: &Object) -> bool {
         is_active(sibling) && number(sibling) > number(self.party.revision)
-    }
-
-    fn names(&self) -> RuntimeNames {
-        let spec = PackageSpec::of(self.party.package);
-        // Users can activate as many as they like by hand.
-        let is_alone = spec.is_automatic() && spec.active_limit() == 1;
-        match (self.has_own_service, is_alone) {
-            (false, _) => RuntimeNames::Package,
-            (true, true) => RuntimeNames::Revision,
-            (true, false) => RuntimeNames::EachRevision,
-        }
     }
 }
 
@@ -301,7 +287,7 @@ impl Deployments {
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
             own_pull_secrets: &own_pull_secrets,
             awaits_activation: program.awaits_activation,
-            names: program.names(),
+            names: program.names,
         })
     }
 

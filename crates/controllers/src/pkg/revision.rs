@@ -22,8 +22,8 @@ use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::{Cause, ImageConfig, LockPackage, NameReference, Object, PackageKind, keys, meta};
 use ferroplane_client::{Change, ObjectPath, Subresource};
 use ferroplane_engine::packages::{
-    Establishing, Party, WebhookAddress, converts_by_webhook, copied_labels, examine_dependencies,
-    is_webhook_configuration, managed_definition, with_webhook_address,
+    Establishing, Party, RuntimeNames, WebhookAddress, converts_by_webhook, copied_labels,
+    examine_dependencies, is_webhook_configuration, managed_definition, with_webhook_address,
 };
 use ferroplane_engine::{chain, defined_group, is_reserved_group};
 use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
@@ -132,7 +132,7 @@ impl Look {
             may_keep_tag: false,
             image_configs,
             awaits_activation: false,
-            has_own_service: false,
+            names: RuntimeNames::default(),
         }
     }
 

@@ -225,7 +225,7 @@ pub fn check_results(
     );
     let point = FailurePoint::new(Cause::FunctionResponseTooLarge);
     // The largest one, which usually is the culprit.
-    let largest = outputs.iter().max_by_key(|it| it.output.json().map_or(0, |output| json_size(output)));
+    let largest = outputs.iter().max_by_key(|it| it.output.json().map_or(0, json_size));
     let point = largest.map_or(point.clone(), |it| point.in_step(&it.step));
     Err(AttemptFailure { reason: TOO_LARGE, message, point })
 }

@@ -79,6 +79,32 @@ spec:
       rules: [{rule: 'true', message: it holds}]
 ";
 
+/// From the second one on, too: recordings of version 2 have the calls of phases.
+const ACTIONS: &str = "---
+apiVersion: cr.kanister.io/v1alpha1
+kind: Blueprint
+metadata: {name: notes, namespace: default}
+actions:
+  write:
+    phases:
+    - func: KubeOps
+      name: note
+      objects: {cloud: {kind: Secret, name: cloud, namespace: default}}
+      args:
+        operation: create
+        spec: |
+          apiVersion: v1
+          kind: ConfigMap
+          metadata: {name: note}
+          data: {length: '{{ .Phases.note.Secrets.cloud.Data.key | toString | len }}'}
+---
+apiVersion: cr.kanister.io/v1alpha1
+kind: ActionSet
+metadata: {name: noted, namespace: default}
+spec:
+  actions: [{name: write, blueprint: notes, object: {kind: Secret, name: cloud, namespace: default}}]
+";
+
 /// A composite resource of the platform.
 pub(super) fn shop(name: &str, color: &str) -> String {
     format!(
@@ -137,15 +163,16 @@ fn make_fixture() {
     let target = directory().join(format!("v{}", directory().read_dir().unwrap().count()));
     assert!(!target.exists(), "{} is there already", target.display());
     let temporary = TempDir::new().unwrap();
-    let objects = [PLATFORM, &shop("one", "red"), OPERATION].concat();
-    fs::write(temporary.path().join("platform.yaml"), objects).unwrap();
+    let objects = |color| [PLATFORM, &shop("one", color), OPERATION, ACTIONS].concat();
+    fs::write(temporary.path().join("platform.yaml"), objects("red")).unwrap();
     let mut command = ferroplane(temporary.path(), &["up", "platform.yaml", "--listen", "127.0.0.1:0"]);
     command.args(["--kubeconfig", "kubeconfig", "--data-dir", "data", "--watch"]);
     let plane = Plane::run_by(temporary, command);
     until_recorded(&plane.path(""), "shop/one", "  ready");
     until_recorded(&plane.path(""), "operation/checked", "  succeeded");
+    until_recorded(&plane.path(""), "actionset/noted", "  complete");
     // A second state of the same object, so that there is history and more than one recording.
-    fs::write(plane.path("platform.yaml"), [PLATFORM, &shop("one", "blue"), OPERATION].concat()).unwrap();
+    fs::write(plane.path("platform.yaml"), objects("blue")).unwrap();
     until_blue(&plane.path(""));
     let directory = plane.stop();
     assert!(!directory.path().join("data/store.db-wal").exists(), "the database is not the whole store");

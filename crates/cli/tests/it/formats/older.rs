@@ -88,6 +88,9 @@ fn recordings_of_every_version_are_replayed() {
         if !version.ends_with("v1") {
             let ran = run(copy.path(), &["replay", "operation/checked"]);
             assert_eq!((ran.code, ran.stdout.contains("same, byte for byte")), (Some(0), true), "{ran:?}");
+            let ran = run(copy.path(), &["replay", "actionset/noted"]);
+            let decision = "phase `note`, KubeOps v0.1.0: the decision is the same";
+            assert_eq!((ran.code, ran.stdout.contains(decision)), (Some(0), true), "{ran:?}");
         }
     }
 }

@@ -82,12 +82,11 @@ impl Controller {
     /// Bind claim and composite resource, and copy their fields.
     async fn bind(&self, case: &mut Case) -> Result<(), ClaimProblem> {
         let mut reservation = None;
-        let name = match composite_name(&case.claim) {
-            Some(name) => name.to_owned(),
-            None => {
-                let free = reservation.insert(self.free_name(&case.claim).await?);
-                free.composite().to_owned()
-            }
+        let name = if let Some(name) = composite_name(&case.claim) {
+            name.to_owned()
+        } else {
+            let free = reservation.insert(self.free_name(&case.claim).await?);
+            free.composite().to_owned()
         };
         let was_bound = case.composite.as_ref().is_some_and(has_claim);
         let present = case.composite.as_ref();

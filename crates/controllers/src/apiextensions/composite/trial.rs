@@ -564,8 +564,8 @@ fn or_trouble(stable: Result<Arc<Pipeline>, Problem>) -> Option<Result<Arc<Pipel
 /// A pipeline of a revision, with the code that its steps call.
 fn side(revision: &Revision, pipeline: &Pipeline) -> String {
     let callees = pipeline.steps().iter().filter_map(|step| step.callee.as_ref());
-    let callees: String = callees.map(|callee| format!("/{}={}", callee.revision, callee.code())).collect();
-    format!("{}{callees}", revision.identity)
+    let callees: Vec<_> = callees.map(|callee| format!("{}={}", callee.revision, callee.code())).collect();
+    format!("{}/{}", revision.identity, callees.join("/"))
 }
 
 /// Whether functions would answer the same again, given the same inputs: they succeeded, do not say that their responses expire, and

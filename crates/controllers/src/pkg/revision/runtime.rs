@@ -1,8 +1,8 @@
 //! Runs the program of a revision, and reports whether it responds.
 
-use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, Status, keys, meta};
+use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, PackageSpec, Status, keys, meta};
 use ferroplane_engine::packages::{
-    ProviderActivation, awaiting_activation, awaits_activation, is_active_kind, revision_health,
+    ProviderActivation, RuntimeNames, awaiting_activation, awaits_activation, is_active_kind, revision_health,
 };
 use ferroplane_engine::versions::Replacement;
 use ferroplane_engine::{built_in_message, chain};
@@ -187,14 +187,12 @@ impl Revisions {
         let image_configs = self.image_configs();
         let siblings = look.sibling_uids();
         let awaits_activation = look.kind() == PackageKind::Provider && self.awaits_activation(look, report);
-        let is_function = look.kind() == PackageKind::Function;
-        let has_own_service = is_function && self.manager.registry.has_revision_selectors();
         let program = look.program(&siblings, &image, &image_configs);
         // Revisions that Crossplane made do not say which digest they were made of.
         let is_of_crossplane = meta::annotation(&look.revision, keys::PACKAGE_DIGEST).is_empty();
         let may_keep_tag = is_of_crossplane && !report.is_verified;
-        let program =
-            Program { pinned: &pinned, may_keep_tag, awaits_activation, has_own_service, ..program };
+        let names = self.runtime_names(look);
+        let program = Program { pinned: &pinned, may_keep_tag, awaits_activation, names, ..program };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();
@@ -227,6 +225,20 @@ impl Revisions {
         }
         let conditions = vec![revision_health("RuntimeHealthy", None), active_runtime()];
         RuntimeStanding { conditions, ..RuntimeStanding::default() }
+    }
+
+    /// How the Service of a revision is named.
+    fn runtime_names(&self, look: &Look) -> RuntimeNames {
+        let registry = &self.manager.registry;
+        if look.kind() != PackageKind::Function || !registry.has_revision_selectors() {
+            return RuntimeNames::Package;
+        }
+        let spec = PackageSpec::of(&look.package);
+        // Users can activate as many as they like by hand, and a rollout keeps those that it uses active, whatever the limit is now.
+        let is_alone = spec.is_automatic()
+            && spec.active_limit() == 1
+            && registry.held_revisions(meta::name(&look.package)).len() < 2;
+        if is_alone { RuntimeNames::Revision } else { RuntimeNames::EachRevision }
     }
 
     /// Whether a provider has nothing to do until one of its kinds is activated.

@@ -2,10 +2,6 @@
 
 use super::{Fleet, RolloutState};
 
-fn named(revision: &str) -> Option<String> {
-    Some(revision.to_owned())
-}
-
 /// A rollout that has moved one composite resource.
 fn under_way() -> Fleet {
     let mut fleet = Fleet::of(100);
@@ -33,7 +29,7 @@ fn revision_is_undone_if_both_are_requested_at_once() {
         if is_promoted {
             assert_eq!(fleet.finish(), RolloutState::Promoted);
         }
-        (fleet.promote, fleet.undo) = (named("v2"), named("v2"));
+        (fleet.promote, fleet.undo) = (Some("v2".to_owned()), Some("v2".to_owned()));
         assert_settled(&mut fleet, RolloutState::RolledBack, 1 + usize::from(is_promoted));
         assert_eq!((fleet.calling("v1"), fleet.status.rejected.as_deref()), (100, Some("v2")));
     }
@@ -42,42 +38,42 @@ fn revision_is_undone_if_both_are_requested_at_once() {
 #[test]
 fn later_of_two_requests_counts_though_the_earlier_one_is_still_there() {
     let mut fleet = under_way();
-    fleet.promote = named("v2");
+    fleet.promote = Some("v2".to_owned());
     assert_settled(&mut fleet, RolloutState::Promoted, 1);
-    fleet.undo = named("v2");
+    fleet.undo = Some("v2".to_owned());
     assert_settled(&mut fleet, RolloutState::RolledBack, 2);
     assert_eq!(fleet.calling("v1"), 100);
 
     let mut fleet = under_way();
-    fleet.undo = named("v2");
+    fleet.undo = Some("v2".to_owned());
     assert_settled(&mut fleet, RolloutState::RolledBack, 1);
-    fleet.promote = named("v2");
+    fleet.promote = Some("v2".to_owned());
     assert_settled(&mut fleet, RolloutState::Promoted, 2);
     assert_eq!(fleet.calling("v2"), 100);
     // To remove a request is none.
     fleet.promote = None;
     assert_settled(&mut fleet, RolloutState::Promoted, 2);
     // It can be made again, also by its time alone.
-    fleet.requested_at = named("2027-01-01T00:00:00Z");
+    fleet.requested_at = Some("2027-01-01T00:00:00Z".to_owned());
     assert_settled(&mut fleet, RolloutState::RolledBack, 3);
-    (fleet.promote, fleet.undo) = (named("v2"), None);
+    (fleet.promote, fleet.undo) = (Some("v2".to_owned()), None);
     assert_settled(&mut fleet, RolloutState::Promoted, 4);
     fleet.promote = None;
     fleet.step();
-    fleet.undo = named("v2");
+    fleet.undo = Some("v2".to_owned());
     assert_settled(&mut fleet, RolloutState::RolledBack, 5);
 }
 
 #[test]
 fn requests_that_came_too_early_are_handled_when_their_revision_is_there() {
     let mut fleet = Fleet::of(100);
-    fleet.promote = named("v2");
+    fleet.promote = Some("v2".to_owned());
     fleet.step();
     assert_eq!(fleet.status.handled_promote, None);
     fleet.install("v2", 2);
     fleet.step();
     assert_eq!((fleet.status.state, fleet.calling("v2")), (RolloutState::Promoted, 100));
-    assert_eq!(fleet.status.handled_promote, named("v2"));
+    assert_eq!(fleet.status.handled_promote, Some("v2".to_owned()));
     // It says nothing about the next revision, nor about a way back.
     fleet.fate = Box::new(|_, _| super::Fate::Fails);
     fleet.install("v3", 3);
