@@ -89,20 +89,19 @@ actions:
     phases:
     - func: KubeOps
       name: note
-      objects: {cloud: {kind: Secret, name: cloud, namespace: default}}
       args:
         operation: create
         spec: |
           apiVersion: v1
           kind: ConfigMap
           metadata: {name: note}
-          data: {length: '{{ .Phases.note.Secrets.cloud.Data.key | toString | len }}'}
+          data: {author: 'action {{ .Options.author }}'}
 ---
 apiVersion: cr.kanister.io/v1alpha1
 kind: ActionSet
 metadata: {name: noted, namespace: default}
 spec:
-  actions: [{name: write, blueprint: notes, object: {kind: Secret, name: cloud, namespace: default}}]
+  actions: [{name: write, blueprint: notes, options: {author: noted}}]
 ";
 
 /// A composite resource of the platform.
