@@ -158,7 +158,7 @@ pub(crate) fn kubeconfigs_of_environment() -> anyhow::Result<Option<Vec<PathBuf>
     existing(&std::env::var_os("KUBECONFIG").unwrap_or_default())
 }
 
-/// The files of a list that exist, as `kubectl` takes them. If none does, the list leads nowhere: whoever made it does not mean another cluster.
+/// The files of a list that exist, as `kubectl` takes them. If none does, the list leads nowhere: the user who made it does not mean another cluster.
 fn existing(list: &OsStr) -> anyhow::Result<Option<Vec<PathBuf>>> {
     let named: Vec<_> = std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
     if named.is_empty() {
@@ -172,7 +172,7 @@ fn existing(list: &OsStr) -> anyhow::Result<Option<Vec<PathBuf>>> {
     Ok(Some(found))
 }
 
-/// Whether there is no such file. One that cannot be looked at is there, and its error is reported when it is read.
+/// Whether there is no such file. One that cannot be accessed is there, and its error is reported when it is read.
 fn is_missing(path: &Path) -> bool {
     matches!(path.try_exists(), Ok(false))
 }

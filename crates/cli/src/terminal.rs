@@ -153,7 +153,7 @@ impl Terminal {
     }
 }
 
-/// Waits until nobody can read standard output any more, as in `ferroplane logs --follow … | head`. What a command prints then is lost, and
+/// Waits until standard output has no reader any more, as in `ferroplane logs --follow … | head`. What a command prints then is lost, and
 /// what it follows may never print anything again.
 pub(crate) async fn until_unread() {
     while !is_unread(&io::stdout()) {

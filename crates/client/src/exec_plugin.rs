@@ -14,7 +14,7 @@ use crate::{ClientCertificate, limited_process};
 
 /// A credential is not used in its last seconds, because clocks differ.
 const MARGIN: SignedDuration = SignedDuration::from_secs(10);
-/// How long the first run may take: somebody may have to log in with a browser, for which kubelogin waits three minutes.
+/// How long the first run may take: the user may have to log in with a browser, for which kubelogin waits three minutes.
 const LOGIN_LIMIT: Duration = Duration::from_mins(4);
 /// How long a later run may take: less than a request may, so that the request fails with what is wrong.
 const RENEWAL_LIMIT: Duration = Duration::from_secs(50);

@@ -92,7 +92,7 @@ impl Transport {
         })
     }
 
-    /// The same, impersonating a user who is a member of groups, instead of whomever the endpoint names.
+    /// The same, impersonating a user who is a member of groups, instead of the user that the endpoint names.
     #[must_use]
     pub fn impersonating(&self, user: &str, groups: &[String]) -> Self {
         let impersonation =

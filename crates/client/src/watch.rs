@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! * Every watch ends: the server is asked to end it after some minutes, and if it does not, the watch ends by itself soon after. A
-//!   connection that has fallen silent, with nobody at its other end any more, looks like one on which nothing happens.
+//!   connection that has fallen silent, with no server at its other end any more, looks like one on which nothing happens.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::Duration;

@@ -113,7 +113,7 @@ fn check_ipv6(text: &str) -> Result<(), Wrong<'_>> {
 
 /// An IPv4 address in place of the last two groups.
 fn check_embedded(rest: &str, groups: usize, has_ellipsis: bool) -> Result<(), Wrong<'_>> {
-    // The checks come in Go's order, which decides what a text with several mistakes is told.
+    // The checks come in Go's order, which decides which of several mistakes is reported.
     if !has_ellipsis && groups != 6 {
         return Err(("embedded IPv4 address must replace the final 2 fields of the address", rest));
     }

@@ -55,7 +55,7 @@ impl Engine {
     /// The compiled expression. There always is one: the syntax is valid, and the weight was checked.
     fn regex(&self) -> Option<&Regex> {
         let compile =
-            // The crate's own limit is off: nobody could be told here that an expression is refused which was
+            // The crate's own limit is off: this function cannot report that an expression is refused which was
             // accepted before.
             || RegexBuilder::new(&self.pattern).size_limit(usize::MAX).nest_limit(NEST_LIMIT).build().ok();
         self.compiled.get_or_init(compile).as_ref()

@@ -56,7 +56,7 @@ impl SensitiveFields {
             return;
         }
         if schema["format"] == "password" || schema["writeOnly"] == true {
-            // Nothing below is looked at any more, because all of it is secret.
+            // Nothing below has to be checked, because all of it is secret.
             return self.add(path.clone());
         }
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {

@@ -107,7 +107,7 @@ struct Lock {
 }
 
 impl Lock {
-    /// Take the lock of a directory, unless somebody has it.
+    /// Take the lock of a directory, unless another process has it.
     fn take(parent: &Path, name: &str) -> io::Result<Option<Self>> {
         let path = parent.join(format!("{name}{LOCK}"));
         loop {
@@ -120,7 +120,7 @@ impl Lock {
                 Ok(()) => {}
             }
             let lock = Self { path: path.clone(), file };
-            // Whoever removed the directory removed its lock, too, while we opened it.
+            // The process that removed the directory removed its lock, too, while we opened it.
             if lock.is_at_its_path() {
                 return Ok(Some(lock));
             }

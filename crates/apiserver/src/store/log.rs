@@ -15,7 +15,7 @@ pub(super) mod write_ahead_log;
 ///
 /// The one promise that everything rests on: when [`Log::append`] returns `Ok`, all of the batch survives whatever happens
 /// next; when it returns [`LogError::Full`], none of it does. [`LogError::Unacknowledged`] says that all of it is there, but that
-/// nobody may rely on it yet.
+/// clients may not rely on it yet.
 pub trait Log: Send {
     /// What the log says about itself.
     fn marks(&mut self) -> Result<Marks, LogError>;

@@ -233,7 +233,7 @@ impl Writer {
         }
     }
 
-    /// What was appended is there, but nobody may be told so. If it is only for want of room, the next write notes it.
+    /// What was appended is there, but no client may rely on it. If it is only for want of room, the next write notes it.
     fn note_unacknowledged(&self, error: LogError) -> Arc<LogError> {
         let is_full = match &error {
             LogError::Unacknowledged { source, .. } => matches!(**source, LogError::Full { .. }),

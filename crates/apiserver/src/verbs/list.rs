@@ -80,7 +80,7 @@ impl Page {
         let behind = options.continues.as_ref().map(|continues| format!("{place}{}", continues.behind));
         let mut range = snapshot.range(selection.namespace.as_deref(), behind.as_deref());
         let limit = if options.limit == 0 { usize::MAX } else { options.limit };
-        // What is everything in the range need not be looked at one by one.
+        // Without selectors, every object of the range is in the list, and none has to be checked.
         let is_everything = selection.is_everything();
         let mut entries = Vec::with_capacity(if is_everything { range.len().min(limit) } else { 0 });
         let mut size = 0;

@@ -235,7 +235,7 @@ impl Attempt<'_> {
             operations.extend(self.admission.conditions(self.location, &name)?);
         }
         yield_to_cancellation().await;
-        // Until the service is stored nothing else keeps others from its addresses, and nobody may wait for that any more.
+        // Until the service is stored nothing else keeps others from its addresses, and its client may have left.
         match self.store.submit_holding(operations, Box::new(reservation)).await {
             Ok(entries) => {
                 let is_presented = last.is_some();

@@ -291,7 +291,7 @@ impl Deployments {
         })
     }
 
-    /// The Deployment with the image that its pods run: by its digest, unless Crossplane started them and nobody demands signatures.
+    /// The Deployment with the image that its pods run: by its digest, unless Crossplane started them and no policy demands signatures.
     fn with_image(&self, program: &Program<'_>, wanted: Object) -> Object {
         if !program.may_keep_tag {
             return wanted;

@@ -1,7 +1,7 @@
 //! Packages: decides which revisions they have and which of those are active, and reports their health.
 //!
 //! # Invariants
-//! * What is decided after a registry has answered is decided from what there is then. A package, policy or Secret that changed meanwhile is
+//! * What is decided after a registry has answered is decided from the objects of that moment. A package, policy or Secret that changed meanwhile is
 //!   reconciled again, and the answer is dropped.
 
 use std::sync::Arc;
@@ -57,7 +57,7 @@ enum Unresolved {
         why: String,
         cause: Cause,
     },
-    /// The registry answered a question that nobody asks any more.
+    /// The answer of the registry is about an image that the package no longer names.
     Outdated,
 }
 

@@ -3,7 +3,7 @@
 //! # Invariants
 //! * The newest active revision of a package controls its objects; all others are owners without control.
 //! * A revision leaves the `Lock` before it is deleted, and before it reports that it is inactive.
-//! * What is done after a registry has answered is decided from what there is then: a revision, policy or Secret that changed meanwhile is
+//! * What is done after a registry has answered is decided from the objects of that moment: a revision, policy or Secret that changed meanwhile is
 //!   reconciled again, and the answer is dropped.
 //! * The contents of a package are in memory only while they are written, and never for more packages than are reconciled at the same
 //!   time.

@@ -85,7 +85,7 @@ impl Trials {
     /// A composite resource may have changed for a rollout.
     pub(crate) fn note_change(&self) {
         self.news.fetch_add(1, Ordering::AcqRel);
-        // After the number has grown: whoever is told has to see it.
+        // After the number has grown: the listener has to see it.
         if let Some(listener) = self.listener.get() {
             listener();
         }

@@ -56,7 +56,7 @@ pub(super) fn finalizer(suspect: &Suspect<'_>) -> Option<Finding> {
     if since.is_empty() {
         return None;
     }
-    // Those of the control plane itself wait for what is below, which is looked at on its own.
+    // Those of the control plane itself wait for what is below, which has a diagnosis of its own.
     let is_foreign = |name: &&str| {
         !["foregroundDeletion", "orphan", keys::COMPOSITE_FINALIZER, keys::CLAIM_FINALIZER].contains(name)
     };

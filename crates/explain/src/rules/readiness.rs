@@ -29,7 +29,7 @@ pub(super) fn check_unmet(suspect: &Suspect<'_>) -> Option<Finding> {
         return None;
     }
     let unmet = unmet(object, template)?;
-    // Without any condition no controller has looked at it, which a rule below says better.
+    // Without any condition no controller has reconciled it, which a rule below says better.
     if unmet.condition.is_some() && conditions(object).next().is_none() {
         return None;
     }

@@ -39,7 +39,7 @@ impl Patch {
         match &self.from {
             Source::Field(path) => from.get(path),
             Source::Combined { variables, format } => {
-                // Before the format is looked at: a missing variable is reported even if nothing could be
+                // Before the format is read: a missing variable is reported even if nothing could be
                 // made of it.
                 let values: Vec<_> = variables.iter().map(|path| from.get(path)).collect::<Result<_, _>>()?;
                 let format = format.as_ref().map_err(|problem| Error::new(problem.clone()))?;

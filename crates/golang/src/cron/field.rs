@@ -51,7 +51,7 @@ impl Bounds {
         let ends: Vec<_> = range.split('-').collect();
         let mut star = 0;
         let (start, mut end) = match ends[..] {
-            // robfig's `getRange` looks at the first end only, so that `*-5` is `*`.
+            // robfig's `getRange` checks the first end only, so that `*-5` is `*`.
             ["*" | "?", ..] => {
                 star = STAR;
                 (self.min, self.max)

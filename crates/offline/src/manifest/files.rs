@@ -43,7 +43,7 @@ impl fmt::Display for ManifestSource {
 pub struct Files {
     /// Every file and directory that was looked into, and what it looked like just before.
     seen: BTreeMap<PathBuf, Look>,
-    /// Standard input says what it says only once.
+    /// Standard input can be read only once.
     has_read_stdin: bool,
 }
 

@@ -95,7 +95,7 @@ impl Roots {
     }
 }
 
-/// Remove a root, or what there is of it.
+/// Remove a root, or the part of it that was made.
 fn remove(number: u64) {
     let path = path_of(number);
     // Containers that still run keep theirs: they have mounts of their own.

@@ -34,7 +34,7 @@ fn fits(endpoint: &Endpoint<'_>, proposal: &mut Proposal, live: Option<&JsonObje
     belongs_here(endpoint, &mut proposal.object)?;
     owners::deduplicate(proposal, false);
     match live {
-        // Not through a part: a service that was created by its status would have addresses that nobody allocated.
+        // Not through a part: a service that was created by its status would have addresses that were not allocated.
         None if endpoint.part == Part::Whole && endpoint.behaviour.allows_create_on_update() => Ok(()),
         None => Err(Status::not_found(endpoint.resource, endpoint.name)),
         Some(live) => is_meant_for(endpoint, &proposal.object, live),

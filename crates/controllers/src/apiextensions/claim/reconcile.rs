@@ -174,7 +174,7 @@ fn refuse_another(case: &mut Case) -> Result<(), ClaimProblem> {
     let name = meta::name(composite);
     let message = format!("cannot bind the composite resource `{name}`: it is bound to the claim `{other}`");
     case.composite = None;
-    // Requeued, because only the other claim is told when the composite resource is deleted.
+    // Requeued, because the deletion of the composite resource wakes the other claim only.
     Err(ClaimProblem::new(BIND, Cause::CompositeResourceBound, message).requeued())
 }
 

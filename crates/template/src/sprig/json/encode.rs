@@ -92,7 +92,7 @@ impl Writer<'_, '_> {
     }
 
     fn map(&mut self, map: &Rc<Map>, depth: usize) -> Result<(), Failure> {
-        // A list can contain itself only by way of a map, so that maps are enough to look at. The search is
+        // A list can contain itself only through a map, so that it is enough to check maps. The search is
         // short: depth is limited.
         if self.above.contains(&Rc::as_ptr(map)) {
             let kind = Type::Map(map.element());

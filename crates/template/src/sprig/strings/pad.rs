@@ -33,7 +33,7 @@ pub(super) fn nindent(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Fa
 fn indented(ctx: &mut Context<'_>, before: &str, args: &[Value]) -> Result<Value, Failure> {
     let text = text(args, 1);
     let width = repetitions(int(args, 0))?;
-    // Before the lines are counted, so that a width that nobody can want fails at once.
+    // Before the lines are counted, so that an absurd width fails at once.
     ctx.charge(width)?;
     let lines = memchr::memchr_iter(b'\n', text).count() + 1;
     let length = lines.saturating_mul(width).saturating_add(text.len() + before.len());
