@@ -24,4 +24,4 @@ pub use process::Process;
 pub use registry::{DebianRegistry, RegistrySetup, program};
 pub use server::{FunctionServer, Versions};
 pub use sigstore::{KeylessSigner, KeylessStatement, Sigstore};
-pub use tcp::{TcpServer, forward};
+pub use tcp::{TcpServer, forward, free_port, free_ports};

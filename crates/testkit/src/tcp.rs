@@ -4,7 +4,7 @@ use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 
 use tokio::net::TcpStream;
 
@@ -61,3 +61,24 @@ pub(crate) fn bind(address: &str) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
+
+/// A port that is free, given out once.
+pub fn free_port() -> u16 {
+    let [port] = free_ports();
+    port
+}
+
+/// Ports that are free, each given out once.
+pub fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
+    static NEXT: AtomicU16 = AtomicU16::new(FIRST_PORT);
+    std::array::from_fn(|_| {
+        let mut candidates = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
+        candidates
+            .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+            .expect("the candidates do not end")
+    })
+}
+
+/// Below the range from which Linux takes the ports of connections and of listeners that name none. One of those would be taken again
+/// before the program that it was chosen for can listen on it.
+const FIRST_PORT: u16 = 20_000;

@@ -2,10 +2,11 @@
 
 use std::process::{Command, Stdio};
 
+use ferroplane_testkit::free_ports;
 use tempfile::TempDir;
 
 use crate::containers::processes::{can_hide_runtimes, start_without_runtimes};
-use crate::peers::{free_ports, peer};
+use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
 use crate::sandbox::Ran;
 

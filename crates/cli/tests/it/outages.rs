@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::free_port;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::actionset::{PATIENT, created};
 use crate::operations::checking;
-use crate::peers::free_port;
 use crate::plane::{Plane, ferroplane};
 
 const FERROPLANE: &str = env!("CARGO_BIN_EXE_ferroplane");

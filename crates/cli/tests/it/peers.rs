@@ -1,11 +1,9 @@
 //! Functions that we did not write, or that stand on SDKs we did not write.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 
-use ferroplane_testkit::Pki;
+use ferroplane_testkit::{Pki, free_port};
 use serde_json::{Value, json};
 
 use crate::sandbox::{Sandbox, composition, function, started};
@@ -62,25 +60,6 @@ impl Drop for Served {
         let _ = self.child.wait();
     }
 }
-
-/// A port that was free just now.
-pub(crate) fn free_port() -> u16 {
-    let [port] = free_ports();
-    port
-}
-
-/// Ports that are free, each given out once.
-pub(crate) fn free_ports<const COUNT: usize>() -> [u16; COUNT] {
-    static NEXT: AtomicU16 = AtomicU16::new(FIRST_PORT);
-    std::array::from_fn(|_| {
-        let mut candidates = std::iter::repeat_with(|| NEXT.fetch_add(1, Ordering::Relaxed));
-        candidates.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
-    })
-}
-
-/// Below the range from which Linux takes the ports of connections and of listeners that name none. One of those would be taken again
-/// before the program that it was chosen for can listen on it.
-const FIRST_PORT: u16 = 20_000;
 
 /// Write certificates to a directory as Crossplane lays them out: `ca.crt`, `tls.crt` and `tls.key`.
 pub(crate) fn write_certificates(pki: &Pki, directory: &Path) {

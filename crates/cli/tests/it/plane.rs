@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use ferroplane_testkit::Process;
+use ferroplane_testkit::{Process, free_ports};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
-use crate::peers::free_ports;
 use crate::sandbox::Ran;
 
 /// How long anything may take on a busy machine.

@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use ferroplane_testkit::{FunctionServer, Versions};
+use ferroplane_testkit::{FunctionServer, Versions, free_port};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
-use crate::peers::{free_port, peer};
+use crate::peers::peer;
 use crate::plane::Plane;
 
 /// Where the scripts and their manifests are.

@@ -7,9 +7,10 @@ mod traces;
 
 use std::process::{Child, ChildStderr, Command, Stdio};
 
+use ferroplane_testkit::free_port;
 use tempfile::TempDir;
 
-use crate::peers::{free_port, peer};
+use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
 
 const DEFINITION: &str = "

@@ -11,12 +11,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, iter};
 
+use ferroplane_testkit::free_port;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{chart, objects};
-use crate::peers::{self, free_port, heavy_peer};
+use crate::peers::{self, heavy_peer};
 use crate::plane::ferroplane;
 use crate::sandbox::Ran;
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use ferroplane_testkit::Pki;
+use ferroplane_testkit::{Pki, free_port};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::peers::{Served, free_port, peer, write_certificates};
+use crate::peers::{Served, peer, write_certificates};
 use crate::plane::Plane;
 
 const LANGUAGES: [&str; 3] = ["go", "python", "typescript"];

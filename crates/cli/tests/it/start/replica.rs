@@ -5,12 +5,11 @@ use std::net::TcpStream;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use ferroplane_testkit::Process;
+use ferroplane_testkit::{Process, free_ports};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ground::Ground;
-use crate::peers::free_ports;
 use crate::plane::ferroplane;
 use crate::sandbox::Ran;
 

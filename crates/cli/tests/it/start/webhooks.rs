@@ -2,13 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ferroplane_testkit::{ApiAddress, ApiClient};
+use ferroplane_testkit::{ApiAddress, ApiClient, free_ports};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::ground::{Ground, MAPS, SECRETS};
 use super::replica::Replica;
-use crate::peers::free_ports;
 
 const USAGES: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages";
 

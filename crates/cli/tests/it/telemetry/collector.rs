@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::free_port;
 use serde_json::Value;
 
-use crate::peers::{free_port, peer};
+use crate::peers::peer;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 

@@ -5,10 +5,11 @@ use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::free_port;
 use serde_json::Value;
 
 use super::{apply_site, platform};
-use crate::peers::{free_port, peer};
+use crate::peers::peer;
 use crate::plane::Plane;
 
 const PAGE: &str = include_str!("../../../../../docs/metrics.md");

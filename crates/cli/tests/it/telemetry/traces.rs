@@ -4,11 +4,12 @@ use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use ferroplane_testkit::free_port;
 use tempfile::TempDir;
 
 use super::collector::{Collector, Span};
 use super::{Greeter, apply_site, bare, platform};
-use crate::peers::{free_port, peer};
+use crate::peers::peer;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::chapter::apply;
-use super::functions::{Functions, base64, free_port, peer};
+use super::functions::{Functions, base64, peer};
 
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 

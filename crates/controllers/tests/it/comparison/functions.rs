@@ -1,11 +1,10 @@
 //! The functions that both sides call, over mutual TLS.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use ferroplane_testkit::Pki;
 use ferroplane_testkit::plane::send;
+use ferroplane_testkit::{Pki, free_port};
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -127,11 +126,6 @@ pub(super) fn peer(name: &str) -> PathBuf {
 /// Whether environments can be read.
 pub(super) fn has_environment() -> bool {
     peer("function-environment-configs").exists()
-}
-
-/// A port that was free just now.
-pub(super) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Whatever is JSON, in a body.

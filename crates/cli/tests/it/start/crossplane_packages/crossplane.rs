@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ferroplane_testkit::Pki;
+use ferroplane_testkit::{Pki, free_ports};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::super::ground::Ground;
-use crate::peers::{free_ports, heavy_peer, write_certificates};
+use crate::peers::{heavy_peer, write_certificates};
 use crate::plane::has_oracle;
 
 /// How often an installation is tried, a second apart: what it needs takes a moment to be served, and it does not wait.
