@@ -48,7 +48,6 @@ impl Controller {
         if meta::annotation(&case.claim, keys::PAUSED) == "true" {
             return Ok(ClaimOutcome::Paused);
         }
-        // Held until the two are bound.
         let mut reservation = None;
         if let Some(name) = composite_name(&case.claim) {
             reservation = Some(self.reserve(name)?);
@@ -60,7 +59,12 @@ impl Controller {
             return self.let_go(case).await;
         }
         refuse_another(case)?;
-        self.bind(case).await?;
+        let reservation = match reservation {
+            Some(reservation) => reservation,
+            None => self.free_name(&case.claim).await?,
+        };
+        self.bind(case, reservation.composite()).await?;
+        // Not before: another claim could bind a composite resource of this name meanwhile.
         drop(reservation);
         let composite = case.composite.as_ref();
         let Some(composite) = composite.filter(|composite| is_ready(composite)) else {
@@ -80,24 +84,16 @@ impl Controller {
     }
 
     /// Bind claim and composite resource, and copy their fields.
-    async fn bind(&self, case: &mut Case) -> Result<(), ClaimProblem> {
-        let mut reservation = None;
-        let name = if let Some(name) = composite_name(&case.claim) {
-            name.to_owned()
-        } else {
-            let free = reservation.insert(self.free_name(&case.claim).await?);
-            free.composite().to_owned()
-        };
+    async fn bind(&self, case: &mut Case, name: &str) -> Result<(), ClaimProblem> {
         let was_bound = case.composite.as_ref().is_some_and(has_claim);
         let present = case.composite.as_ref();
         let is_enforced = self.is_enforced();
-        let other = Counterpart { kind: &self.type_ref, name: &name, present, is_enforced };
+        let other = Counterpart { kind: &self.type_ref, name, present, is_enforced };
         let binding = bind(&case.claim, other);
         // The claim first: a crash between the two writes would otherwise leave a composite resource without a
         // reference.
         self.change_claim(case, binding.claim).await?;
-        self.apply(case, &name, binding.composite).await?;
-        drop(reservation);
+        self.apply(case, name, binding.composite).await?;
         if !was_bound {
             self.recorder.normal(&case.claim, BIND, format!("Bound the composite resource {name}"));
         }
