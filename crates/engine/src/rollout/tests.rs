@@ -557,7 +557,8 @@ fn failure_pauses_where_the_policy_says_so() {
 
 #[test]
 fn who_was_not_ready_before_is_not_held_against_a_revision() {
-    let mut fleet = Fleet::of(50).with_fate(|_, _| Fate::NeverReady);
+    // More than the status has entries for.
+    let mut fleet = Fleet::of(300).with_fate(|_, _| Fate::NeverReady);
     for subject in &mut fleet.subjects {
         subject.health = Health::NotReady;
     }

@@ -54,7 +54,7 @@ impl Preview {
             bail!("no revision has been tried for FunctionRollout `{}` yet", self.name);
         }
         terminal.text(&lines(&status))?;
-        if status.state == RolloutState::RollingBack || status.state == RolloutState::RolledBack {
+        if is_refused(&status) {
             terminal.failure(&status.message);
             return Ok(Verdict::No);
         }
@@ -64,6 +64,12 @@ impl Preview {
 
 fn is_previewed(rollout: &Object) -> bool {
     rollout.get("spec").and_then(|spec| spec.get("preview")).and_then(Value::as_bool) == Some(true)
+}
+
+/// Whether the revision that was tried last was refused. Policies say whether a rollout is then undone or paused.
+fn is_refused(status: &FunctionRolloutStatus) -> bool {
+    let is_rejected = status.rejected.is_some() && status.rejected == status.candidate;
+    is_rejected || matches!(status.state, RolloutState::RollingBack | RolloutState::RolledBack)
 }
 
 /// How many differ in which way, and some of them in words.

@@ -74,7 +74,10 @@ impl<'a> Rollout<'a> {
         }
         let has_run = subject.ran.iter().any(|revision| revision == candidate);
         let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
-        if self.status.unready_before.contains(&key(candidate, subject)) {
+        let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
+        // The list is bounded. Whoever has not been ready since before the rollout needs no entry.
+        let was_unready = subject.health != Health::Ready && subject.since < started;
+        if was_unready || self.status.unready_before.contains(&key(candidate, subject)) {
             let patience = self.it.spec.progress_deadline_seconds.min(EXCUSED_SECONDS);
             let is_over = self.it.now - moved >= patience;
             let is_known = has_run || subject.trial.is_some() || is_over;
@@ -87,7 +90,6 @@ impl<'a> Rollout<'a> {
         if is_starting && subject.health == Health::Uncallable {
             return Standing::Unready;
         }
-        let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
         if has_trouble && subject.since >= started {
             return Standing::Failed;
         }
