@@ -273,7 +273,7 @@ async fn plan_with_another_revision_of_a_function_says_what_it_would_change() {
     let mut fields = plan.composites.iter().flat_map(|it| &it.changes).flat_map(|it| &it.fields);
     assert!(fields.any(|it| it.path == "status.color" && it.after == Some("one".into())), "{plan:#?}");
     let refused = rollout.plane.plan(&[file("v9.0.0")]).await.unwrap_err();
-    assert!(refused.to_string().contains("no revision with the package"), "{refused}");
+    assert!(refused.to_string().contains("has no FunctionRevision yet"), "{refused}");
     assert_eq!(rollout.plane.versions().await, before);
 }
 

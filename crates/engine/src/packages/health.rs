@@ -70,7 +70,7 @@ pub const RUNTIME_CONDITIONS: [&str; 2] = ["RuntimeHealthy", IN_SERVICE];
 /// It survives failures of the revision and restarts of the plane: composite resources that moved to a revision stay with it.
 pub fn in_service() -> Condition {
     Condition::new(IN_SERVICE, Status::True, "Answered")
-        .with_message("it has answered: steps that do not name a revision call the newest one in service")
+        .with_message("The revision has answered: steps that do not name a revision call the newest one in service")
 }
 
 /// Whether steps that do not name a revision may call this one.
@@ -104,7 +104,9 @@ fn unhealthy(what: &str, condition: Option<&Condition>, note: &str) -> Condition
     if let Some(condition) = condition.filter(|condition| !condition.message.is_empty()) {
         message = format!("{message} with message: {}", condition.message);
     }
-    Condition::new("Healthy", Status::False, UNHEALTHY).with_message(message + note)
+    let mut healthy = Condition::new("Healthy", Status::False, UNHEALTHY).with_message(message + note);
+    healthy.code = condition.map(|condition| condition.code.clone()).unwrap_or_default();
+    healthy
 }
 
 fn condition(object: &Object, kind: &str) -> Option<Condition> {

@@ -295,11 +295,16 @@ fn installed_revision(function: &Object, shared: &Shared) -> Result<String, Stri
             && (image == package || image.ends_with(&format!("/{package}")))
     };
     let revisions = shared.context.function_revisions.objects();
-    let revision = revisions.iter().find(|revision| is_it(revision));
+    // Every change of a Function's spec makes a revision, so several can have the same image. Only active ones serve.
+    let revision = revisions.iter().filter(|revision| is_it(revision)).max_by_key(|revision| {
+        let spec = |field: &str| revision.get("spec").and_then(|spec| spec.get(field));
+        let is_active = spec("desiredState").and_then(Value::as_str) == Some("Active");
+        (is_active, spec("revision").and_then(Value::as_i64))
+    });
     revision.map(|revision| meta::name(revision).to_owned()).ok_or_else(|| {
         format!(
-            "no revision with the package {package} is installed, so it cannot be called yet: install it beside the \
-             current one with `activeRevisionLimit: 2`"
+            "the package {package} has no FunctionRevision yet: set `activeRevisionLimit: 2`, install it, and run \
+             `ferroplane diff` again"
         )
     })
 }
