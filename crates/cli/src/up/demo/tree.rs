@@ -18,19 +18,12 @@ pub(super) fn print(picture: &Picture, terminal: &Terminal) -> String {
 
 fn branch(picture: &Picture, backend: &Object, terminal: &Terminal) -> String {
     let mut text = line("", BACKEND, backend, terminal);
-    let composed = composed(picture, backend);
+    let composed: Vec<_> = picture.composed(backend).collect();
     for (position, (kind, object)) in composed.iter().enumerate() {
         let bough = if position + 1 == composed.len() { "└─ " } else { "├─ " };
         text += &line(bough, kind, object, terminal);
     }
     text
-}
-
-/// What belongs to a composite resource.
-fn composed<'a>(picture: &'a Picture, backend: &Object) -> Vec<(&'static str, &'a Object)> {
-    let kinds = ["Network", "Database", "Bucket"].into_iter();
-    let all = kinds.flat_map(|kind| picture.of(kind).map(move |object| (kind, object)));
-    all.filter(|(_, object)| meta::controller_uid(object) == Some(meta::uid(backend))).collect()
 }
 
 fn line(bough: &str, kind: &str, object: &Object, terminal: &Terminal) -> String {

@@ -13,7 +13,8 @@ use super::selector;
 use crate::terminal::Terminal;
 use crate::up::follow::Followed;
 
-const KINDS: [&str; 4] = ["Network", "Database", "Bucket", BACKEND];
+const KINDS: [&str; 4] = [CLOUD_KINDS[0], CLOUD_KINDS[1], CLOUD_KINDS[2], BACKEND];
+const CLOUD_KINDS: [&str; 3] = ["Network", "Database", "Bucket"];
 pub(super) const BACKEND: &str = "Backend";
 
 /// What was seen last of everything in the demo.
@@ -45,6 +46,15 @@ impl Picture {
     /// Objects of a kind, by name.
     pub(super) fn of(&self, kind: &str) -> impl Iterator<Item = &Object> {
         self.seen.get(kind).into_iter().flatten()
+    }
+
+    /// The composed resources of a composite resource, with their kinds.
+    pub(super) fn composed<'a>(
+        &'a self,
+        backend: &'a Object,
+    ) -> impl Iterator<Item = (&'static str, &'a Object)> {
+        let all = CLOUD_KINDS.into_iter().flat_map(|kind| self.of(kind).map(move |object| (kind, object)));
+        all.filter(|(_, object)| meta::controller_uid(object) == Some(meta::uid(backend)))
     }
 
     /// Whether anything became ready while it was checked.
@@ -99,8 +109,12 @@ impl Picture {
 
     fn is_ready(&self) -> bool {
         let mut backends = self.of(BACKEND).peekable();
+        // Each kind has a watch of its own. That of backends can be ahead of those of their composed resources.
+        let has_ready_parts = |backend| self.composed(backend).all(|(_, object)| is_true(object, "Ready"));
         backends.peek().is_some()
-            && backends.all(|backend| is_true(backend, "Synced") && is_true(backend, "Ready"))
+            && backends.all(|backend| {
+                is_true(backend, "Synced") && is_true(backend, "Ready") && has_ready_parts(backend)
+            })
     }
 }
 
