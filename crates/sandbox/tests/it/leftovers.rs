@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -17,13 +17,16 @@ use crate::support::{
 /// Where the process that plays the control plane keeps its state. It does nothing without it.
 const STATE: &str = "FERROPLANE_SANDBOX_TEST_STATE";
 const MARKER: &str = "FERROPLANE_SANDBOX_TEST_MARKER";
+/// The helper to use in place of the one beside the test.
+const HELPER: &str = "FERROPLANE_SANDBOX_TEST_HELPER";
 
 /// Started by the other tests, as a process of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn control_plane() {
     let Some(state) = std::env::var_os(STATE) else { return };
     let marker = std::env::var(MARKER).expect("marker");
-    let runtime = Runtime::new(Options::new(helper(), state)).expect("runtime");
+    let helper = std::env::var_os(HELPER).map_or_else(helper, |copy| vec![copy]);
+    let runtime = Runtime::new(Options::new(helper, state)).expect("runtime");
     let container = attack(&["serve", "9443", &marker]);
     let serve = Serve {
         container,
@@ -42,7 +45,19 @@ async fn control_plane() {
 }
 
 fn start(state: &Path, marker: &str, user: Option<u32>) -> Child {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    let program = std::env::current_exe().expect("this program");
+    let mut command = Command::new(&program);
+    if user.is_some() {
+        // Another user may not be able to enter the directory of the build: the home of root is closed.
+        let copies = [("program", program), ("helper", PathBuf::from(helper().remove(0)))];
+        let [program, copy_of_helper] = copies.map(|(name, original)| {
+            let copy = state.join(name);
+            fs::copy(original, &copy).expect("copy");
+            copy
+        });
+        command = Command::new(program);
+        command.env(HELPER, copy_of_helper);
+    }
     command.args(["--exact", "leftovers::control_plane", "--nocapture"]);
     command.env(STATE, state).env(MARKER, marker).env(IMAGE_OF_TEST, image()).stdout(Stdio::piped());
     if let Some(user) = user {
