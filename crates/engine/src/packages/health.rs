@@ -69,8 +69,9 @@ pub const RUNTIME_CONDITIONS: [&str; 2] = ["RuntimeHealthy", IN_SERVICE];
 ///
 /// It survives failures of the revision and restarts of the plane: composite resources that moved to a revision stay with it.
 pub fn in_service() -> Condition {
-    Condition::new(IN_SERVICE, Status::True, "Answered")
-        .with_message("The revision has answered: steps that do not name a revision call the newest one in service")
+    Condition::new(IN_SERVICE, Status::True, "Answered").with_message(
+        "The revision has answered: steps that do not name a revision call the newest one in service",
+    )
 }
 
 /// Whether steps that do not name a revision may call this one.
