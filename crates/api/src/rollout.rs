@@ -258,6 +258,9 @@ pub struct FunctionRolloutStatus {
     /// Human-readable examples of the differences, at most 5.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
+    /// Resources that only the candidate composes, at most 5.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<String>,
     /// Recordings of the reconciles with these examples, in the same order, as arguments for `ferroplane replay show`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub recordings: Vec<String>,

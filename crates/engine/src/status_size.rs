@@ -1,4 +1,4 @@
-//! How large the status of an Operation or an ActionSet may become.
+//! How large the status of an Operation, an ActionSet or a FunctionRollout may become.
 //!
 //! An API server stores objects of at most 1.5 MiB, and refuses larger ones however often they are sent. What functions return is
 //! therefore bounded before it becomes a part of a status.
@@ -21,10 +21,15 @@ pub(crate) fn json_size(value: &impl Serialize) -> usize {
 
 /// A message within the limit. The end of a longer one is left out, which it says.
 pub(crate) fn shortened(message: String) -> String {
-    if message.len() <= MESSAGE_LIMIT {
+    shortened_to(MESSAGE_LIMIT, message)
+}
+
+/// The same with a limit of so many bytes, for a text that becomes part of a message: to shorten it twice would hide how much is missing.
+pub(crate) fn shortened_to(limit: usize, message: String) -> String {
+    if message.len() <= limit {
         return message;
     }
-    let kept = message.floor_char_boundary(MESSAGE_LIMIT);
+    let kept = message.floor_char_boundary(limit);
     format!("{}… ({} more bytes are left out)", &message[..kept], message.len() - kept)
 }
 

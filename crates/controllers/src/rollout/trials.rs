@@ -12,6 +12,10 @@ use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
 
 /// How many differences are described.
 const MOST_EXAMPLES: usize = 5;
+/// How many resources are named that only the candidate composes.
+const MOST_ADDED: usize = 5;
+/// In a preview, the candidate is called a second time for the first of so many composite resources.
+const SAMPLED: usize = 100;
 
 /// The results of candidates, by the name of the revision.
 #[derive(Default)]
@@ -33,6 +37,10 @@ struct CandidateTrials {
     /// By the uid of the composite resource.
     compared: HashMap<String, Compared>,
     examples: Vec<(RolloutDifference, Example)>,
+    /// The kinds and names of some resources that only the candidate composes.
+    added: BTreeSet<String>,
+    /// For how many composite resources a preview calls it twice.
+    sampled: usize,
 }
 
 /// A hash of all inputs of a comparison, and of what the candidate would do with them.
@@ -63,9 +71,13 @@ impl Trials {
     /// Record a trial. It replaces an earlier one for the same composite resource.
     pub(crate) fn note(&self, trial: Trial<'_>) {
         let Trial { candidate, uid, name, comparison, proof, recording } = trial;
-        let Comparison { differences, detail } = comparison;
+        let Comparison { differences, detail, added } = comparison;
         let mut candidates = self.lock();
         let trials = candidates.entry(candidate.to_owned()).or_default();
+        trials.added.extend(added);
+        while trials.added.len() > MOST_ADDED {
+            trials.added.pop_last();
+        }
         let before = trials.compared.insert(uid.to_owned(), Compared { differences, proof });
         if before.is_some_and(|before| before.differences == differences) {
             return;
@@ -106,6 +118,16 @@ impl Trials {
         self.lock().get(candidate).is_some_and(|trials| trials.compared.contains_key(uid))
     }
 
+    /// Whether a preview has to call a candidate a second time, to see whether it answers the same again. To do that for all would
+    /// cost as much as the preview.
+    pub(crate) fn is_sampled(&self, candidate: &str) -> bool {
+        let mut candidates = self.lock();
+        let trials = candidates.entry(candidate.to_owned()).or_default();
+        let is_due = trials.sampled * SAMPLED <= trials.compared.len();
+        trials.sampled += usize::from(is_due);
+        is_due
+    }
+
     /// What the last trial of a candidate found for a composite resource.
     pub(crate) fn compared(&self, candidate: &str, uid: &str) -> Option<Compared> {
         self.lock().get(candidate)?.compared.get(uid).copied()
@@ -127,7 +149,7 @@ impl Trials {
             *differences.entry(difference.as_str().to_owned()).or_default() += 1;
         }
         let examples = trials.examples.iter().map(|(_, example)| example.clone()).collect();
-        Tried { differences, examples }
+        Tried { differences, examples, added: trials.added.iter().cloned().collect() }
     }
 
     /// Drop all candidates but these.
@@ -137,5 +159,32 @@ impl Trials {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CandidateTrials>> {
         self.candidates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preview_samples_one_of_a_hundred_and_at_least_one() {
+        for (count, expected) in [(1, 1), (5, 1), (100, 1), (101, 2), (1000, 10)] {
+            let trials = Trials::default();
+            let mut sampled = 0;
+            for number in 0..count {
+                sampled += usize::from(trials.is_sampled("two"));
+                let comparison = Comparison::new(RolloutDifference::Equal, "");
+                let (uid, proof) = (format!("uid-{number}"), None);
+                trials.note(Trial {
+                    candidate: "two",
+                    uid: &uid,
+                    name: "any",
+                    comparison,
+                    proof,
+                    recording: "",
+                });
+            }
+            assert_eq!(sampled, expected, "of {count}");
+        }
     }
 }

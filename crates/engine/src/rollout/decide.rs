@@ -92,6 +92,8 @@ pub struct RevisionFact {
 pub struct Tried {
     pub differences: BTreeMap<String, i64>,
     pub examples: Vec<Example>,
+    /// The kinds and names of some resources that only the candidate composes.
+    pub added: Vec<String>,
 }
 
 /// A difference that was found.
@@ -152,7 +154,10 @@ impl Rollout<'_> {
         self.start_candidate();
         match self.status.candidate.clone() {
             Some(candidate) => self.progress(&candidate),
-            None => self.settle_rollback(),
+            None => {
+                self.settle_rollback();
+                self.name_awaited();
+            }
         }
     }
 

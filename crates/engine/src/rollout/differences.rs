@@ -7,9 +7,16 @@ use ferroplane_api::{Object, RolloutDifference, RolloutGates, meta};
 
 use crate::failure::{Failure, chain};
 use crate::plan::{Plan, Wanted};
+use crate::status_size::shortened_to;
 
 /// By how many bytes the composed resources have to grow to count as larger: small objects double easily.
 const LEAST_GROWTH: usize = 16 << 10;
+/// The most bytes of the description of a difference. What functions return is a part of it, and it is stored in several places of a status.
+const DETAIL_LIMIT: usize = 2 << 10;
+/// How many resources that only the new revision composes are named.
+pub(super) const MOST_ADDED: usize = 5;
+/// The most bytes of such a name. Functions choose the names of resources.
+const NAME_LIMIT: usize = 256;
 
 /// All differences of the new revision for a composite resource. Empty if there are none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,13 +64,15 @@ fn bit(difference: RolloutDifference) -> u16 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comparison {
     pub differences: Differences,
-    /// All differences, for people, the most severe first. Empty if there are none.
+    /// All differences, for people, the most severe first. Empty if there are none. A long description is shortened.
     pub detail: String,
+    /// The kinds and names of some resources that only the new revision composes: going back deletes them.
+    pub added: Vec<String>,
 }
 
 impl Comparison {
     pub fn new(difference: RolloutDifference, detail: impl Into<String>) -> Self {
-        Self { differences: difference.into(), detail: detail.into() }
+        Self { differences: difference.into(), detail: bounded(detail.into()), added: Vec::new() }
     }
 
     /// Add a difference, unless there is one of the same kind.
@@ -73,10 +82,11 @@ impl Comparison {
         if self.differences == before {
             return;
         }
+        let detail = bounded(detail());
         let texts = match (before == Differences::default(), difference > before.gravest()) {
-            (true, _) => [detail(), String::new()],
-            (false, true) => [detail(), std::mem::take(&mut self.detail)],
-            (false, false) => [std::mem::take(&mut self.detail), detail()],
+            (true, _) => [detail, String::new()],
+            (false, true) => [detail, std::mem::take(&mut self.detail)],
+            (false, false) => [std::mem::take(&mut self.detail), detail],
         };
         self.detail = texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ");
     }
@@ -104,6 +114,10 @@ impl Comparison {
             self.note(RolloutDifference::Slower, detail);
         }
     }
+}
+
+fn bounded(detail: String) -> String {
+    shortened_to(DETAIL_LIMIT, detail)
 }
 
 /// Whether a duration is too long, compared with the one before.
@@ -148,6 +162,7 @@ fn compare_plans(old: &Plan, new: &Plan) -> Comparison {
     let Unmatched { mut deleted, renamed, added } = Unmatched::between(&before, &after);
     deleted.extend(unwanted(old, new).filter(|resource| !before.contains_key(resource)));
     let mut comparison = Comparison::new(RolloutDifference::Equal, "");
+    comparison.added = only_new(&before, &after);
     if let Some(gone) = deleted.iter().min() {
         comparison
             .note(RolloutDifference::Deleted, || format!("no longer composes `{gone}`, which is deleted"));
@@ -180,6 +195,17 @@ fn compare_plans(old: &Plan, new: &Plan) -> Comparison {
 fn unwanted<'p>(old: &'p Plan, new: &'p Plan) -> impl Iterator<Item = &'p str> {
     let deleted_before = move |resource: &str| old.delete.iter().any(|it| it.resource == resource);
     new.delete.iter().map(|it| it.resource.as_str()).filter(move |resource| !deleted_before(resource))
+}
+
+/// What the new plan composes and the old one does not, also if it is another object under the same name.
+fn only_new(before: &BTreeMap<&str, &Wanted>, after: &BTreeMap<&str, &Wanted>) -> Vec<String> {
+    let is_new = |wanted: &&Wanted| {
+        let old = before.get(wanted.resource.as_str());
+        old.is_none_or(|old| identity(old) != identity(wanted))
+    };
+    let named =
+        |it: &Wanted| shortened_to(NAME_LIMIT, format!("{} `{}`", meta::kind(&it.object), it.resource));
+    after.values().copied().filter(is_new).take(MOST_ADDED).map(named).collect()
 }
 
 /// What only one of two plans composes, by name.
@@ -327,6 +353,34 @@ mod tests {
                 assert!(comparison.detail.contains(&format!("; {detail}")), "{comparison:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_only_the_new_revision_composes_is_named() {
+        let added = |old: &[&str], new: &[&str]| compare(&Ok(composing(old)), &Ok(composing(new))).added;
+        assert_eq!(added(&["a:Claim"], &["a:Claim"]), [""; 0]);
+        assert_eq!(added(&["a:Claim"], &["a:Claim", "b:Secret", "c:Claim"]), ["Secret `b`", "Claim `c`"]);
+        assert_eq!(added(&["a:Claim"], &["c:Claim"]), ["Claim `c`"], "a rename is undone by a deletion");
+        assert_eq!(added(&["a:Claim"], &["a:Secret"]), ["Secret `a`"]);
+        let many: Vec<String> =
+            (0..9).map(|number| format!("{}{number}:Claim", "x".repeat(1 << 20))).collect();
+        let many = added(&[], &many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(many.len(), MOST_ADDED);
+        assert!(many.iter().all(|name| name.len() < 2 * NAME_LIMIT), "{many:?}");
+    }
+
+    #[test]
+    fn description_of_a_difference_is_bounded_whatever_a_function_returns() {
+        let long = "no way ".repeat(150_000);
+        let failure = Failure::Fatal { step: "one".to_owned(), message: long.clone() };
+        let comparison = compare(&Ok(Plan::default()), &Err(failure));
+        assert!(comparison.detail.contains("no way"), "{}", comparison.detail);
+        assert!(comparison.detail.ends_with("more bytes are left out)"), "{}", comparison.detail);
+        assert!(comparison.detail.len() < 2 * DETAIL_LIMIT);
+        let mut comparison = Comparison::new(RolloutDifference::Changed, long.clone());
+        comparison.note(RolloutDifference::Added, || long.clone());
+        comparison.note(RolloutDifference::Larger, || long);
+        assert!(comparison.detail.len() < 4 * DETAIL_LIMIT, "{} bytes", comparison.detail.len());
     }
 
     #[test]

@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::overlay::{Choice, Member, Overlay};
 use super::{
-    CallCounts, CallStatistics, Commands, Decision, Health, Observation, Restart, RevisionFact, Subject,
-    Tried, decide,
+    CallCounts, CallStatistics, Commands, Decision, Example, Health, Observation, Restart, RevisionFact,
+    Subject, Tried, decide,
 };
+use crate::status_size::json_size;
 
 const START: i64 = 1_800_000_000;
 
@@ -502,14 +503,31 @@ fn undo_ends_a_rollout_under_way() {
     assert_eq!(fleet.calling("v1"), 100);
 }
 
+/// The status is written with every decision: if it were too large for the API server, the rollback would never be recorded.
+#[test]
+fn failure_whose_text_has_any_length_is_rolled_back() {
+    let mut fleet = Fleet::of(100).with_fate(|_, _| Fate::Refused(RolloutDifference::Fails));
+    fleet.install("v2", 2);
+    fleet.step();
+    let example = Example { message: "no way ".repeat(150_000), recording: "Site/site-0".to_owned() };
+    fleet.tried.examples = vec![example; 5];
+    let status = fleet.decide().status;
+    assert_eq!(status.state, RolloutState::RollingBack);
+    for message in [&status.message, &status.history[0].message, &status.examples[4]] {
+        assert!(message.contains("no way") && message.ends_with("more bytes are left out)"), "{message}");
+    }
+    assert!(json_size(&status) < 100_000, "a status of {} bytes", json_size(&status));
+}
+
 #[test]
 fn rollback_says_what_it_deletes() {
-    let ended_with = |added: i64, is_previewed: bool| {
+    let ended_with = |names: &[&str], added: i64, is_previewed: bool| {
         let mut fleet = Fleet::of(100);
         fleet.spec.preview = is_previewed;
         (fleet.spec.paused, fleet.spec.max_unavailable) = (is_previewed, "100%".to_owned());
         fleet.install("v2", 2);
         fleet.tried.differences.insert("Added".to_owned(), added);
+        fleet.tried.added = names.iter().map(|name| (*name).to_owned()).collect();
         while fleet.status.state == RolloutState::Idle || (!is_previewed && fleet.calling("v2") < 10) {
             fleet.step();
         }
@@ -520,11 +538,51 @@ fn rollback_says_what_it_deletes() {
         fleet.status.history[0].message.clone()
     };
     let undone = "a user undid it";
-    assert_eq!(ended_with(0, false), undone);
-    let lost = "what only it composed is deleted, for";
-    assert_eq!(ended_with(1, false), format!("{undone}; {lost} one composite resource"));
-    assert_eq!(ended_with(7, false), format!("{undone}; {lost} up to 7 composite resources"));
-    assert_eq!(ended_with(7, true), undone, "a preview applies nothing");
+    assert_eq!(ended_with(&[], 0, false), undone);
+    let lost = format!("{undone}; what only it composed is deleted");
+    // A control plane that was restarted may know that something was added, and not what.
+    assert_eq!(ended_with(&[], 1, false), format!("{lost}, for one composite resource"));
+    let two = ["Secret `d`", "ConfigMap `c`"];
+    assert_eq!(
+        ended_with(&two, 7, false),
+        format!("{lost} (ConfigMap `c`, Secret `d`), for up to 7 composite resources")
+    );
+    let many = ["Claim `a`", "Claim `b`", "Claim `c`", "Claim `d`", "Claim `e`", "Claim `f`"];
+    let named = many[..5].join(", ");
+    assert_eq!(
+        ended_with(&many, 7, false),
+        format!("{lost} (for example {named}), for up to 7 composite resources")
+    );
+    assert_eq!(ended_with(&two, 7, true), undone, "a preview applies nothing");
+}
+
+#[test]
+fn rollback_deletes_nothing_where_the_candidate_was_refused() {
+    let mut fleet = Fleet::of(100).with_fate(|_, _| Fate::Refused(RolloutDifference::Renamed));
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.tried.differences.insert("Renamed".to_owned(), 1);
+    fleet.tried.added = vec!["ConfigMap `c`".to_owned()];
+    let status = fleet.decide().status;
+    assert_eq!(status.state, RolloutState::RollingBack);
+    assert!(!status.message.contains("is deleted"), "{}", status.message);
+}
+
+#[test]
+fn undo_says_what_it_deletes_though_a_user_promoted_the_revision_at_once() {
+    let mut fleet = Fleet::of(100);
+    fleet.spec.paused = true;
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.tried.differences.insert("Added".to_owned(), 100);
+    fleet.tried.added = vec!["ConfigMap `c`".to_owned()];
+    fleet.step();
+    (fleet.spec.paused, fleet.promote) = (false, Some("v2".to_owned()));
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    fleet.undo = Some("v2".to_owned());
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let message = &fleet.status.history[0].message;
+    assert!(message.ends_with("is deleted (ConfigMap `c`), for up to 100 composite resources"), "{message}");
 }
 
 /// A control plane that is upgraded finds the status that the one before it wrote, without fields that came later.

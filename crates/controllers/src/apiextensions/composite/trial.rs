@@ -248,7 +248,11 @@ impl Controller {
             if round == 1 {
                 let candidate = self.decide_other(it, run, (trial, other), considered).await?;
                 if !self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
-                    let comparison = trial.compare(&decided, &candidate);
+                    let mut comparison = trial.compare(&decided, &candidate);
+                    if self.is_sampled(trial, &comparison) {
+                        let again = self.decide_other(it, run, (trial, other), considered).await?;
+                        comparison = trial.compare_again(&decided, &candidate, &again);
+                    }
                     // The own connection Secret of a legacy one is an input that is not watched.
                     let is_watched = self.layout == Layout::Modern;
                     let is_lasting = is_watched && holds_for_the_same_inputs(&decided.outcome);
@@ -330,6 +334,13 @@ impl Controller {
         let composite = instead.composite(&it.live, self.layout);
         let considered = Considered { composite: &composite, ..*considered };
         self.decide_besides(it, run, other, &considered).await
+    }
+
+    /// Whether a preview asks the candidates again for this composite resource, to see whether they answer the same.
+    fn is_sampled(&self, trial: &OnTrial, comparison: &Comparison) -> bool {
+        let has_failed = comparison.differences.gravest() == RolloutDifference::Fails;
+        let mut candidates = trial.rollouts.iter().filter_map(|rollout| rollout.candidate.as_deref());
+        !has_failed && candidates.any(|candidate| self.shared.functions.trials().is_sampled(candidate))
     }
 
     /// Whether the preview compared what the candidates would do now, with the same inputs, and the rollouts accept the difference. To

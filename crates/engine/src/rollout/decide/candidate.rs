@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ferroplane_api::{FunctionRolloutStatus, RolloutCalls, RolloutState};
 
+use super::ending::ending;
 use super::{RevisionFact, Rollout, time};
 use crate::outcome::EventKind;
 
@@ -36,9 +37,31 @@ impl<'a> Rollout<'a> {
             return false;
         };
         self.status.stable = Some(newest.name.clone());
-        self.status.message =
-            format!("all composite resources call `{}`: there is no newer revision", newest.name);
         true
+    }
+
+    /// While no revision is rolled out, name a newer one that is active and cannot be called yet.
+    pub(super) fn name_awaited(&mut self) {
+        let Some(stable) = self.status.stable.as_deref().and_then(|stable| self.revision(stable)) else {
+            return;
+        };
+        let is_awaited = |it: &&RevisionFact| {
+            let is_rejected = self.status.rejected.as_ref() == Some(&it.name);
+            it.is_active && !it.is_serving && it.number > stable.number && !is_rejected
+        };
+        let awaited = self.it.revisions.iter().filter(is_awaited).max_by_key(|it| it.number);
+        let awaited = awaited.map(|it| format!("revision `{}` is not in service yet", it.name));
+        self.status.message = match (self.status.state, self.status.history.first(), awaited) {
+            (RolloutState::Idle, _, awaited) => {
+                let newer = awaited.unwrap_or_else(|| "there is no newer revision".to_owned());
+                format!("all composite resources call `{}`: {newer}", stable.name)
+            }
+            (RolloutState::Promoted | RolloutState::RolledBack, Some(record), Some(awaited)) => {
+                format!("{}; {awaited}", ending(record))
+            }
+            (RolloutState::Promoted | RolloutState::RolledBack, Some(record), None) => ending(record),
+            _ => return,
+        };
     }
 
     /// Go back from a promoted revision, if a user requests it.
@@ -48,6 +71,8 @@ impl<'a> Rollout<'a> {
         let (true, Some(previous)) = (self.requests.undo == Some(&*stable), previous) else { return };
         (self.status.candidate, self.status.stable, self.status.previous) =
             (Some(stable), Some(previous), None);
+        // A user may have promoted it before any was counted.
+        self.status.composites.moved = self.status.composites.total;
         self.roll_back("a user undid it after it was promoted", "");
     }
 
@@ -84,7 +109,7 @@ impl<'a> Rollout<'a> {
         status.wave = i64::from(!self.it.spec.preview);
         (status.cohort, status.unready_before) = (Vec::new(), Vec::new());
         status.wave_ready_at = None;
-        (status.differences, status.examples) = (BTreeMap::new(), Vec::new());
+        (status.differences, status.examples, status.added) = (BTreeMap::new(), Vec::new(), Vec::new());
         (status.recordings, status.calls) = (Vec::new(), RolloutCalls::default());
         status.state =
             if self.it.spec.preview { RolloutState::Previewing } else { RolloutState::Progressing };

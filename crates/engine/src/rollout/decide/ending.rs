@@ -4,6 +4,7 @@ use ferroplane_api::{RolloutDifference, RolloutRecord, RolloutState};
 
 use super::{Rollout, time};
 use crate::outcome::EventKind;
+use crate::rollout::differences::MOST_ADDED;
 use crate::rollout::subject::Subject;
 
 /// The maximum number of past rollouts in a status.
@@ -14,8 +15,7 @@ impl Rollout<'_> {
     pub(super) fn roll_back(&mut self, reason: &str, recording: &str) {
         let Some(candidate) = self.status.candidate.take() else { return };
         let reason = format!("{reason}{}", self.lost_by_going_back());
-        let message = format!("`{candidate}` was rolled back: {reason}");
-        self.record(&candidate, RolloutState::RolledBack, (&reason, recording));
+        let message = self.record(&candidate, RolloutState::RolledBack, (&reason, recording));
         self.tell(EventKind::Warning, "RolledBack", &message);
         let status = &mut self.status;
         (status.state, status.message) = (RolloutState::RollingBack, message);
@@ -26,12 +26,26 @@ impl Rollout<'_> {
 
     /// A text about resources that the old revision deletes because it does not compose them. Empty if there are none.
     fn lost_by_going_back(&self) -> String {
-        let added = self.status.differences.get(RolloutDifference::Added.as_str()).copied();
-        match added.unwrap_or_default().min(self.status.composites.moved) {
-            ..=0 => String::new(),
-            1 => "; what only it composed is deleted, for one composite resource".to_owned(),
-            count => format!("; what only it composed is deleted, for up to {count} composite resources"),
-        }
+        let count = |it: RolloutDifference| self.status.differences.get(it.as_str()).copied();
+        let differing = [RolloutDifference::Added, RolloutDifference::Renamed].into_iter().filter_map(count);
+        // What the candidate returned was not applied where it was refused.
+        let is_refused =
+            |it: &&Subject| it.trial.is_some_and(|it| it.refused(&self.it.spec.refuse).is_some());
+        let refused = i64::try_from(self.it.subjects.iter().filter(is_refused).count()).unwrap_or(i64::MAX);
+        let applied = self.status.composites.moved - refused;
+        let whose = match differing.sum::<i64>().min(applied) {
+            ..=0 => return String::new(),
+            1 => "one composite resource".to_owned(),
+            count => format!("up to {count} composite resources"),
+        };
+        let names = self.status.added.join(", ");
+        let names = match self.status.added.len() {
+            0 => String::new(),
+            ..MOST_ADDED => format!(" ({names})"),
+            // There may be more than are named.
+            _ => format!(" (for example {names})"),
+        };
+        format!("; what only it composed is deleted{names}, for {whose}")
     }
 
     /// Record the end of a rollback once nothing calls the candidate any more.
@@ -52,8 +66,7 @@ impl Rollout<'_> {
 
     pub(super) fn promote(&mut self, reason: &str) {
         let Some(candidate) = self.status.candidate.take() else { return };
-        let message = format!("`{candidate}` was promoted: {reason}");
-        self.record(&candidate, RolloutState::Promoted, (reason, ""));
+        let message = self.record(&candidate, RolloutState::Promoted, (reason, ""));
         self.tell(EventKind::Normal, "Promoted", &message);
         let status = &mut self.status;
         (status.state, status.message) = (RolloutState::Promoted, message);
@@ -64,7 +77,8 @@ impl Rollout<'_> {
         self.requeue_after = None;
     }
 
-    fn record(&mut self, candidate: &str, result: RolloutState, (reason, recording): (&str, &str)) {
+    /// Record how a rollout ended. Returns that for people.
+    fn record(&mut self, candidate: &str, result: RolloutState, (reason, recording): (&str, &str)) -> String {
         let record = RolloutRecord {
             revision: candidate.to_owned(),
             from: self.status.stable.clone().unwrap_or_default(),
@@ -74,7 +88,16 @@ impl Rollout<'_> {
             started_at: self.status.started_at.take().unwrap_or_default(),
             ended_at: time(self.it.now),
         };
+        let message = ending(&record);
         self.status.history.insert(0, record);
         self.status.history.truncate(MOST_RECORDS);
+        message
     }
+}
+
+/// How a rollout ended, for people.
+pub(super) fn ending(record: &RolloutRecord) -> String {
+    let RolloutRecord { revision, result, message, .. } = record;
+    let what = if *result == RolloutState::Promoted { "promoted" } else { "rolled back" };
+    format!("`{revision}` was {what}: {message}")
 }

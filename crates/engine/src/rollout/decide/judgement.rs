@@ -1,11 +1,15 @@
 //! Determines the state of moved composite resources, and whether the rollout fails.
 
+use std::collections::BTreeSet;
+
 use ferroplane_api::{RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState, RolloutTarget};
 
 use super::{Rollout, gates, key, limit, seconds, time};
 use crate::outcome::EventKind;
+use crate::rollout::differences::MOST_ADDED;
 use crate::rollout::overlay::{Member, Overlay, place};
 use crate::rollout::subject::{Health, Subject};
+use crate::status_size::shortened;
 
 /// How many seconds a composite resource that was not ready before the move may take until it has been composed by the candidate. One
 /// that cannot be composed at all must not hold up the others for long.
@@ -121,9 +125,11 @@ impl<'a> Rollout<'a> {
         }
         if !self.it.tried.examples.is_empty() {
             let examples = &self.it.tried.examples;
-            self.status.examples = examples.iter().map(|example| example.message.clone()).collect();
+            self.status.examples = examples.iter().map(|it| shortened(it.message.clone())).collect();
             self.status.recordings = examples.iter().map(|example| example.recording.clone()).collect();
         }
+        let added: BTreeSet<_> = self.status.added.iter().chain(&self.it.tried.added).cloned().collect();
+        self.status.added = added.into_iter().take(MOST_ADDED).collect();
     }
 
     /// Whether the candidate was tried for all. One that could not be tried in time is tried when it is moved.
@@ -198,7 +204,8 @@ impl<'a> Rollout<'a> {
         let is_told = failed.iter().any(|it| refused(it.subject).is_some());
         let example = self.status.examples.first().zip(self.status.recordings.first()).filter(|_| is_told);
         if let Some((example, recording)) = example {
-            message = format!("{message}: {example}");
+            // An example that an older release has stored may be of any length.
+            message = shortened(format!("{message}: {example}"));
             return Failure { message, recording: recording.clone() };
         }
         // Its last reconcile by now shows the failure.

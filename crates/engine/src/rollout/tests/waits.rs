@@ -57,6 +57,38 @@ fn composite_resource_that_was_not_ready_before_is_waited_for_until_the_revision
 }
 
 #[test]
+fn newer_revision_that_is_not_in_service_yet_is_named() {
+    let told = |fleet: &mut Fleet| {
+        fleet.step();
+        fleet.status.message.clone()
+    };
+    let mut fleet = Fleet::of(10);
+    let idle = "all composite resources call `v1`";
+    assert_eq!(told(&mut fleet), format!("{idle}: there is no newer revision"));
+    fleet.install("v2", 2);
+    fleet.revisions[1].is_serving = false;
+    assert_eq!(told(&mut fleet), format!("{idle}: revision `v2` is not in service yet"));
+    assert_eq!(fleet.status.state, RolloutState::Idle);
+    fleet.revisions[1].is_serving = true;
+    assert_eq!(fleet.finish(), RolloutState::Promoted);
+    let promoted = fleet.status.message.clone();
+    assert!(promoted.starts_with("`v2` was promoted: "), "{promoted}");
+    fleet.install("v3", 3);
+    fleet.revisions[2].is_serving = false;
+    assert_eq!(told(&mut fleet), format!("{promoted}; revision `v3` is not in service yet"));
+    fleet.revisions[2].is_active = false;
+    assert_eq!(told(&mut fleet), promoted);
+
+    // One that was rolled back is not waited for, although it cannot be called.
+    (fleet.revisions[2].is_active, fleet.revisions[2].is_serving) = (true, true);
+    fleet.fate = Box::new(|_, _| Fate::Fails);
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let rolled_back = fleet.status.message.clone();
+    fleet.revisions[2].is_serving = false;
+    assert_eq!(told(&mut fleet), rolled_back);
+}
+
+#[test]
 fn nothing_is_moved_while_a_definition_is_not_established() {
     for preview in [false, true] {
         let mut fleet = Fleet::of(100);
