@@ -76,6 +76,14 @@ impl Schedule {
         }
     }
 
+    /// The first second after `now` at which something is due that was due at `last`, all since 1970. Unlike [`next`](Self::next), it does
+    /// not depend on when it is asked: a delay is counted from the last time.
+    pub fn next_from(&self, last: i64, now: i64) -> Option<i64> {
+        let Rule::Every(seconds) = &self.rule else { return self.next(now) };
+        let times = now.checked_sub(last)?.max(0) / seconds;
+        last.checked_add(times.checked_add(1)?.checked_mul(*seconds)?)
+    }
+
     /// The last second after the first one and not after the second one at which something is due, all since 1970.
     pub fn latest(&self, after: i64, until: i64) -> Option<i64> {
         if let Rule::Every(seconds) = self.rule {

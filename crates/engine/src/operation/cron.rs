@@ -3,6 +3,7 @@
 //! # Invariants
 //! * There is one operation for each scheduled time, however often the schedule is checked: its name contains that time.
 //! * Of the times that were missed, only the latest gets an operation, and only within the deadline. A missed deadline never delays later times.
+//! * How often the schedule is checked, and when, never moves a time: those of `@every` are counted from the last one.
 //! * A stale cache does not lead to an operation that the API server has already, or that has to wait: before it creates one, the
 //!   controller reads the `CronOperation` and calls [`check_cron`].
 
@@ -87,12 +88,13 @@ pub fn decide_cron(
     now: i64,
 ) -> Result<CronDecision, InvalidSchedule> {
     let schedule = spec.schedule.as_ref().map_err(Clone::clone)?;
-    let requeue_at = schedule.next(now);
+    let last = last_time(cron, operations);
+    let requeue_at = schedule.next_from(last, now);
     if requeue_at.is_none() {
         return Err(InvalidSchedule::new("no time matches it"));
     }
     let nothing = Ok(CronDecision { requeue_at, ..CronDecision::default() });
-    let Some(due) = schedule.latest(last_time(cron, operations), now) else { return nothing };
+    let Some(due) = schedule.latest(last, now) else { return nothing };
     if spec.deadline.is_some_and(|deadline| due.saturating_add(deadline) < now) {
         return nothing;
     }
@@ -227,6 +229,63 @@ mod tests {
             let expected: Vec<_> = expected.take_while(|time| *time < YEARS.end).collect();
             assert_eq!(made, expected, "{zone}");
             assert_eq!(made.len(), count, "{zone}");
+        }
+    }
+
+    fn every(delay: &str, deadline: Option<i64>) -> Object {
+        let mut cron = cron(&json!({}));
+        meta::set_field(&mut cron, "creationTimestamp", "1970-01-01T00:00:00Z");
+        let schedule = format!("@every {delay}");
+        cron.insert(
+            "spec".to_owned(),
+            json!({"schedule": schedule, "startingDeadlineSeconds": deadline, "concurrencyPolicy": "Forbid"}),
+        );
+        cron
+    }
+
+    #[test]
+    fn time_after_a_delay_stays_where_it_is_whenever_it_is_decided_again() {
+        let decide = |cron: &Object, operations: &[Object], now| {
+            decide_cron(cron, &CronSpec::of(cron), operations, now).unwrap()
+        };
+        // An operation of three minutes has ended.
+        let ended = decide(&every("10m", Some(60)), &[operation(600, "True")], 780);
+        assert_eq!((ended.due, ended.requeue_at), (None, Some(1200)));
+        // The queue has woken after its longest sleep.
+        let woken = decide(&every("90m", None), &[], 3600);
+        assert_eq!((woken.due, woken.requeue_at), (None, Some(5400)));
+        let missed = decide(&every("10m", Some(60)), &[operation(600, "True")], 1300);
+        assert_eq!((missed.due, missed.requeue_at), (None, Some(1800)));
+    }
+
+    /// A day, decided only when the controller decides: when its timer fires, and when an operation ends. Every decision replaces the timer.
+    #[test]
+    fn no_time_after_a_delay_is_lost_if_only_timers_and_operations_wake_the_schedule() {
+        const DAY: i64 = 86_400;
+        const LONGEST_SLEEP: i64 = 3600;
+        for (delay, seconds, takes) in
+            [("10m", 600, 180), ("90m", 5400, 60), ("1m", 60, 59), ("5h", 18_000, 7200)]
+        {
+            let cron = every(delay, Some(30));
+            let spec = CronSpec::of(&cron);
+            let (mut now, mut made, mut operations) = (0, Vec::<i64>::new(), Vec::<Object>::new());
+            let mut ends_at: Option<i64> = None;
+            while now < DAY {
+                if ends_at.take_if(|at| *at <= now).is_some() {
+                    operations = vec![operation(*made.last().unwrap(), "True")];
+                }
+                let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+                if let Some(due) = decision.due {
+                    made.push(due);
+                    operations = vec![operation(due, "Unknown")];
+                    ends_at = Some(now + takes);
+                }
+                let timer = decision.requeue_at.unwrap().min(now + LONGEST_SLEEP);
+                now = ends_at.map_or(timer, |at| timer.min(at));
+            }
+            let expected: Vec<_> =
+                (1..).map(|count| count * seconds).take_while(|time| *time < DAY).collect();
+            assert_eq!(made, expected, "{delay}");
         }
     }
 

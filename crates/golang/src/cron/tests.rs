@@ -101,6 +101,41 @@ fn schedule_that_never_holds_ends() {
 }
 
 #[test]
+fn next_time_of_a_delay_is_counted_from_the_last_one_and_not_from_now() {
+    let every = Schedule::parse("@every 10m").unwrap();
+    for (last, now, expected) in [
+        (600, 600, 1200),
+        (600, 780, 1200),
+        (600, 1199, 1200),
+        (600, 1200, 1800),
+        (600, 7000, 7200),
+        // A clock that is behind.
+        (600, 0, 1200),
+    ] {
+        assert_eq!(every.next_from(last, now), Some(expected), "{last} {now}");
+    }
+    assert_eq!(Schedule::parse("@every 90m").unwrap().next_from(0, 3600), Some(5400));
+    assert_eq!(Schedule::parse("@hourly").unwrap().next_from(7, 3600), Some(7200));
+    assert_eq!(every.next_from(i64::MAX, 0), None);
+    assert_eq!(every.next_from(0, i64::MAX), None);
+    assert_eq!(every.next_from(i64::MIN, i64::MAX), None);
+}
+
+/// What is due next is what was due last as soon as it comes, whenever one asks.
+#[test]
+fn next_and_latest_time_of_a_schedule_agree() {
+    for crontab in ["@every 7s", "@every 90m", "*/5 * * * *"] {
+        let schedule = Schedule::parse(crontab).unwrap();
+        for now in (0..20_000).step_by(13) {
+            let next = schedule.next_from(0, now).unwrap();
+            assert!(next > now, "{crontab} {now}");
+            assert_eq!(schedule.latest(0, next), Some(next), "{crontab} {now}");
+            assert_eq!(schedule.latest(0, next - 1), schedule.latest(0, now), "{crontab} {now}");
+        }
+    }
+}
+
+#[test]
 fn latest_time_is_the_last_one_that_was_missed() {
     let latest = |crontab: &str, after: &str, until: &str| {
         let latest = Schedule::parse(crontab).unwrap().latest(seconds(after), seconds(until));

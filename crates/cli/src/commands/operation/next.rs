@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::ArgGroup;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::operation::CronSpec;
+use ferroplane_engine::operation::{CronSpec, last_time};
+use ferroplane_golang::cron::Schedule;
 use ferroplane_offline::manifest::Files;
 use ferroplane_offline::times;
 use jiff::Timestamp;
@@ -22,6 +23,7 @@ use crate::terminal::Terminal;
 /// Show the next times of a schedule
 ///
 /// The schedule is that of a CronOperation on a control plane, of one in a file, or one on the command line.
+/// `@every` counts from the last operation of a CronOperation on a control plane, or from its creation, and otherwise from --after.
 ///
 /// Exit codes: 0 success; 3 the CronOperation is suspended; 1 error, such as a schedule that matches no time
 #[derive(Debug, clap::Args)]
@@ -65,12 +67,10 @@ impl Next {
         let schedule = spec.schedule.map_err(|invalid| anyhow::anyhow!("{invalid}"));
         let schedule = schedule.context("cannot read the schedule")?;
         let now = Timestamp::now();
-        let mut second = self.after.unwrap_or(now).as_second();
+        let after = self.after.unwrap_or(now).as_second();
         let mut text = String::new();
-        for _ in 0..self.count {
-            let Some(next) = schedule.next(second) else { break };
-            second = next;
-            text.push_str(&line(next, schedule.offset(next), now)?);
+        for time in times_of(&schedule, &cron, after).take(self.count.into()) {
+            text.push_str(&line(time, schedule.offset(time), now)?);
         }
         if text.is_empty() {
             bail!("no time matches the schedule");
@@ -101,6 +101,14 @@ impl Next {
     }
 }
 
+/// The times of a schedule after a second since 1970.
+fn times_of(schedule: &Schedule, cron: &Object, after: i64) -> impl Iterator<Item = i64> {
+    // One that is on no control plane yet has no last time, and none of its creation.
+    let is_live = cron.get("metadata").is_some_and(|metadata| metadata.get("creationTimestamp").is_some());
+    let first = if is_live { schedule.next_from(last_time(cron, &[]), after) } else { schedule.next(after) };
+    std::iter::successors(first, |time| schedule.next(*time))
+}
+
 /// A time in the zone of the schedule, in UTC, and how far away it is.
 fn line(second: i64, offset: i64, now: Timestamp) -> anyhow::Result<String> {
     let time = Timestamp::from_second(second).context("the time is out of range")?;
@@ -116,7 +124,22 @@ fn line(second: i64, offset: i64, now: Timestamp) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    #[test]
+    fn delay_is_counted_from_the_last_operation_or_the_creation_as_the_control_plane_counts_it() {
+        let every = Schedule::parse("@every 10m").unwrap();
+        let times = |metadata: Value, status: Value| -> Vec<_> {
+            let cron = json!({"metadata": metadata, "status": status}).as_object().unwrap().clone();
+            times_of(&every, &cron, 780).take(2).collect()
+        };
+        let created = json!({"creationTimestamp": "1970-01-01T00:00:30Z"});
+        assert_eq!(times(created.clone(), json!({})), [1230, 1830]);
+        assert_eq!(times(created, json!({"lastScheduleTime": "1970-01-01T00:10:00Z"})), [1200, 1800]);
+        assert_eq!(times(json!({}), json!({})), [1380, 1980]);
+    }
 
     #[test]
     fn time_is_shown_in_its_zone_in_utc_and_with_its_distance() {
