@@ -12,7 +12,7 @@ mod schema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use compare::{FieldChange, REDACTED, comparable, compare};
+pub use compare::{FieldChange, REDACTED, agree_on, comparable, compare};
 pub use group::{ChangeGroup, group_alike};
 pub use schema::harmful_schema_change;
 

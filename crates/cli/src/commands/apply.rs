@@ -1,12 +1,13 @@
 //! `ferroplane apply`: make a saved plan true.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{ApiClient, ObjectPath};
+use ferroplane_client::{ApiClient, ObjectPath, Resource};
 use ferroplane_controllers::apply_file;
-use ferroplane_engine::changes::{ChangePlan, ObjectName, moved};
+use ferroplane_engine::changes::{ChangePlan, ObjectName, agree_on, moved};
 
 use crate::Verdict;
 use crate::client::{Access, PlaneAccess};
@@ -14,6 +15,9 @@ use crate::explain::block_on;
 use crate::plans::saved::SavedPlan;
 use crate::plans::{add_namespaces, ask};
 use crate::terminal::Terminal;
+
+/// How often an object is applied again that controllers keep writing to.
+const ATTEMPTS: u32 = 10;
 
 /// Apply a saved plan, if nothing has changed since
 ///
@@ -59,8 +63,18 @@ impl Apply {
                 terminal.failure(&reason);
                 return Ok(Verdict::No);
             }
+            let mut objects = Vec::new();
+            // All of them are read before the first is applied: controllers react to it, and write to the others.
             for object in &saved.request.objects {
-                apply(&connection.client, object, &now, terminal).await?;
+                objects.push(Planned::read(&connection.client, object).await?);
+            }
+            if let Some(moved) = objects.iter().find(|object| object.has_moved(&now)) {
+                terminal.failure(&out_of_date(&moved.name.to_string()));
+                return Ok(Verdict::No);
+            }
+            for object in objects {
+                let line = object.apply(&connection.client).await?;
+                terminal.line(&line);
             }
             Ok(Verdict::Yes)
         })
@@ -74,35 +88,84 @@ fn difference(saved: &ChangePlan, now: &ChangePlan) -> Option<String> {
     }
     let names: Vec<_> = moved(saved, now).iter().take(10).map(ToString::to_string).collect();
     let what = if names.is_empty() { "an object that it was made from".to_owned() } else { names.join(", ") };
-    Some(format!(
-        "the plan is out of date: {what} changed since it was made; make it again with `ferroplane diff`"
-    ))
+    Some(out_of_date(&what))
 }
 
-async fn apply(
-    client: &ApiClient,
-    object: &Object,
-    plan: &ChangePlan,
-    terminal: &mut Terminal,
-) -> anyhow::Result<()> {
-    let (api_version, kind) = (meta::api_version(object), meta::kind(object));
-    let resource = client.resource(api_version, kind).await?;
-    let resource = resource.with_context(|| format!("there is no kind {kind} in {api_version}"))?;
-    let name = ObjectName::of(object);
-    let path =
-        ObjectPath { resource: &resource, namespace: meta::namespace(object), name: meta::name(object) };
-    let version = plan.versions.iter().find(|version| version.object == name);
-    let version =
-        version.map(|version| version.resource_version.as_str()).filter(|version| !version.is_empty());
-    let applied = apply_file(client, path, object, version).await;
-    let (before, after) = applied.with_context(|| format!("cannot apply {name}"))?;
-    let what = match &before {
-        None => "created",
-        Some(before) if meta::resource_version(before) == meta::resource_version(&after) => "unchanged",
-        Some(_) => "changed",
-    };
-    terminal.line(&format!("{name} {what}"));
-    Ok(())
+fn out_of_date(what: &str) -> String {
+    format!("the plan is out of date: {what} changed since it was made; make it again with `ferroplane diff`")
+}
+
+/// An object of a plan, and what was stored when the plan was compared.
+struct Planned<'a> {
+    name: ObjectName,
+    file: &'a Object,
+    resource: Arc<Resource>,
+    before: Option<Object>,
+}
+
+impl<'a> Planned<'a> {
+    async fn read(client: &ApiClient, file: &'a Object) -> anyhow::Result<Self> {
+        let (api_version, kind) = (meta::api_version(file), meta::kind(file));
+        let resource = client.resource(api_version, kind).await?;
+        let resource = resource.with_context(|| format!("there is no kind {kind} in {api_version}"))?;
+        let mut planned = Self { name: ObjectName::of(file), file, resource, before: None };
+        planned.before = planned.stored(client).await?;
+        Ok(planned)
+    }
+
+    fn path(&self) -> ObjectPath<'_> {
+        let (namespace, name) = (meta::namespace(self.file), meta::name(self.file));
+        ObjectPath { resource: &self.resource, namespace, name }
+    }
+
+    async fn stored(&self, client: &ApiClient) -> anyhow::Result<Option<Object>> {
+        client.get_object(self.path()).await.with_context(|| format!("cannot read {}", self.name))
+    }
+
+    /// Whether it is not the version that the plan was made from.
+    fn has_moved(&self, plan: &ChangePlan) -> bool {
+        let planned = plan.versions.iter().find(|version| version.object == self.name);
+        let planned = planned.map(|version| version.resource_version.as_str());
+        let stored = self.before.as_ref().map(meta::resource_version);
+        planned.is_some_and(|planned| planned != stored.unwrap_or_default())
+    }
+
+    /// Apply it, and say what happened. Nobody may have changed a field of the file meanwhile; controllers that react to objects
+    /// before it may have written other fields.
+    async fn apply(self, client: &ApiClient) -> anyhow::Result<String> {
+        let mut version = self.before.as_ref().map(|before| meta::resource_version(before).to_owned());
+        let mut attempts = 0;
+        let after = loop {
+            let applied = apply_file(client, self.path(), self.file, version.as_deref()).await;
+            match applied {
+                Ok((_, after)) => break after,
+                Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
+                    attempts += 1;
+                    let now = self.stored(client).await?;
+                    if !self.is_free_to_apply(now.as_ref()) {
+                        bail!("cannot apply {}: somebody else changed it at the same time", self.name);
+                    }
+                    version = now.as_ref().map(|now| meta::resource_version(now).to_owned());
+                }
+                Err(error) => return Err(error).with_context(|| format!("cannot apply {}", self.name)),
+            }
+        };
+        let what = match &version {
+            None => "created",
+            Some(version) if version == meta::resource_version(&after) => "unchanged",
+            Some(_) => "changed",
+        };
+        Ok(format!("{} {what}", self.name))
+    }
+
+    fn is_free_to_apply(&self, now: Option<&Object>) -> bool {
+        match (&self.before, now) {
+            (Some(before), Some(now)) => {
+                meta::uid(before) == meta::uid(now) && agree_on(self.file, before, now)
+            }
+            (before, now) => before.is_none() && now.is_none(),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -143,6 +143,19 @@ fn saved_plan_is_applied_once_and_refused_when_something_moved() {
 }
 
 #[test]
+fn controllers_may_write_to_composite_resources_while_a_plan_is_applied() {
+    let names: Vec<_> = (0..20).map(|number| format!("site-{number}")).collect();
+    let plane = plane_with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    // The Composition comes first: each site moves to its new revision while the sites are applied.
+    let sites: String = names.iter().map(|name| site(name, "blue")).collect();
+    std::fs::write(plane.path("all.yaml"), composition("two") + &sites).unwrap();
+    assert_eq!(run(&plane, &["diff", "all.yaml", "--save", "all.plan"]).code, Some(3));
+    let applied = run(&plane, &["apply", "all.plan"]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    until(|| run(&plane, &["diff", "all.yaml"]).code == Some(0));
+}
+
+#[test]
 fn objects_without_a_namespace_go_to_that_of_the_context() {
     let plane = Plane::new();
     apply(&plane, "team.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n");

@@ -75,6 +75,16 @@ pub fn compare(before: Option<&Object>, after: Option<&Object>) -> Vec<FieldChan
     changes
 }
 
+/// Whether two versions of an object agree in every field that a file sets. Controllers may have written others meanwhile.
+pub fn agree_on(file: &Object, one: &Object, other: &Object) -> bool {
+    file.iter().all(|(field, value)| match (value, one.get(field), other.get(field)) {
+        (Value::Object(file), Some(Value::Object(one)), Some(Value::Object(other))) => {
+            agree_on(file, one, other)
+        }
+        (_, one, other) => one == other,
+    })
+}
+
 fn is_secret(object: &Object) -> bool {
     meta::kind(object) == "Secret" && meta::api_version(object) == "v1"
 }

@@ -136,6 +136,19 @@ fn those_whose_references_have_another_order_are_told_together() {
 }
 
 #[test]
+fn only_fields_of_the_file_have_to_agree() {
+    let file = object(&json!({"metadata": {"name": "a"}, "spec": {"color": "blue", "zones": ["x"]}}));
+    let stored =
+        |spec: Value| object(&json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": spec}));
+    let before = stored(json!({"color": "red", "zones": ["x"]}));
+    let by_controller = stored(json!({"color": "red", "zones": ["x"], "crossplane": {"resourceRefs": []}}));
+    assert!(agree_on(&file, &before, &by_controller));
+    for by_others in [json!({"color": "green", "zones": ["x"]}), json!({"color": "red"}), json!({})] {
+        assert!(!agree_on(&file, &before, &stored(by_others.clone())), "{by_others}");
+    }
+}
+
+#[test]
 fn what_moved_is_named() {
     let name = |name: &str| ObjectName::of(&config_map("x", name, "1", &json!({})));
     let version = |object: &str, version: &str| ObjectVersion {
