@@ -78,11 +78,6 @@ fn mistakes_in_the_composition_are_located() {
             "error: composition.yaml:9: unknown variant `Pipelin`, expected `Pipeline` or `Resources`",
         ),
         (
-            good.replace("  mode: Pipeline", "  mode: Pipeline\n  environment: {}"),
-            "error: composition.yaml:10: `environment` has no effect with `mode: Pipeline`: call \
-             function-environment-configs in a step",
-        ),
-        (
             good.replace("      name: function-dummy", "      name: function-dummy\n      nme: x"),
             "error: composition.yaml:14: unknown field `nme` in `spec.pipeline[0].functionRef`",
         ),

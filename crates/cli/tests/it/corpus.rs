@@ -85,18 +85,25 @@ spec:
 
 #[test]
 fn field_that_has_no_effect_is_read_and_said_to_have_none() {
-    let composition = composition(&[("one", "function-dummy", &dummy("{results: []}"))]).replace(
-        "  mode: Pipeline\n",
-        "  mode: Pipeline\n  publishConnectionDetailsWithStoreConfigRef: {name: default}\n",
-    );
-    let sandbox = Sandbox::new().with("composition.yaml", &composition);
-    let ran = sandbox.render(&[]);
-    let expected = "composition.yaml:10: spec.publishConnectionDetailsWithStoreConfigRef has no effect";
-    assert!(ran.stderr.contains(expected), "{ran:?}");
-    ran.ok();
-    let ran = sandbox.run(&["validate", "composition.yaml", "composition.yaml"]);
-    assert!(ran.stdout.contains("has no effect") || ran.stderr.contains("has no effect"), "{ran:?}");
-    ran.ok();
+    let composition = composition(&[("one", "function-dummy", &dummy("{results: []}"))]);
+    let fields = [
+        "publishConnectionDetailsWithStoreConfigRef: {name: default}",
+        "environment: {environmentConfigs: []}",
+        "resources: [{name: a, base: {}}]",
+        "patchSets: [{name: a, patches: []}]",
+    ];
+    for text in fields {
+        let with_field = format!("  mode: Pipeline\n  {text}\n");
+        let composition = composition.replace("  mode: Pipeline\n", &with_field);
+        let sandbox = Sandbox::new().with("composition.yaml", &composition);
+        let (field, _) = text.split_once(':').unwrap();
+        let ran = sandbox.render(&[]);
+        assert!(ran.stderr.contains(&format!("composition.yaml:10: spec.{field} has no effect")), "{ran:?}");
+        ran.ok();
+        let ran = sandbox.run(&["validate", "composition.yaml", "composition.yaml"]);
+        assert!(ran.stdout.contains("has no effect") || ran.stderr.contains("has no effect"), "{ran:?}");
+        ran.ok();
+    }
 }
 
 /// A case, read.

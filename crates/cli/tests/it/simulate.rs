@@ -105,6 +105,46 @@ fn first_example_becomes_ready_and_is_written_once() {
     assert_eq!(version(&plane, deployment.trim()), before);
 }
 
+/// The shape of the first application that Crossplane's documentation builds: a Deployment and a Service with readiness checks.
+const APPLICATION: &str = include_str!("../corpus/app-of-kubernetes.yaml");
+
+const APPLICATIONS: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: apps.platform.example.org}
+spec:
+  group: platform.example.org
+  scope: Namespaced
+  names: {kind: App, plural: apps}
+  versions:
+  - name: v1alpha1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {image: {type: string}}}
+          status: {type: object, properties: {replicas: {type: integer}}}
+";
+
+#[test]
+fn application_with_readiness_checks_becomes_ready() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    let mut documents = APPLICATION.split("\n---\n");
+    let (composition, app) = (documents.next().unwrap(), documents.next().unwrap());
+    plane.told("kubectl apply -f -", APPLICATIONS);
+    plane.told("kubectl apply -f -", composition);
+    plane.says("kubectl wait xrd/apps.platform.example.org --for=condition=Established --timeout=60s");
+    plane.says("kubectl create namespace web");
+    plane.told("kubectl apply -f -", app);
+    plane.says("kubectl wait app/shop -n web --for=condition=Ready --timeout=60s");
+    assert_eq!(plane.says("kubectl get app shop -n web -o jsonpath={.status.replicas}"), "2");
+}
+
 #[test]
 fn objects_of_crds_become_ready_as_they_ask() {
     if peer("kubectl").is_none() {

@@ -17,18 +17,68 @@ pub struct IneffectiveField {
     pub message: String,
 }
 
+/// A field that has no effect in compositions of a mode, or in none.
+struct FormerField {
+    name: &'static str,
+    path: &'static str,
+    /// The mode in which it has no effect. None if it never has one.
+    mode: Option<Mode>,
+    /// Why, and what to do.
+    reason: &'static str,
+}
+
+const FORMER: [FormerField; 5] = [
+    FormerField {
+        name: "publishConnectionDetailsWithStoreConfigRef",
+        path: "spec.publishConnectionDetailsWithStoreConfigRef",
+        mode: None,
+        reason: "external secret stores were removed from Crossplane 2, and connection details go to Secrets; remove the field",
+    },
+    FormerField {
+        name: "environment",
+        path: "spec.environment",
+        mode: Some(Mode::Pipeline),
+        reason: "the mode is Pipeline; call function-environment-configs in a step instead",
+    },
+    FormerField {
+        name: "resources",
+        path: "spec.resources",
+        mode: Some(Mode::Pipeline),
+        reason: "the mode is Pipeline; call function-patch-and-transform in a step, or set `mode: Resources`",
+    },
+    FormerField {
+        name: "patchSets",
+        path: "spec.patchSets",
+        mode: Some(Mode::Pipeline),
+        reason: "the mode is Pipeline; call function-patch-and-transform in a step, or set `mode: Resources`",
+    },
+    FormerField {
+        name: "pipeline",
+        path: "spec.pipeline",
+        mode: Some(Mode::Resources),
+        reason: "the mode is Resources; remove the field, or set `mode: Pipeline`",
+    },
+];
+
 /// The fields in the spec of a composition that have no effect.
 pub fn ineffective_fields(spec: &Value) -> Vec<IneffectiveField> {
-    let (name, field) =
-        ("publishConnectionDetailsWithStoreConfigRef", "spec.publishConnectionDetailsWithStoreConfigRef");
-    if spec.get(name).is_none_or(Value::is_null) {
-        return Vec::new();
-    }
-    let message = format!(
-        "{field} has no effect: external secret stores were removed from Crossplane 2, and connection details go to \
-         Secrets; remove the field"
-    );
-    vec![IneffectiveField { field, message }]
+    let is_set = |name: &str| match spec.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(_) => true,
+    };
+    let is_pipeline = match spec.get("mode").and_then(Value::as_str) {
+        Some(mode) => mode == "Pipeline",
+        None => !is_set("resources"),
+    };
+    let mode = if is_pipeline { Mode::Pipeline } else { Mode::Resources };
+    let fields = FORMER.iter().filter(|field| field.mode.is_none_or(|it| it == mode) && is_set(field.name));
+    fields
+        .map(|field| IneffectiveField {
+            field: field.path,
+            message: format!("{} has no effect: {}", field.path, field.reason),
+        })
+        .collect()
 }
 
 /// Refuse patches that write to the composite resource outside of its status.
@@ -132,5 +182,15 @@ mod tests {
             ineffective_fields(&json!({"publishConnectionDetailsWithStoreConfigRef": {"name": "default"}}));
         assert_eq!(named[0].field, "spec.publishConnectionDetailsWithStoreConfigRef");
         assert!(named[0].message.contains("has no effect"));
+        let named = |spec: Value| ineffective_fields(&spec).iter().map(|it| it.field).collect::<Vec<_>>();
+        let all = json!({"environment": {}, "resources": [{}], "patchSets": [{}], "pipeline": [{}]});
+        let with_mode = |mode: &str| {
+            let mut spec = all.clone();
+            spec["mode"] = json!(mode);
+            spec
+        };
+        assert_eq!(named(with_mode("Pipeline")), ["spec.environment", "spec.resources", "spec.patchSets"]);
+        assert_eq!(named(with_mode("Resources")), ["spec.pipeline"]);
+        assert_eq!(named(json!({"environment": {}, "resources": [{}], "pipeline": []})), [""; 0]);
     }
 }

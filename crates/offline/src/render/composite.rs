@@ -1,11 +1,12 @@
 //! A composite resource, made ready to be rendered as a controller would find it.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::bail;
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, keys, meta};
-use ferroplane_engine::composite::{
-    Begin, Machinery, Selected, begin, composite_for_functions, set_references,
-};
-use ferroplane_engine::{Layout, Reference, Why};
+use ferroplane_engine::composite::{Begin, Selected, begin, composite_for_functions, set_references};
+use ferroplane_engine::{Candidate, Defaults, Layout, Preferences, Reference, Why, choose_composition};
+use serde_json::Value;
 use uuid::Uuid;
 
 /// A composite resource.
@@ -20,12 +21,17 @@ pub(crate) struct Composite {
 
 impl Composite {
     /// Make a composite resource ready: it gets an identity, and what a controller gives it before it runs the pipeline.
-    pub(crate) fn new(mut object: Object, layout: Layout, composition: &Composition) -> Self {
+    pub(crate) fn new(
+        mut object: Object,
+        layout: Layout,
+        composition: &Composition,
+        defaults: &Defaults,
+    ) -> Self {
         if meta::uid(&object).is_empty() {
             let uid = stable_uid(&object);
             meta::set_field(&mut object, "uid", &uid);
         }
-        let selected = select(&object, layout, composition);
+        let selected = select(&object, layout, composition, defaults);
         let begin = begin(&object);
         if begin == Begin::Run {
             // Nothing keeps what is read from a file: there is no finalizer to be seen.
@@ -50,14 +56,58 @@ impl Composite {
 }
 
 /// The composition is given, so it is the one. Compositions that are read from files have no revisions.
-fn select(object: &Object, layout: Layout, composition: &Composition) -> Selected {
-    let name = composition.name().to_owned();
-    let is_named = Machinery::of(object, layout).composition() == Some(&name);
+fn select(object: &Object, layout: Layout, composition: &Composition, defaults: &Defaults) -> Selected {
+    let given = candidate(composition);
+    let why = match choose(object, layout, &given, defaults) {
+        Some((name, why)) if name == given.name => why,
+        // A control plane would use another one, or none. This one is rendered as if it had been found.
+        _ => Why::Found,
+    };
     Selected {
-        composition: name,
-        why: if is_named { Why::Named } else { Why::Found },
+        composition: given.name,
+        why,
         revision: None,
         connection_namespace: composition.spec.write_connection_secrets_to_namespace.clone(),
+    }
+}
+
+/// Notes about composite resources for which a control plane would use another composition than the given one. Each is there once: there
+/// may be thousands of composite resources.
+pub(crate) fn selection_notes<'x>(
+    xrs: impl IntoIterator<Item = &'x Object>,
+    layout: Layout,
+    composition: &Composition,
+    defaults: &Defaults,
+) -> BTreeSet<String> {
+    let given = candidate(composition);
+    let note = |xr: &Object| {
+        let (name, why) = choose(xr, layout, &given, defaults).filter(|(name, _)| *name != given.name)?;
+        let reason = match why {
+            _ if defaults.enforced.is_some() => "which the definition enforces",
+            Why::Default => "which is the default of the definition",
+            Why::Named | Why::Enforced | Why::Found => "which the composite resource names",
+        };
+        let rendered = &given.name;
+        Some(format!("a control plane would use composition `{name}`, {reason}, and not `{rendered}`"))
+    };
+    xrs.into_iter().filter_map(note).collect()
+}
+
+/// The composition that a control plane would use if it had no other than the given one.
+fn choose(object: &Object, layout: Layout, given: &Candidate, defaults: &Defaults) -> Option<(String, Why)> {
+    let preferences = Preferences::read(object, layout);
+    choose_composition(&preferences, defaults, &given.composes, [given]).ok()
+}
+
+fn candidate(composition: &Composition) -> Candidate {
+    let labels = composition.metadata.get("labels").and_then(Value::as_object).into_iter().flatten();
+    let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+    Candidate {
+        name: composition.name().to_owned(),
+        // Only revisions refer to it.
+        uid: String::new(),
+        labels: labels.filter_map(text).collect::<BTreeMap<_, _>>(),
+        composes: composition.spec.composite_type_ref.clone(),
     }
 }
 

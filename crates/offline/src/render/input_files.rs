@@ -11,7 +11,7 @@ use ferroplane_api::{
 use ferroplane_engine::composite::{Machinery, resource_name};
 use ferroplane_engine::versions::Unresolved;
 use ferroplane_engine::{
-    Pipeline, PipelineError, UnresolvedStep, chain, ineffective_fields, is_grant, to_pipeline,
+    Defaults, Pipeline, PipelineError, UnresolvedStep, chain, ineffective_fields, is_grant, to_pipeline,
 };
 use ferroplane_functions::Library;
 use ferroplane_wire::Struct;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::cluster_state::SharedState;
-use super::composite::{check_definition, check_type, layout_of};
+use super::composite::{check_definition, check_type, layout_of, selection_notes};
 use super::defaults;
 use super::functions::Functions;
 use super::operation::{as_composition, is_operation, operation_in};
@@ -130,9 +130,16 @@ impl InputFiles {
             .map_err(|error| unresolved(&manifest, &composition, &error))?;
         notes.extend(runtimes.notes(&pipeline));
         let is_operation = operation.is_some();
+        let defaults = definition.as_ref().map(Definition::defaults).unwrap_or_default();
         let xrs = match operation {
             Some(operation) => vec![operation],
-            None => self.load_xrs(objects, files, &composition, definition.as_ref())?,
+            None => {
+                let xrs = self.load_xrs(objects, files, &composition, definition.as_ref())?;
+                let layout = layout_of(definition.as_ref().map(|definition| &definition.spec));
+                let objects = xrs.iter().map(Manifest::object);
+                notes.extend(selection_notes(objects, layout, &composition, &defaults));
+                xrs
+            }
         };
         let observed = load_all(files, &self.observed_resources)?;
         check_observed(&observed)?;
@@ -146,6 +153,7 @@ impl InputFiles {
             composition: Arc::new(composition),
             is_operation,
             definition: definition.map(|definition| definition.spec),
+            defaults,
             runtimes,
             notes,
             templates: Arc::new(templates),
@@ -161,7 +169,7 @@ impl InputFiles {
         let path = self.composition.as_ref().context("a Composition is needed")?;
         let manifest = files.load_one(path, "Composition")?;
         let composition = load_composition(&manifest)?;
-        check_mode(&manifest, &composition, notes)?;
+        check_mode(&manifest, &composition)?;
         notes.extend(ineffective(&manifest));
         Ok((manifest, composition))
     }
@@ -332,6 +340,11 @@ impl Definition {
         Ok(Self { spec: manifest.parse()?, manifest })
     }
 
+    /// What it says about the compositions of its composite resources.
+    fn defaults(&self) -> Defaults {
+        Defaults::read(self.manifest.object())
+    }
+
     /// Give an XR the defaults of its schema.
     fn apply_defaults(&self, object: &mut Object, xr: &Manifest) -> anyhow::Result<()> {
         let schema = self.schema_of(xr)?;
@@ -471,33 +484,17 @@ fn not_listed(step: &str, function: &str, similar: Option<&str>) -> String {
     )
 }
 
-/// What a composition says in a form that is not the one it says it is in has no effect.
-fn check_mode(manifest: &Manifest, composition: &Composition, notes: &mut Vec<String>) -> anyhow::Result<()> {
+/// A composition must be in the form that it says it is in.
+fn check_mode(manifest: &Manifest, composition: &Composition) -> anyhow::Result<()> {
     let spec = &composition.spec;
     let has_resources = !spec.resources.is_empty();
     if spec.mode.is_none() && has_resources && !spec.pipeline.is_empty() {
         let message = "a composition has either `resources` or a `pipeline`: say which with `mode`";
         return Err(manifest.error(&["spec", "resources"], message).into());
     }
-    match spec.mode() {
-        Mode::Pipeline if spec.environment.is_some() => {
-            let message = "`environment` has no effect with `mode: Pipeline`: call function-environment-configs in a step";
-            return Err(manifest.error(&["spec", "environment"], message).into());
-        }
-        Mode::Pipeline if has_resources || !spec.patch_sets.is_empty() => {
-            notes.push(
-                "the `resources` and `patchSets` of the composition are ignored: its mode is Pipeline"
-                    .to_owned(),
-            );
-        }
-        Mode::Resources if !has_resources => {
-            let message = "a composition with `mode: Resources` needs `resources`";
-            return Err(manifest.error(&["spec", "mode"], message).into());
-        }
-        Mode::Resources if !spec.pipeline.is_empty() => {
-            notes.push("the `pipeline` of the composition is ignored: its mode is Resources".to_owned());
-        }
-        _ => {}
+    if spec.mode() == Mode::Resources && !has_resources {
+        let message = "a composition with `mode: Resources` needs `resources`";
+        return Err(manifest.error(&["spec", "mode"], message).into());
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, Scope, keys, meta};
-use ferroplane_engine::{Pipeline, external_type};
+use ferroplane_engine::{Defaults, Pipeline, external_type};
 use ferroplane_functions::Library;
 use ferroplane_runner::{Directory, External, Images, grpc};
 use ferroplane_wire::Struct;
@@ -40,6 +40,8 @@ pub struct Renderer {
     pub(super) is_operation: bool,
     pub(super) pipeline: Arc<Pipeline>,
     pub(super) definition: Option<CompositeResourceDefinition>,
+    /// What the definition says about compositions.
+    pub(super) defaults: Defaults,
     pub(super) runtimes: Runtimes,
     pub(super) notes: Vec<String>,
     pub(super) observed: Vec<Manifest>,
@@ -103,7 +105,7 @@ impl Renderer {
             return Ok(render_operation(input, functions, &cluster).await?.with_identity_only());
         }
         let layout = layout_of(self.definition.as_ref());
-        let mut composite = Composite::new(xr.object().clone(), layout, &self.composition);
+        let mut composite = Composite::new(xr.object().clone(), layout, &self.composition, &self.defaults);
         let mut cluster = ClusterState::new(self.shared.clone());
         cluster.set_composite_scope(self.scope_of(&composite.object));
         let given = self.observed_of(&composite.object);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{CompositeResourceDefinition, Composition, Object, meta};
-use ferroplane_engine::{Failure, Pipeline, Want};
+use ferroplane_engine::{Defaults, Failure, Pipeline, Want};
 use ferroplane_runner::{Directory, Runner, grpc};
 use ferroplane_wire::render::render_request::Input;
 use ferroplane_wire::render::{
@@ -97,7 +97,9 @@ fn prepare(input: CompositeInput, now: String) -> anyhow::Result<(RenderInput, C
     }
     check_type(&composition, &xr)?;
 
-    let mut composite = Composite::new(xr, layout_of(definition.as_ref()), &composition);
+    let layout = layout_of(definition.as_ref());
+    // Crossplane's engine selects the given composition whatever the definition says, and upstream's tools compare events.
+    let mut composite = Composite::new(xr, layout, &composition, &Defaults::default());
     let observed = objects(input.observed_resources, "observed resource")?;
     let shared = shared_state(input.required_resources, input.credentials, input.required_schemas)?;
     let mut cluster = ClusterState::new(Arc::new(shared));
