@@ -41,7 +41,7 @@ pub use pkg::{
     DeploymentRuntime, ESTABLISHERS, ImageRequest, PackageManager, PackagePullPolicy, PackageSource,
     SourceAnswer, SourceError,
 };
-pub use protection::admission::{Asker, PATH as PROTECTION_PATH, Protection};
+pub use protection::admission::{PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;
 pub use setup::credentials::{
     Credentials, CredentialsError, CredentialsStanding, Names, credentials, credentials_standing,

@@ -15,9 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use ferroplane_apiserver::listeners::https::{self, Https};
-use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, Asker, Credentials, PROTECTION_PATH, Protection, Standby,
-};
+use ferroplane_controllers::{ADVISOR_PATH, Advisor, Credentials, PROTECTION_PATH, Protection, Standby};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -130,21 +128,21 @@ struct Reviewers {
     secret: Arc<str>,
 }
 
-/// What is asked for, and what the address ends in.
+/// What is asked for.
 enum Question {
-    Protection(String),
+    Protection,
     Advice,
 }
 
 impl Question {
-    fn at(path: &str) -> Option<Self> {
-        // Who was notified of an address without a secret, by an older release, is answered, too.
+    /// What is asked for at a path, and the secret that the path ends in. Nothing is the secret of a path without one.
+    fn at(path: &str) -> Option<(Self, &str)> {
         let after = |known: &str| match path.strip_prefix(known)? {
             "" => Some(""),
             rest => rest.strip_prefix('/'),
         };
-        let protection = after(PROTECTION_PATH).map(|secret| Self::Protection(secret.to_owned()));
-        protection.or_else(|| after(ADVISOR_PATH).map(|_| Self::Advice))
+        let protection = after(PROTECTION_PATH).map(|secret| (Self::Protection, secret));
+        protection.or_else(|| after(ADVISOR_PATH).map(|secret| (Self::Advice, secret)))
     }
 }
 
@@ -180,21 +178,23 @@ impl tower_service::Service<Request<Incoming>> for WebhookService {
 }
 
 async fn answer(reviewers: Option<Reviewers>, request: Request<Incoming>) -> Result<Value, BadReview> {
-    let question = Question::at(request.uri().path());
-    let question = question.ok_or(BadReview(StatusCode::NOT_FOUND, "there is no such webhook"))?;
-    if request.method() != Method::POST {
+    let (parts, body) = request.into_parts();
+    let question = Question::at(parts.uri.path());
+    let (question, secret) = question.ok_or(BadReview(StatusCode::NOT_FOUND, "there is no such webhook"))?;
+    if parts.method != Method::POST {
         return Err(BadReview(StatusCode::METHOD_NOT_ALLOWED, "use the method POST"));
     }
-    let review = read(request.into_body()).await?;
     let reviewers =
         reviewers.ok_or(BadReview(StatusCode::SERVICE_UNAVAILABLE, "the webhooks are not ready yet"))?;
-    match question {
-        Question::Protection(shown) => {
-            let asker = if is_same(&shown, &reviewers.secret) { Asker::ApiServer } else { Asker::Unknown };
-            Ok(reviewers.protection.review(review, asker).await)
-        }
-        Question::Advice => Ok(reviewers.advisor.review(&review).await),
+    // Before anything of the body is read: anybody may reach this port.
+    if !is_same(secret, &reviewers.secret) {
+        return Err(BadReview(StatusCode::FORBIDDEN, "only the API server may call this webhook"));
     }
+    let review = read(body).await?;
+    Ok(match question {
+        Question::Protection => reviewers.protection.review(review).await,
+        Question::Advice => reviewers.advisor.review(&review).await,
+    })
 }
 
 /// Whether a client knows a secret. Takes the same time however much of it is right.

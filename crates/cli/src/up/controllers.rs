@@ -11,9 +11,9 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, ActionSettings, Advisor, Asker, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers,
-    ESTABLISHERS, LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders,
-    Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
+    ADVISOR_PATH, ActionSettings, Advisor, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, ESTABLISHERS,
+    LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders, Protection,
+    ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::packages::ResolveOptions;
@@ -187,7 +187,7 @@ async fn protect(server: &Server, protection: &Protection) -> anyhow::Result<()>
     let reviewer = protection.clone();
     let webhook = InProcessWebhook::new(move |review| {
         let reviewer = reviewer.clone();
-        async move { reviewer.review(review, Asker::ApiServer).await }
+        async move { reviewer.review(review).await }
     });
     server.register_webhook(PROTECTION, &webhook);
     let url = format!("https://{PROTECTION}{PROTECTION_PATH}");

@@ -4,8 +4,7 @@
 //! over HTTPS, or in the same process.
 //!
 //! # Invariants
-//! * Nothing is written because of a request that any client could have sent ([`Asker::Unknown`]). Responses to such a request name no
-//!   usages.
+//! * Only reviews of the API server arrive here: it is in this process, or it has shown the secret that the path ends in.
 //! * Only the identity of an object in a request counts: the rest is read from the API server.
 
 use std::sync::{Arc, Weak};
@@ -25,15 +24,6 @@ pub const PATH: &str = "/validate-no-usages";
 pub(crate) const CONFIGURATION: &str = "crossplane-no-usages";
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
 const REACH_WEBHOOK: &str = "reach.protection.crossplane.io";
-
-/// The client of the webhook.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asker {
-    /// The API server: it is in this process, or it has proven that it knows the secret path.
-    ApiServer,
-    /// Any client that reaches the port.
-    Unknown,
-}
 
 /// Knows which objects are in use, while the controllers run.
 #[derive(Debug, Clone)]
@@ -78,11 +68,11 @@ impl Protection {
         }
     }
 
-    /// Answer an `AdmissionReview`.
-    pub async fn review(&self, review: Value, asker: Asker) -> Value {
+    /// Answer an `AdmissionReview` of the API server.
+    pub async fn review(&self, review: Value) -> Value {
         let request = &review["request"];
         let judged = match request["operation"].as_str().unwrap_or_default() {
-            "DELETE" => self.judge_deletion(request, asker).await,
+            "DELETE" => self.judge_deletion(request).await,
             "CREATE" | "UPDATE" => self.judge_usage(request).await,
             operation => Err(Refusal::new(400, format!("cannot review the operation `{operation}`"))),
         };
@@ -98,7 +88,7 @@ impl Protection {
     }
 
     /// Why an object cannot be deleted, if usages protect it.
-    async fn judge_deletion(&self, request: &Value, asker: Asker) -> Result<Option<String>, Refusal> {
+    async fn judge_deletion(&self, request: &Value) -> Result<Option<String>, Refusal> {
         let object = request["oldObject"].as_object();
         let object = object.ok_or_else(|| Refusal::new(400, "there is no object to delete"))?;
         let (context, usages) = self.context.upgrade().zip(self.usages.upgrade()).ok_or_else(stopping)?;
@@ -106,13 +96,6 @@ impl Protection {
         let usages: Vec<_> = keys.iter().filter_map(|key| usages.object(key)).collect();
         if usages.is_empty() {
             return Ok(None);
-        }
-        if asker == Asker::Unknown {
-            warn!(
-                kind = meta::kind(object),
-                "a client other than the API server called the webhook for usages"
-            );
-            return Ok(Some("this resource is in-use".to_owned()));
         }
         info!(
             kind = meta::kind(object),

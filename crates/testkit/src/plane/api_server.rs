@@ -12,7 +12,7 @@ use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{InProcessWebhook, Server, Settings};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, Advisor, Asker, PROTECTION_PATH, Protection, grant_rights, reserved_groups,
+    ADVISOR_PATH, Advisor, PROTECTION_PATH, Protection, grant_rights, reserved_groups,
 };
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ pub fn protection_address() -> Value {
 fn reviewer(protection: Protection) -> InProcessWebhook {
     InProcessWebhook::new(move |review| {
         let protection = protection.clone();
-        async move { protection.review(review, Asker::ApiServer).await }
+        async move { protection.review(review).await }
     })
 }
 

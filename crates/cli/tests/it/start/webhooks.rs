@@ -70,16 +70,20 @@ fn questions_of_strangers_change_nothing_and_are_told_no_names() {
     let review = json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {
         "uid": "u", "operation": "DELETE", "oldObject": payroll, "options": {"propagationPolicy": "Foreground"},
     }});
-    let configuration = ground
-        .get("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-no-usages");
-    let told = configuration["webhooks"][0]["clientConfig"]["url"].as_str().unwrap();
-    let known = told.strip_prefix(&url).unwrap();
+    let known = path_of_usages(&ground, &url);
     let guess = format!("{}x", &known[..known.len() - 1]);
-    for path in ["/validate-no-usages", "/validate-no-usages/", &guess, &known[..known.len() - 1]] {
-        let answer = ask(&url, &authority, path, &review);
-        assert_eq!(answer["response"]["allowed"], false, "{path}: {answer}");
-        assert!(!answer.to_string().contains("secret-plan"), "{path}: {answer}");
+    let advice = known.replace("/validate-no-usages", "/advise-on-versions");
+    let paths = ["/validate-no-usages", "/validate-no-usages/", &guess, &known[..known.len() - 1]];
+    let paths = paths.into_iter().chain(["/advise-on-versions", "/advise-on-versions/guess"]);
+    for path in paths {
+        // Nothing of the body is read.
+        for body in [review.to_string(), "{".to_owned()] {
+            let (code, answer) = post(&url, &authority, path, &body);
+            assert_eq!((code, answer.contains("secret-plan")), (403, false), "{path}: {answer}");
+        }
     }
+    let (code, answer) = post(&url, &authority, &advice, &review.to_string());
+    assert_eq!(code, 200, "{answer}");
     let attempt = |map: &Value| {
         map["metadata"]["annotations"]["usage.crossplane.io/deletion-attempt-with-policy"].clone()
     };
@@ -87,21 +91,29 @@ fn questions_of_strangers_change_nothing_and_are_told_no_names() {
     // The API server is believed, but not about which object it is.
     let mut other = review.clone();
     other["request"]["oldObject"]["metadata"]["uid"] = "another".into();
-    ask(&url, &authority, known, &other);
+    post(&url, &authority, &known, &other.to_string());
     assert_eq!(attempt(&ground.get(&path)), Value::Null);
-    let answer = ask(&url, &authority, known, &review);
-    assert!(answer.to_string().contains("secret-plan"), "{answer}");
+    let (_, answer) = post(&url, &authority, &known, &review.to_string());
+    assert!(answer.contains("secret-plan"), "{answer}");
     assert_eq!(attempt(&ground.get(&path)), "Foreground");
     replica.stop();
 }
 
+/// The path of the webhook for usages, which only the API server is told.
+fn path_of_usages(ground: &Ground, url: &str) -> String {
+    let configuration = ground
+        .get("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-no-usages");
+    let told = configuration["webhooks"][0]["clientConfig"]["url"].as_str().unwrap();
+    told.strip_prefix(url).unwrap().to_owned()
+}
+
 /// What the webhooks at an address answer.
-fn ask(url: &str, authority: &[u8], path: &str, review: &Value) -> Value {
+fn post(url: &str, authority: &[u8], path: &str, body: &str) -> (u16, String) {
     let address = ApiAddress::with_token(url, authority, None);
     Runtime::new().unwrap().block_on(async {
         let mut client = ApiClient::connect(&address).await.unwrap();
-        let answer = client.send("POST", path, &review.to_string()).await.unwrap();
-        serde_json::from_slice(&answer.body).unwrap()
+        let answer = client.send("POST", path, body).await.unwrap();
+        (answer.code, String::from_utf8_lossy(&answer.body).into_owned())
     })
 }
 
@@ -111,7 +123,7 @@ fn questions_that_make_no_sense_are_answered() {
     let ports: [u16; 3] = free_ports();
     let url = format!("https://localhost:{}", ports[2]);
     let replica = Replica::begin_on(&ground, ports, &["--webhook-url", &url]);
-    replica.until("replica is ready");
+    replica.until("became the leader");
     let secret = ground.get(&format!("{SECRETS}/crossplane-root-ca"));
     let authority = STANDARD.decode(secret["data"]["tls.crt"].as_str().unwrap()).unwrap();
     let address = ApiAddress::with_token(&url, &authority, None);
@@ -122,7 +134,8 @@ fn questions_that_make_no_sense_are_answered() {
             (answer.code, serde_json::from_slice(&answer.body).unwrap_or(Value::Null))
         })
     };
-    let path = "/validate-no-usages";
+    let path = path_of_usages(&ground, &url);
+    let path = path.as_str();
     assert_eq!(ask("POST", "/elsewhere", "{}").0, 404);
     assert_eq!(ask("GET", path, "").0, 405);
     for garbage in ["", "{", "[]", "null", "{\"kind\":\"AdmissionReview\"}", &"[".repeat(100_000)] {
@@ -135,7 +148,8 @@ fn questions_that_make_no_sense_are_answered() {
         (code, &answer["response"]["uid"], &answer["response"]["allowed"]),
         (200, &json!("u"), &json!(false))
     );
-    let (code, answer) = ask("POST", "/advise-on-versions", &review.to_string());
+    let (code, answer) =
+        ask("POST", &path.replace("/validate-no-usages", "/advise-on-versions"), &review.to_string());
     assert_eq!((code, &answer["response"]["allowed"]), (200, &json!(true)));
     replica.stop();
 }

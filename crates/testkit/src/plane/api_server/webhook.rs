@@ -7,7 +7,7 @@ use crate::Pki;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use ferroplane_controllers::{Asker, PROTECTION_PATH, Protection};
+use ferroplane_controllers::{PROTECTION_PATH, Protection};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -84,7 +84,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, desk: Arc<Mutex<Desk>>)
         };
         async move {
             let body = request.into_body().collect().await.unwrap().to_bytes();
-            let answer = protection.review(serde_json::from_slice(&body).unwrap(), Asker::ApiServer).await;
+            let answer = protection.review(serde_json::from_slice(&body).unwrap()).await;
             let response = Response::builder().header("content-type", "application/json");
             Ok::<_, Infallible>(response.body(Full::new(Bytes::from(answer.to_string()))).unwrap())
         }
