@@ -71,6 +71,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "ferroplane-runner",
         &[
+            "ferroplane-certificates",
             "ferroplane-engine",
             "ferroplane-functions",
             "ferroplane-image",

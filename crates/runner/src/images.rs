@@ -55,13 +55,12 @@ use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{self, Registry};
 use ferroplane_image::store::{self, Store};
 use ferroplane_image::unpack::{self, Roots};
-use ferroplane_sandbox::{Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
+use ferroplane_sandbox::{CgroupChoice, Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
 use tokio::sync::OnceCell;
 
 pub use error::ImageError;
 pub use group::{ContainerError, ContainerRunner};
 pub use package::PROTOCOL_ANNOTATION;
-pub use process::ServerCertificates;
 pub use program::{KeepImage, KeptImage};
 pub use ready::ReadyImage;
 pub use serve::{ServeImage, ServedImage};
@@ -88,6 +87,8 @@ pub struct ImageSettings {
     pub uses_docker_config: bool,
     /// The container runtime, if not the one that is found.
     pub engine: Option<Engine>,
+    /// The cgroup that holds the limits of containers.
+    pub cgroup: CgroupChoice,
     /// Takes what programs print. Without it, it is logged.
     pub lines: Option<LineSink>,
     /// Takes what functions in packages print, too.
@@ -104,6 +105,7 @@ impl ImageSettings {
             helper,
             uses_docker_config: false,
             engine: None,
+            cgroup: CgroupChoice::None,
             lines: None,
             function_log: None,
         }
@@ -200,6 +202,7 @@ impl Images {
         let state = settings.directory.join(STATE);
         let mut options = ferroplane_sandbox::Options::new(settings.helper.clone(), state);
         options.engine.clone_from(&settings.engine);
+        options.cgroup.clone_from(&settings.cgroup);
         options
     }
 

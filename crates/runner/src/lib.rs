@@ -34,7 +34,6 @@ pub use ferroplane_wasm as wasm;
 pub use images::{
     ContainerError, ContainerRunner, FunctionLog, ImageError, ImageSettings, ImageSource, Images, KeepImage,
     KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
-    ServerCertificates,
 };
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};

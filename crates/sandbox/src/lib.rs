@@ -35,6 +35,7 @@ mod spec;
 mod users;
 mod workspace;
 
+pub use cgroups::CgroupChoice;
 pub use container::{Container, ImageConfig, SharedDirectory};
 pub use engine::{Engine, EngineKind};
 pub use error::{Error, Limit, NotStatic, SpecError};

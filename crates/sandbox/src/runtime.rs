@@ -24,7 +24,7 @@ pub use chroot::Chroots;
 pub use process::{Processes, ServeProcess};
 pub use serve::{Connector, Forward, Serve, Server, ServerState};
 
-use crate::cgroups;
+use crate::cgroups::{CgroupChoice, CgroupDirectory};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::ledger::Ledger;
@@ -47,8 +47,8 @@ pub struct Options {
     pub concurrency: usize,
     /// How many calls may wait.
     pub most_waiting: usize,
-    /// A cgroup that was given to us, with controllers for its children, for limits that the kernel holds.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroup for limits that the kernel holds. Programs without a container have none.
+    pub cgroup: CgroupChoice,
 }
 
 impl Options {
@@ -61,7 +61,7 @@ impl Options {
             engine: None,
             concurrency: processors * 2,
             most_waiting: 10_000,
-            cgroup: None,
+            cgroup: CgroupChoice::None,
         }
     }
 }
@@ -77,6 +77,7 @@ struct Inner {
     options: Options,
     engine: Engine,
     mapping: Mapping,
+    cgroup: Option<CgroupDirectory>,
     ledger: Ledger,
     queue: Queue,
     host: Mutex<Option<Host>>,
@@ -91,14 +92,12 @@ impl Runtime {
         // Even if there is no runtime any more: what is left over has to go.
         let ledger = Ledger::open(options.state.join("ledger")).map_err(cannot_use)?;
         let engine = options.engine.clone().map_or_else(Engine::detect, Ok)?;
-        if let Some(cgroup) = &options.cgroup {
-            cgroups::check(cgroup).map_err(|source| Error::State { path: cgroup.clone(), source })?;
-        }
+        let cgroup = options.cgroup.open()?;
         let mapping = if rustix::process::geteuid().is_root() { Mapping::Unprivileged } else { Mapping::Own };
         let queue = Queue::new(options.concurrency, options.most_waiting);
         let host = Mutex::new(None);
         let next = AtomicU64::new(1);
-        Ok(Self { inner: Arc::new(Inner { options, engine, mapping, ledger, queue, host, next }) })
+        Ok(Self { inner: Arc::new(Inner { options, engine, mapping, cgroup, ledger, queue, host, next }) })
     }
 
     /// Makes sure that this machine lets us run containers. The first call does so otherwise.
@@ -109,6 +108,11 @@ impl Runtime {
     /// The runtime that is used.
     pub fn engine(&self) -> &Engine {
         &self.inner.engine
+    }
+
+    /// Whether a share of processors holds ([`crate::Limits::cpu_rate`]).
+    pub fn holds_processor_shares(&self) -> bool {
+        self.inner.cgroup.as_ref().is_some_and(CgroupDirectory::has_processors)
     }
 
     /// The files of an image are about to be deleted.

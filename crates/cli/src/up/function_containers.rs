@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::bail;
 
 use super::function_logs::FunctionLogs;
-use super::function_processes::{ServerPlace, issue_certificates, refusal};
+use super::function_processes::{ServerPlace, refusal};
 use super::on_demand::{CallServer, OnDemand, RunningServer};
 use super::packaged_programs::follow;
 use super::provider_containers::{self, ProviderSite};
@@ -29,7 +29,7 @@ use ferroplane_runner::{
     AsyncFunction, CallError, FunctionLog, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
     ServedImage,
 };
-use ferroplane_sandbox::ServerState;
+use ferroplane_sandbox::{CgroupChoice, ServerState};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -78,7 +78,8 @@ impl FunctionContainers {
         let logs = Arc::<FunctionLogs>::default();
         let log = logs.clone();
         let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
-        let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
+        let cgroup = CgroupChoice::Delegated;
+        let images = Images::new(ImageSettings { function_log: Some(function_log), cgroup, ..settings });
         let (wanted, starting) = (functions.clone(), images.clone());
         let keep = move |revision, image, unwanted| {
             let runtime = FunctionStarter { images: starting.clone(), programs };
@@ -238,7 +239,7 @@ impl FunctionStarter {
         source: ImageSource,
     ) -> anyhow::Result<ServedImage> {
         if let ServerPlace::Process { .. } = place {
-            return Ok(self.images.serve_process(revision, source, issue_certificates()?).await?);
+            return Ok(self.images.serve_process(revision, source).await?);
         }
         if let Some(why) = self.images.why_no_containers().await? {
             bail!(refusal(&why));

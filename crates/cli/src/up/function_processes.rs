@@ -4,19 +4,9 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use ferroplane_certificates::{Authority, LeafRequest, Profile, Purpose};
 use ferroplane_golang::time::duration;
-use ferroplane_runner::ServerCertificates;
-use ferroplane_runner::grpc::Tls;
 use ferroplane_sandbox::file_owner;
-use jiff::{SignedDuration, Timestamp};
-use uuid::Uuid;
 
-/// How long certificates are valid. A server reads its own once, when it starts, and the key of the authority is not kept.
-const LIFETIME: SignedDuration = SignedDuration::from_hours(5 * 365 * 24);
-/// Where these servers listen.
-const ADDRESS: &str = "127.0.0.1";
 /// What would run a function though this machine runs no containers.
 const REMEDY: &str = "`ferroplane up --allow-unisolated-functions` runs a function that is a static executable as a process instead, \
                       without isolation";
@@ -63,26 +53,6 @@ pub(super) fn refusal(why: &str) -> String {
     format!("{why}; {REMEDY}")
 }
 
-/// Certificates for one server and its only client.
-pub(super) fn issue_certificates() -> anyhow::Result<ServerCertificates> {
-    let now = Timestamp::now();
-    let id = Uuid::new_v4().simple().to_string();
-    let made = Profile::Ferroplane { id: &id }.make(now).context("cannot create certificates")?;
-    // It was made just now, so that nothing can be wrong with it.
-    let authority =
-        Authority::read(&made.certificate, &made.key, now).ok().context("cannot create certificates")?;
-    let issue = |common_name, names: &[String], purpose| {
-        let request = LeafRequest { common_name, organizations: &[], names, purpose };
-        let leaf = authority.issue_lasting(&request, now, LIFETIME).context("cannot create certificates")?;
-        let ca = made.certificate.clone().into_bytes();
-        anyhow::Ok(Tls { ca, certificate: leaf.certificate.into_bytes(), key: leaf.key.into_bytes() })
-    };
-    Ok(ServerCertificates {
-        server: issue("ferroplane-function", &[ADDRESS.to_owned()], Purpose::Server)?,
-        client: issue("ferroplane-function-caller", &[], Purpose::Client)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,13 +80,5 @@ mod tests {
         assert!(
             said.starts_with("cannot run containers: no crun; `ferroplane up --allow-unisolated-functions`")
         );
-    }
-
-    #[test]
-    fn server_and_client_have_certificates_of_one_authority_that_no_other_server_has() {
-        let (one, other) = (issue_certificates().unwrap(), issue_certificates().unwrap());
-        assert_eq!(one.server.ca, one.client.ca);
-        assert_ne!(one.server.ca, other.server.ca);
-        assert_ne!(one.server.key, one.client.key);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use ferroplane_certificates::SignError;
 use ferroplane_image::registry::{self, TlsError};
 use ferroplane_image::unpack::RootsError;
 use ferroplane_image::{InvalidReference, LoadError, archive, auth, build, store};
@@ -35,6 +36,10 @@ pub enum ImageError {
     Runtime(#[from] ferroplane_sandbox::Error),
     #[error("{source}{said}")]
     Serve { said: String, source: ferroplane_sandbox::Error },
+    #[error("cannot create certificates for the program")]
+    Certificates(#[from] SignError),
+    #[error("cannot write the certificates of the program")]
+    CertificateFiles(#[source] std::io::Error),
     #[error("there is no free port for the program")]
     NoPort(#[source] std::io::Error),
     #[error("cannot call the program")]

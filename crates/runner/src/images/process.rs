@@ -8,24 +8,14 @@ use std::sync::Arc;
 use ferroplane_sandbox::{Error, ServeProcess};
 
 use super::error::ImageError;
+use super::serve::{Belongings, CERTIFICATES_VARIABLE, ServerCertificates, certificate_files};
 use super::words::LastWords;
 use super::{ImageSource, Images, ServeImage, ServedImage};
-use crate::grpc::{Client, Options, Target, Tls};
+use crate::grpc::{Client, Options, Target};
 use crate::process::Port;
 
 /// Where a server finds its certificates, in the directory that it starts in: its user may not be able to pass through those above.
 const CERTIFICATES: &str = "tls";
-/// The variable that tells servers that are made with the SDKs where that is.
-const CERTIFICATES_VARIABLE: &str = "TLS_SERVER_CERTS_DIR";
-
-/// Certificates of a server, and of the only one who may call it.
-#[derive(Debug, Clone)]
-pub struct ServerCertificates {
-    /// The certificate and the key of the server, in PEM. The certificate names the address `127.0.0.1`.
-    pub server: Tls,
-    /// Those of the caller.
-    pub client: Tls,
-}
 
 impl Images {
     /// Why this machine cannot run containers at all, if so. A failure that may pass is an error.
@@ -40,42 +30,35 @@ impl Images {
     /// Start the server of a function as a process, and return when it listens. From then on it is started again whenever it ends.
     ///
     /// Only a static executable can be run so. It isolates next to nothing: an administrator has to have allowed it.
-    pub async fn serve_process(
-        &self,
-        name: &str,
-        source: ImageSource,
-        certificates: ServerCertificates,
-    ) -> Result<ServedImage, ImageError> {
+    pub async fn serve_process(&self, name: &str, source: ImageSource) -> Result<ServedImage, ImageError> {
         let image = self.prepare_server(&source).await?;
         let usual = ServeImage::function(name, source);
         let port = Port::free().map_err(ImageError::NoPort)?;
         let address = port.address();
         let target: Target = address.to_string().parse().expect("a socket address is a target");
-        let options = Options { tls: Some(certificates.client), ..usual.options };
+        let ServerCertificates { server, client } = ServerCertificates::issue(&address.ip().to_string())?;
+        let options = Options { tls: Some(client), ..usual.options };
         let client = Arc::new(Client::new(target, options).map_err(ImageError::Client)?);
         let mut container = image.container();
         let own = container.image.cmd.iter().cloned();
         container.arguments = Some(own.chain([format!("--address={address}")]).collect());
         container.environment = vec![(CERTIFICATES_VARIABLE.to_owned(), CERTIFICATES.to_owned())];
-        let words = LastWords::default();
+        let (words, files) = (LastWords::default(), certificate_files(server));
         let serve = ServeProcess {
             container,
             limits: usual.limits,
             address,
             patience: usual.patience,
-            files: files(certificates.server),
+            files: files.map(|(name, content)| (format!("{CERTIFICATES}/{name}"), content)).into(),
             log: words.sink(self.server_sink(name)),
         };
         match self.processes().await?.serve(serve).await {
-            Ok(server) => Ok(ServedImage::new(server, client, words, image, Some(port))),
+            Ok(server) => {
+                Ok(ServedImage::new(server, client, words, image, Belongings::Process { _port: port }))
+            }
             // It has said nothing: it was not started.
             Err(error @ Error::NotStatic { .. }) => Err(error.into()),
             Err(source) => Err(ImageError::Serve { said: words.said(), source }),
         }
     }
-}
-
-fn files(server: Tls) -> Vec<(String, Vec<u8>)> {
-    let file = |name: &str, content| (format!("{CERTIFICATES}/{name}"), content);
-    vec![file("ca.crt", server.ca), file("tls.crt", server.certificate), file("tls.key", server.key)]
 }

@@ -1,15 +1,23 @@
 //! A gRPC function server in a container: that of a Function package, say. It is started, supervised and called here.
 //!
-//! It listens on its usual port in a network of its own, without TLS: only we can connect to it. See [`super`] for how to use it.
+//! It listens on its usual port in a network of its own. Both sides show certificates that no other process has, so that it does not matter
+//! who else may be in that network. See [`super`] for how to use it.
+
+mod certificates;
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_sandbox::{Grants, Limits, Network, Serve, Server, ServerState};
+use ferroplane_sandbox::{Grants, Limits, Network, Serve, Server, ServerState, SharedDirectory};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use rustls::pki_types::ServerName;
 use tokio::time::timeout;
 use tracing::info;
+
+pub(super) use certificates::{
+    ServerCertificates, VARIABLE as CERTIFICATES_VARIABLE, files as certificate_files,
+};
 
 use super::error::ImageError;
 use super::words::LastWords;
@@ -18,11 +26,12 @@ use crate::error::CallError;
 use crate::grpc::{Client, Connector, Options, Target};
 use crate::observer::Peer;
 use crate::process::Port;
+use certificates::CertificateDirectory;
 
 /// The default port of function servers.
 const PORT: u16 = 9443;
-/// Servers that are made with the SDKs require certificates by default.
-const ARGUMENTS: [&str; 1] = ["--insecure"];
+/// Where it finds its certificates, as in a pod.
+const CERTIFICATES: &str = "/tls/server";
 /// How much memory a server may use.
 const MEMORY: u64 = 1 << 30;
 /// How many processes and threads, and how many open files: a server works on many requests at once.
@@ -37,8 +46,6 @@ pub struct ServeImage {
     /// Names it in logs and errors.
     pub name: String,
     pub source: ImageSource,
-    /// What stands in the place of the image's `Cmd`.
-    pub arguments: Vec<String>,
     /// Variables beside those of the image.
     pub environment: Vec<(String, String)>,
     /// Whether it was granted the network of this process.
@@ -58,7 +65,6 @@ impl ServeImage {
         Self {
             name: name.into(),
             source,
-            arguments: ARGUMENTS.map(str::to_owned).into(),
             environment: Vec::new(),
             has_network: false,
             port: PORT,
@@ -77,17 +83,33 @@ pub struct ServedImage {
     words: LastWords,
     /// Stays unpacked.
     image: Arc<ReadyImage>,
-    /// Stays its own, if it is one of this machine.
-    _port: Option<Port>,
+    /// What it was given of this machine.
+    _belongings: Belongings,
+}
+
+/// What a server has of this machine for as long as it is kept running.
+#[derive(Debug)]
+pub(super) enum Belongings {
+    /// It is in a container, and reads its certificates there.
+    Container { _certificates: CertificateDirectory },
+    /// It is a process, and listens there.
+    Process { _port: Port },
 }
 
 impl Images {
     /// Start a server, and return when it listens. From then on it is started again whenever it ends.
     pub async fn serve(&self, serve: ServeImage) -> Result<ServedImage, ImageError> {
         let image = self.prepare_server(&serve.source).await?;
+        let target = target(&serve.name, serve.port);
+        let ServerCertificates { server, client } = ServerCertificates::issue(target.host())?;
+        let state = self.options().state;
+        let written = blocking(move || CertificateDirectory::write(&state, server)).await?;
+        let certificates = written.map_err(ImageError::CertificateFiles)?;
         let mut container = image.container();
-        container.arguments = Some(serve.arguments);
         container.environment = serve.environment;
+        container.environment.push((CERTIFICATES_VARIABLE.to_owned(), CERTIFICATES.to_owned()));
+        let (source, destination) = (certificates.path().to_owned(), CERTIFICATES.to_owned());
+        container.directories = vec![SharedDirectory { source, destination, is_writable: false }];
         let network = if serve.has_network { Network::Runner } else { Network::Isolated };
         let words = LastWords::default();
         let log = words.sink(self.server_sink(&serve.name));
@@ -100,8 +122,10 @@ impl Images {
             Ok(server) => server,
             Err(source) => return Err(ImageError::Serve { said: words.said(), source }),
         };
-        let client = Arc::new(client(&serve.name, port, serve.options, &server));
-        Ok(ServedImage::new(server, client, words, image, None))
+        let options = Options { tls: Some(client), renewed_tls: None, ..serve.options };
+        let client = Arc::new(client_of(&server, target, options).map_err(ImageError::Client)?);
+        let belongings = Belongings::Container { _certificates: certificates };
+        Ok(ServedImage::new(server, client, words, image, belongings))
     }
 
     /// The image with the program of a package, or of what is no package.
@@ -145,19 +169,20 @@ impl Images {
     }
 }
 
-fn client(name: &str, port: u16, options: Options, server: &Server) -> Client {
+/// What a server is called by its client: in its certificate, in HTTP and in errors.
+fn target(name: &str, port: u16) -> Target {
+    let named = format!("{name}:{port}").parse::<Target>().ok();
+    let certified = named.filter(|target| ServerName::try_from(target.host()).is_ok());
+    certified.unwrap_or_else(|| format!("function:{port}").parse().expect("a word and a port are a target"))
+}
+
+fn client_of(server: &Server, target: Target, options: Options) -> Result<Client, CallError> {
     let connector = server.connector();
     let connect = Connector::new(move || {
         let connector = connector.clone();
         async move { connector.connect().await.map_err(io::Error::other) }
     });
-    let named = format!("{name}:{port}").parse::<Target>();
-    let target =
-        named.or_else(|_| format!("function:{port}").parse()).expect("a word and a port are a target");
-    // No other process is in its network.
-    let options = Options { tls: None, ..options };
     Client::with_connector(target, options, connect)
-        .expect("nothing is wrong with certificates where there are none")
 }
 
 impl ServedImage {
@@ -166,9 +191,9 @@ impl ServedImage {
         client: Arc<Client>,
         words: LastWords,
         image: Arc<ReadyImage>,
-        port: Option<Port>,
+        belongings: Belongings,
     ) -> Self {
-        Self { server, client, words, image, _port: port }
+        Self { server, client, words, image, _belongings: belongings }
     }
 
     /// Call the function.
@@ -226,5 +251,26 @@ impl ServedImage {
     /// Let the program end by itself within two seconds, or end it, and return when it is gone.
     pub async fn stop(self) {
         self.server.stop().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_is_called_by_its_name_unless_no_certificate_can_have_that() {
+        for (name, expected) in [
+            ("function-a-1234", "function-a-1234:9443"),
+            ("acme.function_b", "acme.function_b:9443"),
+            ("", "function:9443"),
+            ("a b", "function:9443"),
+            ("-a-", "function:9443"),
+            ("a".repeat(64).as_str(), "function:9443"),
+        ] {
+            let target = target(name, PORT);
+            assert_eq!(target.to_string(), expected, "{name}");
+            ServerCertificates::issue(target.host()).expect("certificates");
+        }
     }
 }

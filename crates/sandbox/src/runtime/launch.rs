@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use super::Inner;
 use super::connection::{Host, receive};
+use crate::cgroups::CgroupDirectory;
 use crate::error::Error;
 use crate::protocol::{self, Report, Request};
 use crate::spec::Mapping;
@@ -29,7 +30,7 @@ pub(super) async fn launch(inner: &Inner) -> Result<Host, Error> {
 
     expect(&socket, &mut child, |report| matches!(report, Report::Unshared)).await?;
     // Recorded before it may start anything: in any other order a crash here leaves containers without a record.
-    let entry = inner.ledger.note(pid, inner.options.cgroup.as_deref());
+    let entry = inner.ledger.note(pid, inner.cgroup.as_ref().map(CgroupDirectory::path));
     let entry = entry.map_err(|source| Error::State { path: inner.options.state.clone(), source })?;
     match begin(inner, pid, &socket, &mut child).await {
         Ok(()) => Ok(Host::new(socket, child, entry)),

@@ -67,7 +67,7 @@ impl Runtime {
         let (log_end, log) = pipe_to_us().map_err(Error::Pass)?;
         let input = input::sealed(start.input).map_err(Error::Pass)?;
         let mut files = vec![input, output_end, log_end, input::sealed(&spec).map_err(Error::Pass)?];
-        let cgroup = self.cgroup(id, limits)?;
+        let cgroup = self.inner.cgroup.as_ref().map(|directory| directory.create(limits)).transpose()?;
         if let Some(cgroup) = &cgroup {
             files.push(cgroup.processes().map_err(Error::Pass)?);
         }
@@ -77,12 +77,6 @@ impl Runtime {
         let run = Run { id, rootfs, working_directory, mounted_on, is_isolated, watch };
         host.send(Request::Run(run), files);
         Ok((Started { id, host, ended, cgroup, forwards: JoinSet::new() }, Pipes { output, log }))
-    }
-
-    fn cgroup(&self, id: u64, limits: &Limits) -> Result<Option<Cgroup>, Error> {
-        let Some(parent) = &self.inner.options.cgroup else { return Ok(None) };
-        let cgroup = Cgroup::create(parent, id, limits);
-        cgroup.map(Some).map_err(|source| Error::State { path: parent.clone(), source })
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use ferroplane_testkit::free_port;
 use ferroplane_testkit::plane::send;
 use http::Method;
 use serde_json::{Value, json};
