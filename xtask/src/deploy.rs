@@ -16,6 +16,8 @@ const MANIFESTS: &str = "deploy/manifests/ferroplane.yaml";
 const ROLE: &str = "ferroplane:system";
 const RIGHTS: &str = "crates/controllers/src/setup/rights/system.json";
 const NAMESPACE: &str = "ferroplane-system";
+/// The addresses of an API server cannot be part of manifests for all clusters.
+const VALUES: [&str; 1] = ["--set=networkPolicy.webhooksFromAnywhere=true"];
 
 /// What comes before everything else. The namespace insists on what the pods do anyway.
 const OPENING: &str = "\
@@ -62,7 +64,7 @@ fn write_manifests(root: &Path, check: bool) -> Result<Vec<String>> {
     }
     let mut command = program(&helm);
     command.arg("template").arg("ferroplane").arg(root.join(CHART));
-    command.arg("--namespace").arg(NAMESPACE).arg("--skip-tests");
+    command.arg("--namespace").arg(NAMESPACE).arg("--skip-tests").args(VALUES);
     let manifests = plain(&command.output()?);
     let path = root.join(MANIFESTS);
     if fs::read_to_string(&path).is_ok_and(|present| present == manifests) {

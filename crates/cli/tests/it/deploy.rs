@@ -27,8 +27,16 @@ fn chart() -> String {
     path("deploy/chart/ferroplane")
 }
 
-/// What Helm makes of the chart with these flags. Nothing if Helm is not installed.
+/// The addresses of the API server, which the chart insists on, or leave to call from anywhere.
+const OPEN: &str = "--set=networkPolicy.webhooksFromAnywhere=true";
+
+/// What Helm makes of the chart with these flags, for an API server that calls from anywhere. Nothing if Helm is not installed.
 fn template(flags: &[&str]) -> Option<Ran> {
+    template_with(&[&[OPEN], flags].concat())
+}
+
+/// What Helm makes of the chart with these flags alone.
+fn template_with(flags: &[&str]) -> Option<Ran> {
     let mut command = Command::new(heavy_peer("helm")?);
     command.args(["template", "ferroplane", &chart(), "--namespace", "ferroplane-system"]).args(flags);
     Some(command.stdin(Stdio::null()).output().unwrap().into())

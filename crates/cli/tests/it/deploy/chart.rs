@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::{chart, find, objects, path, template};
+use super::{OPEN, chart, find, objects, path, template, template_with};
 use crate::peers::{heavy_peer, peer};
 use crate::plane::Plane;
 use crate::sandbox::Ran;
@@ -32,7 +32,7 @@ fn rendered(flags: &[&str]) -> Option<Vec<Value>> {
 #[test]
 fn helm_has_nothing_to_say_against_the_chart() {
     let Some(helm) = heavy_peer("helm") else { return };
-    Ran::from(Command::new(helm).args(["lint", "--strict", &chart()]).output().unwrap()).ok();
+    Ran::from(Command::new(helm).args(["lint", "--strict", OPEN, &chart()]).output().unwrap()).ok();
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn operations_are_off_and_bring_their_rights_when_they_are_on() {
 }
 
 #[test]
-fn webhooks_are_the_only_open_port_and_closed_to_pods_whose_addresses_are_known() {
+fn webhooks_are_the_only_open_port_and_open_to_those_who_are_named() {
     let metrics = "--set=metrics.enabled=true";
     let prometheus = r#"--set-json=networkPolicy.metricsFrom=[{"podSelector":{}}]"#;
     for (flags, ports) in [
@@ -67,7 +67,6 @@ fn webhooks_are_the_only_open_port_and_closed_to_pods_whose_addresses_are_known(
         let objects = rendered(flags)?;
         Some(find(&objects, "NetworkPolicy", "ferroplane")["spec"]["ingress"][0]["from"].clone())
     };
-    // Nobody can tell which addresses pods have, or API servers, so that the port is open to everybody at first (docs/security.md).
     let Some(anybody) = callers(&[]) else { return };
     assert_eq!(anybody, Value::Null);
     let pods = r#"--set-json=networkPolicy.podCIDRs=["10.244.0.0/16","fd00::/48"]"#;
@@ -78,6 +77,23 @@ fn webhooks_are_the_only_open_port_and_closed_to_pods_whose_addresses_are_known(
     assert_eq!(callers(&[pods]), Some(others));
     let server = r#"--set-json=networkPolicy.webhooksFrom=[{"ipBlock":{"cidr":"192.0.2.7/32"}}]"#;
     assert_eq!(callers(&[server, pods]), Some(json!([{"ipBlock": {"cidr": "192.0.2.7/32"}}])));
+}
+
+/// The chart knows neither which addresses pods have, nor API servers.
+#[test]
+fn who_may_call_webhooks_has_to_be_said() {
+    let Some(ran) = template_with(&[]) else { return };
+    let said = ran.fails_with(1);
+    for value in ["networkPolicy.webhooksFrom", "networkPolicy.webhooksFromAnywhere=true", "docs/install.md"]
+    {
+        assert!(said.contains(value), "{said}");
+    }
+    let server = r#"--set-json=networkPolicy.webhooksFrom=[{"ipBlock":{"cidr":"192.0.2.7/32"}}]"#;
+    let pods = r#"--set-json=networkPolicy.podCIDRs=["10.244.0.0/16"]"#;
+    let (no_policy, no_webhooks) = ("--set=networkPolicy.enabled=false", "--set=webhooks.enabled=false");
+    for flag in [server, pods, OPEN, no_policy, no_webhooks] {
+        template_with(&[flag]).unwrap().ok();
+    }
 }
 
 #[test]

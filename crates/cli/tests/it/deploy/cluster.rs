@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{chart, objects};
+use super::{OPEN, chart, objects};
 use crate::peers::{self, heavy_peer};
 use crate::plane::ferroplane;
 use crate::sandbox::Ran;
@@ -94,7 +94,11 @@ impl Cluster {
     }
 
     pub(super) fn helm(&self, verb: &str, rest: &str) -> String {
-        let chart = if ["install", "upgrade"].contains(&verb) { chart() } else { String::new() };
+        let chart = if ["install", "upgrade"].contains(&verb) {
+            format!("{} {OPEN}", chart())
+        } else {
+            String::new()
+        };
         self.says(&format!("helm {verb} ferroplane {chart} --namespace {NAMESPACE} {rest}"))
     }
 

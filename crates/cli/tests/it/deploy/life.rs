@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::chart;
+use super::{OPEN, chart};
 use crate::peers::{heavy_peer, peer};
 use crate::plane::Plane;
 
@@ -62,7 +62,7 @@ fn helm(plane: &Plane, program: &Path, line: &str) -> String {
 fn what_matters_outlives_upgrade_rollback_and_uninstall() {
     let (Some(program), Some(_)) = (heavy_peer("helm"), peer("kubectl")) else { return };
     let plane = Plane::new();
-    let chart = chart();
+    let chart = format!("{} {OPEN}", chart());
     helm(&plane, &program, &format!("install ferroplane {chart} --create-namespace"));
     plane.told("kubectl apply -f -", PLATFORM);
     plane.says("kubectl wait xrd/notes.life.ferroplane.io --for=condition=Established --timeout=60s");

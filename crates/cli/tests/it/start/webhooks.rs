@@ -71,6 +71,19 @@ fn questions_of_strangers_change_nothing_and_are_told_no_names() {
         "uid": "u", "operation": "DELETE", "oldObject": payroll, "options": {"propagationPolicy": "Foreground"},
     }});
     let known = path_of_usages(&ground, &url);
+    for path in [
+        "validatingwebhookconfigurations/crossplane-no-usages",
+        "validatingwebhookconfigurations/ferroplane-function-versions",
+    ] {
+        let configuration = ground.get(&format!("/apis/admissionregistration.k8s.io/v1/{path}"));
+        let webhooks = configuration["webhooks"].as_array().unwrap();
+        let secret = known.rsplit('/').next().unwrap();
+        let ends = webhooks.iter().map(|it| it["clientConfig"]["url"].as_str().unwrap().ends_with(secret));
+        assert!(
+            secret.len() >= 32 && ends.clone().count() > 0 && ends.clone().all(|ends| ends),
+            "{configuration:#}"
+        );
+    }
     let guess = format!("{}x", &known[..known.len() - 1]);
     let advice = known.replace("/validate-no-usages", "/advise-on-versions");
     let paths = ["/validate-no-usages", "/validate-no-usages/", &guess, &known[..known.len() - 1]];
