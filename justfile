@@ -39,7 +39,7 @@ bench *filter:
     cargo xtask bench {{filter}}
 
 # Simulate a control plane while everything fails that can.
-simulate seeds="2000":
+simulate seeds="1000":
     cargo xtask simulate --seeds {{seeds}}
 
 # Compare with Crossplane itself on generated cases.

@@ -1,7 +1,7 @@
 //! Rollouts of functions: what a preview and a rollout of many composite resources take, and what the overlay costs each step.
 //!
 //! The functions are code in this process that answers at once, so that the figures are those of the control plane. The API server is in
-//! memory. A preview is also measured with a function on the Go SDK, over mutual TLS.
+//! memory. A preview is also measured with the built-in function-patch-and-transform, and with the Go one over mutual TLS.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,6 +33,7 @@ pub(crate) fn run() {
     let runtime = Runtime::new().expect("there is a runtime");
     runtime.block_on(async {
         roll_out().await;
+        preview_built_in().await;
         preview_served().await;
     });
 }
@@ -122,17 +123,32 @@ async fn roll_out() {
 
 /// What a policy costs while there is no new revision.
 async fn rest(fleet: &Fleet) {
+    // Without it first, and again afterwards: what a busy process still does for a while is no cost of the policy.
+    fleet.plane.delete(ROLLOUT).await;
+    settle().await;
+    let before = at_rest(IDLE).await;
+    fleet.adopt(&waves()).await;
     settle().await;
     let idle = at_rest(IDLE).await;
     fleet.plane.delete(ROLLOUT).await;
     settle().await;
-    let without = at_rest(IDLE).await;
+    let after = at_rest(IDLE).await;
     println!(
-        "\nCPU in {} s of rest, with an idle policy and without: {}, {}",
+        "\nCPU in {} s of rest, without a policy, with an idle one, and without again: {}, {}, {}",
         IDLE.as_secs(),
+        pretty(before),
         pretty(idle),
-        pretty(without)
+        pretty(after)
     );
+}
+
+/// A preview with a function that is built in. Both revisions run the same code.
+async fn preview_built_in() {
+    let calls = Arc::<AtomicUsize>::default();
+    let fleet = Fleet::begin(&patching(), built_in(&calls), "any", &calls).await;
+    print_head();
+    let preview = fleet.roll_out("v2.0.0", built_in(&calls), &preview(), "Paused").await;
+    preview.print("preview with a built-in function", None);
 }
 
 /// The same preview with a function on the Go SDK, in two processes of which one is the new revision.
@@ -145,11 +161,7 @@ async fn preview_served() {
     let calls = Arc::<AtomicUsize>::default();
     let runners: Vec<_> = served.programs.iter().map(|it| calling(it, served.calls(), &calls)).collect();
     let [old, new] = runners.as_slice() else { return };
-    let steps = json!([
-        {"step": "own", "functionRef": {"name": "own"}, "input": patches()},
-        {"step": "ready", "functionRef": {"name": "function-auto-ready"}},
-    ]);
-    let fleet = Fleet::begin(&steps, old.clone(), "any", &calls).await;
+    let fleet = Fleet::begin(&patching(), old.clone(), "any", &calls).await;
     print_head();
     let preview = fleet.roll_out("v2.0.0", new.clone(), &preview(), "Paused").await;
     preview.print("preview with a Go function over mTLS", None);
@@ -165,6 +177,14 @@ fn waves() -> Value {
 
 fn waves_after_preview() -> Value {
     json!({"functionRef": {"name": "own"}, "minReadySeconds": 0, "preview": false, "paused": false})
+}
+
+/// The steps of a Composition that patches and transforms.
+fn patching() -> Value {
+    json!([
+        {"step": "own", "functionRef": {"name": "own"}, "input": patches()},
+        {"step": "ready", "functionRef": {"name": "function-auto-ready"}},
+    ])
 }
 
 /// Three `ConfigMap`s, and the color in the status.
@@ -196,6 +216,19 @@ fn answering(color: &str, calls: &Arc<AtomicUsize>) -> Arc<Runner> {
         calls.fetch_add(1, Ordering::Relaxed);
         let answer = answer.clone();
         async move { Ok(from_json(&answer).expect("it is an answer")) }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
+}
+
+/// The built-in function-patch-and-transform.
+fn built_in(calls: &Arc<AtomicUsize>) -> Arc<Runner> {
+    let function =
+        ferroplane_functions::builtin("function-patch-and-transform", None).expect("it is built in");
+    let calls = calls.clone();
+    let call = move |request| {
+        calls.fetch_add(1, Ordering::Relaxed);
+        let response = function.run(&request);
+        async move { Ok(response) }
     };
     Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
 }
@@ -273,13 +306,18 @@ impl Fleet {
         .await
     }
 
-    /// Install a version. What it takes until this rollout of it is in a state.
-    async fn roll_out(&self, version: &str, runner: Arc<Runner>, spec: &Value, state: &str) -> Cost {
+    /// Have a rollout with this policy, beginning with the revision that is called.
+    async fn adopt(&self, spec: &Value) {
         let rollout = json!({
             "apiVersion": "rollout.ferroplane.io/v1alpha1", "kind": "FunctionRollout", "metadata": {"name": "own"}, "spec": spec,
         });
         self.plane.apply(ROLLOUT, &rollout).await;
         self.plane.until(ROLLOUT, |rollout| rollout["status"]["stable"].is_string()).await;
+    }
+
+    /// Install a version. What it takes until this rollout of it is in a state.
+    async fn roll_out(&self, version: &str, runner: Arc<Runner>, spec: &Value, state: &str) -> Cost {
+        self.adopt(spec).await;
         self.cost(async {
             self.install(version, runner).await;
             self.plane.until(ROLLOUT, |rollout| rollout["status"]["state"] == state).await;

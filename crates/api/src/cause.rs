@@ -69,6 +69,11 @@ causes! {
     FunctionCapabilityMissing: "The function cannot be used for compositions.",
     FunctionNotConnectable: "The function cannot be called: it has no endpoint, or there is no certificate to call it with.",
 
+    // Rollouts.
+    RolloutRefused: "A FunctionRollout cannot be used: an older one is for the same target, or its Function keeps one revision active.",
+    RolloutNotCompleted: "A rollout was rolled back, or is paused because the new revision failed. Its message says why.",
+    StableRevisionGone: "The stable revision of a rollout is no longer active: composite resources call the newest revision in service.",
+
     // Calling a function.
     FunctionTlsFailed: "TLS with the function fails.",
     FunctionTimeout: "The function did not respond in time.",

@@ -5,7 +5,7 @@
 //! * An intercepted call has a revision name of its own, which shows in recordings.
 
 use ferroplane_api::{
-    Condition, FunctionInterceptSpec, InterceptMode, InterceptedComposites, Object, Status, meta,
+    Cause, Condition, FunctionInterceptSpec, InterceptMode, InterceptedComposites, Object, Status, meta,
 };
 
 use crate::access::{DeniedIntercept, Grants, Reader};
@@ -142,25 +142,28 @@ pub struct InterceptFacts<'a> {
 
 /// The condition that says whether calls are sent to the process, or why not.
 pub fn standing(intercept: &Intercept, facts: InterceptFacts<'_>) -> Condition {
-    let no =
-        |reason: &str, message: &str| Condition::new(ACTIVE, Status::False, reason).with_message(message);
+    let no = |reason: &str, cause: Cause, message: &str| {
+        Condition::new(ACTIVE, Status::False, reason).with_message(message).with_failure(cause.into())
+    };
     if !facts.is_renewed {
-        return no("LeaseExpired", "it was not renewed in time: the command that made it has ended");
+        return Condition::new(ACTIVE, Status::False, "LeaseExpired")
+            .with_message("The intercept was not renewed in time: the command that made it has ended");
     }
     if !facts.allows_plain_text && intercept.spec.tls.is_none() {
         return no(
             "TlsRequired",
-            "this control plane calls processes of developers over mTLS only: set `spec.tls`",
+            Cause::FunctionNotConnectable,
+            "This control plane calls processes of developers over mTLS only: set `spec.tls`",
         );
     }
     if let Some(trouble) = facts.trouble {
-        return no("NotCallable", trouble);
+        return no("NotCallable", Cause::FunctionNotConnectable, trouble);
     }
     if let (Some(denied), 0) = (facts.denied, facts.composites) {
-        return no("NotGranted", denied);
+        return no("NotGranted", Cause::AccessNotGranted, denied);
     }
     if facts.composites == 0 {
-        let message = "no composite resource that it selects calls the Function, so far";
+        let message = "No composite resource that the intercept selects has called the Function so far";
         return Condition::new(ACTIVE, Status::True, "NothingSelected").with_message(message);
     }
     Condition::new(ACTIVE, Status::True, "Intercepting")

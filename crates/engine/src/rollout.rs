@@ -37,7 +37,7 @@ pub use decide::{
     CallCounts, CallStatistics, Commands, Decision, Example, Observation, RevisionFact, Tried, decide,
     waits_for,
 };
-pub use differences::{Comparison, Differences, compare, compare_alone};
+pub use differences::{Comparison, Differences, MOST_ADDED, compare, compare_alone, is_slow};
 pub use overlay::{Choice, Member, Overlay, Overlays, overlays};
 pub use restart::{Restart, is_uncallable};
 pub use subject::{Health, Subject, recorded_as};

@@ -98,6 +98,10 @@ const SHOWN: &[Cause] = &[
     Cause::UsageInvalid,
     Cause::UsageOutOfReach,
     Cause::UsageTargetNotFound,
+    // The condition of the rollout says what to change.
+    Cause::RolloutRefused,
+    Cause::RolloutNotCompleted,
+    Cause::StableRevisionGone,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
     // Its events say more, and each has a cause of its own.

@@ -1,4 +1,4 @@
-//! Whether documents, texts in code that users read, and comments keep the rules of docs/contributing/words.md, as far as a program can
+//! Whether documents, texts in code that users read, and comments of code and of YAML keep the rules of docs/contributing/words.md, as far as a program can
 //! see that.
 //!
 //! The tables of that page are the rules: they alone have the phrases to avoid, and what to write instead.
@@ -29,6 +29,17 @@ const EXEMPT: [&str; 5] = [
 /// The help of commands and the descriptions of fields, in pages that are generated from them. Their form is that of help, but they have
 /// no phrases to avoid.
 const HELP: [&str; 2] = ["docs/reference/commands.md", "docs/reference/kinds.md"];
+
+/// Files with settings whose comments users read: those of the chart, examples, templates and the default audit policy.
+const SETTINGS: [&str; 7] = [
+    "deploy/*.yaml",
+    "deploy/*.tpl",
+    "deploy/*.txt",
+    "examples/*.yaml",
+    "crates/apiserver/src/audit/policy/*.yaml",
+    "crates/cli/templates/*.yaml",
+    "crates/functions/src/*.yaml",
+];
 
 /// Code whose texts have to be those of Kubernetes, beside the reproductions of Go programs.
 const FOREIGN: &str = "crates/apiserver/src/options/list.rs";
@@ -66,7 +77,45 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
         let faults = phrases(&text, &rules);
         complaints.extend(faults.into_iter().map(|(line, fault)| format!("{page}:{line}: {fault}")));
     }
+    check_settings(root, &rules, complaints)?;
     check_code(root, &rules, complaints)
+}
+
+/// Complain about comments in files of YAML, and about notes of the chart.
+fn check_settings(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
+    let listed = git(root, &["ls-files", "--cached", "--"]).args(SETTINGS).output()?;
+    for name in listed.lines().filter(|name| root.join(name).exists()) {
+        let text = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
+        // All of a file of text is read by users, and of the others only the comments.
+        let comments = if name.ends_with(".txt") { vec![(1, text)] } else { yaml_comments(&text) };
+        for (line, comment) in comments {
+            let faults = faults(&comment, rules).into_iter();
+            complaints.extend(faults.map(|(at, fault)| format!("{name}:{}: {fault}", line + at - 1)));
+        }
+    }
+    Ok(())
+}
+
+/// The comments of YAML with their first lines. Lines that follow each other are one comment, and `# -- ` begins another one.
+fn yaml_comments(text: &str) -> Vec<(usize, String)> {
+    let mut comments: Vec<(usize, String)> = Vec::new();
+    let mut is_open = false;
+    for (index, line) in text.lines().enumerate() {
+        let Some(comment) = line.trim_start().strip_prefix("# ") else {
+            is_open = false;
+            continue;
+        };
+        let (begins, words) = comment.strip_prefix("-- ").map_or((!is_open, comment), |words| (true, words));
+        match comments.last_mut() {
+            Some((_, whole)) if !begins => {
+                whole.push('\n');
+                whole.push_str(words);
+            }
+            _ => comments.push((index + 1, words.to_owned())),
+        }
+        is_open = true;
+    }
+    comments
 }
 
 /// Complain about errors, conditions, events, log lines and comments with phrases to avoid.
@@ -274,6 +323,13 @@ mod tests {
         ] {
             assert!(!is_product(source), "{source}");
         }
+    }
+
+    #[test]
+    fn comments_of_settings_are_found() {
+        let text = "# Values\n# of all kinds.\na: 1 # one\n# -- The first.\n# -- The second:\n#   - {a: 1}\nb: 2\n#c: 3\n";
+        let expected = [(1, "Values\nof all kinds."), (4, "The first."), (5, "The second:\n  - {a: 1}")];
+        assert_eq!(yaml_comments(text), expected.map(|(line, text)| (line, text.to_owned())));
     }
 
     #[test]

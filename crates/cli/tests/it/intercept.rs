@@ -108,6 +108,34 @@ fn process_in_the_shadow_is_compared_and_changes_nothing() {
 }
 
 #[test]
+fn labels_select_the_composite_resources_whose_calls_are_sent() {
+    let Some(_) = peer("kubectl") else { return };
+    let runtime = Runtime::new().unwrap();
+    let (process, plane) = (start_process(&runtime), start_plane());
+    let to = process.address();
+    let selected = format!(
+        "{FERROPLANE} intercept function/function-dummy --xr acmebucket --selector tier=canary --to {to} --once"
+    );
+    let refused = plane.fails(&selected, "");
+    assert!(refused.contains("no AcmeBucket has these labels"), "{refused}");
+    plane.says("kubectl label acmebucket one tier=canary");
+    plane.says("kubectl label acmebucket other tier=gold");
+    let said = plane.says(&format!("{selected}; test $? = 3"));
+    assert!(said.contains("AcmeBucket/one in default: Changed"), "{said}");
+    assert!(!said.contains("AcmeBucket/other"), "{said}");
+    // For real, only the calls of those are sent.
+    let mut command = plane.client(Path::new(FERROPLANE));
+    let arguments = ["--xr", "acmebucket", "--selector", "tier=gold", "--to", &to, "--for-real"];
+    command.args(["intercept", "function/function-dummy"]).args(arguments);
+    let mut command = Process::spawn(command);
+    until_color(&plane, "other", "blue");
+    assert_eq!(plane.says(&color_of("one")), "red");
+    command.signal(Signal::INT);
+    assert!(command.wait().success());
+    until_color(&plane, "other", "red");
+}
+
+#[test]
 fn process_counts_for_real_until_the_command_ends_or_is_killed() {
     let Some(_) = peer("kubectl") else { return };
     let runtime = Runtime::new().unwrap();

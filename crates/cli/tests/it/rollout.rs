@@ -144,13 +144,33 @@ pub(crate) fn roll_out(plane: &Plane, name: &str, [old, new]: [&str; 2], input: 
     }
     let states = plane.says("kubectl get functionrevisions -o jsonpath='{.items[*].spec.desiredState}'");
     assert_eq!(states, "Active Active");
-    ["other", "my-bucket"].map(|xr| {
+    let ran = ["other", "my-bucket"].map(|xr| {
         let xr = plane.says(&format!("kubectl get acmebucket {xr} -o json"));
         let xr: Value = serde_json::from_str(&xr).unwrap();
         let ran = &xr["status"]["ferroplane"]["functions"][0];
-        assert!(ran["revision"].as_str().is_some_and(|revision| revision.starts_with(name)), "{xr:#}");
-        ran["version"].as_str().unwrap_or_default().to_owned()
-    })
+        let [revision, version] =
+            ["revision", "version"].map(|it| ran[it].as_str().unwrap_or_default().to_owned());
+        assert!(revision.starts_with(name), "{xr:#}");
+        (revision, version)
+    });
+    let [(old, _), (new, _)] = &ran;
+    assert_ne!(old, new);
+    move_to(plane, "other", ("alpha", new));
+    move_to(plane, "other", ("stable", old));
+    ran.map(|(_, version)| version)
+}
+
+/// Let an XR that exists follow another channel, whose revision of the function composes it then.
+fn move_to(plane: &Plane, xr: &str, (channel, revision): (&str, &str)) {
+    // With the update policy Manual, a selector counts while there is no reference.
+    let patch = format!(
+        r#"{{"spec":{{"crossplane":{{"compositionRevisionRef":null,"compositionRevisionSelector":{{"matchLabels":{{"release-channel":"{channel}"}}}}}}}}}}"#
+    );
+    plane.says(&format!("kubectl patch acmebucket {xr} --type=merge -p '{patch}'"));
+    plane.says(&format!(
+        "kubectl wait acmebucket/{xr} --for=jsonpath='{{.status.ferroplane.functions[0].revision}}'={revision} --timeout=60s"
+    ));
+    plane.says(&format!("kubectl wait acmebucket/{xr} --for=condition=Synced --timeout=60s"));
 }
 
 #[test]

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{
-    Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION,
+    Cause, Condition, FunctionRolloutSpec, FunctionRolloutStatus, Object, PROMOTE_ANNOTATION,
     REQUESTED_AT_ANNOTATION, RolloutState, RolloutTarget, Status, UNDO_ANNOTATION, meta,
 };
 use ferroplane_client::Informer;
-use ferroplane_engine::EventKind;
 use ferroplane_engine::rollout::{
     CallCounts, Commands, Decision, Observation, RevisionFact, accept, decide, is_in_use, waits_for,
 };
@@ -131,8 +130,8 @@ impl Controller {
         let all = self.rollouts.objects();
         let accepted = accept(&rollout, &all, target.as_ref(), self.can_choose, is_in_use);
         if accepted.status != Status::True {
-            let ready =
-                Condition::new("Ready", Status::False, &accepted.reason).with_message(&*accepted.message);
+            // For the same reason, with the same code.
+            let ready = Condition { kind: "Ready".to_owned(), ..accepted.clone() };
             let status =
                 FunctionRolloutStatus { history: before.history, ..FunctionRolloutStatus::default() };
             self.running().remove(meta::name(&rollout));
@@ -150,10 +149,10 @@ impl Controller {
         if let Err(next) = self.write(rollout.clone(), &status, [accepted, ready]).await {
             return next;
         }
-        for (kind, reason, message) in events {
-            match kind {
-                EventKind::Normal => self.recorder.normal(&rollout, reason, message),
-                EventKind::Warning => self.recorder.warning(&rollout, reason, message),
+        for (cause, reason, message) in events {
+            match cause {
+                Some(cause) => self.recorder.failure(&rollout, reason, message, cause),
+                None => self.recorder.normal(&rollout, reason, message),
             }
         }
         self.forget_old_trials(&status);
@@ -258,7 +257,9 @@ impl Controller {
         if let Some(candidate) = &status.candidate {
             let trials = self.functions.trials().of(candidate);
             for subject in &mut known.subjects {
-                subject.trial = trials.get(&subject.uid).copied();
+                let trial = trials.get(&subject.uid);
+                subject.trial = trial.map(|trial| trial.differences);
+                subject.was_composed = trial.is_some_and(|trial| trial.has_composed);
             }
         }
         Some(known)
@@ -318,5 +319,11 @@ fn readiness(status: &FunctionRolloutStatus, unestablished: Option<&str>) -> Con
         RolloutState::Progressing => "composite resources are being moved",
         _ => &status.message,
     };
-    Condition::new("Ready", holds, status.state.as_str()).with_message(message)
+    let ready = Condition::new("Ready", holds, status.state.as_str()).with_message(message);
+    let has_failed = match status.state {
+        RolloutState::RollingBack | RolloutState::RolledBack => true,
+        RolloutState::Paused => status.rejected.is_some() && status.rejected == status.candidate,
+        _ => false,
+    };
+    if has_failed { ready.with_failure(Cause::RolloutNotCompleted.into()) } else { ready }
 }

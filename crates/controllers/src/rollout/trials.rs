@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::RolloutDifference;
-use ferroplane_engine::rollout::{Comparison, Differences, Example, Tried};
+use ferroplane_engine::rollout::{Comparison, Differences, Example, MOST_ADDED, Tried};
 
 /// How many differences are described.
 const MOST_EXAMPLES: usize = 5;
-/// How many resources are named that only the candidate composes.
-const MOST_ADDED: usize = 5;
 /// In a preview, the candidate is called a second time for the first of so many composite resources.
 const SAMPLED: usize = 100;
 
@@ -37,8 +35,8 @@ struct CandidateTrials {
     /// By the uid of the composite resource.
     compared: HashMap<String, Compared>,
     examples: Vec<(RolloutDifference, Example)>,
-    /// The kinds and names of some resources that only the candidate composes.
-    added: BTreeSet<String>,
+    /// The kinds and names of some resources that only the candidate composes, by the uid of the composite resource.
+    added: HashMap<String, Vec<String>>,
     /// For how many composite resources a preview calls it twice.
     sampled: usize,
 }
@@ -50,6 +48,8 @@ pub(crate) type Proof = [u8; 32];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Compared {
     pub(crate) differences: Differences,
+    /// Whether the candidate composed it before one of its trials.
+    pub(crate) has_composed: bool,
     /// Where the same would be found again.
     pub(crate) proof: Option<Proof>,
 }
@@ -61,7 +61,10 @@ pub(crate) struct Trial<'a> {
     pub(crate) uid: &'a str,
     /// The name of the composite resource, for people.
     pub(crate) name: &'a str,
+    /// What it adds is empty if the rollout refuses it, as it is not composed.
     pub(crate) comparison: Comparison,
+    /// Whether the candidate composed it before.
+    pub(crate) has_composed: bool,
     pub(crate) proof: Option<Proof>,
     /// The recording that shows it, for `ferroplane replay show`.
     pub(crate) recording: &'a str,
@@ -70,16 +73,21 @@ pub(crate) struct Trial<'a> {
 impl Trials {
     /// Record a trial. It replaces an earlier one for the same composite resource.
     pub(crate) fn note(&self, trial: Trial<'_>) {
-        let Trial { candidate, uid, name, comparison, proof, recording } = trial;
+        let Trial { candidate, uid, name, comparison, has_composed, proof, recording } = trial;
         let Comparison { differences, detail, added } = comparison;
         let mut candidates = self.lock();
         let trials = candidates.entry(candidate.to_owned()).or_default();
-        trials.added.extend(added);
-        while trials.added.len() > MOST_ADDED {
-            trials.added.pop_last();
-        }
-        let before = trials.compared.insert(uid.to_owned(), Compared { differences, proof });
-        if before.is_some_and(|before| before.differences == differences) {
+        let added_before = if added.is_empty() {
+            trials.added.remove(uid)
+        } else {
+            trials.added.insert(uid.to_owned(), added.clone())
+        };
+        let is_same_added = added_before.unwrap_or_default() == added;
+        let has_composed = has_composed || trials.compared.get(uid).is_some_and(|before| before.has_composed);
+        let before = trials.compared.insert(uid.to_owned(), Compared { differences, proof, has_composed });
+        let is_same =
+            |before: Compared| before.differences == differences && before.has_composed == has_composed;
+        if is_same_added && before.is_some_and(is_same) {
             return;
         }
         if !detail.is_empty() {
@@ -118,9 +126,8 @@ impl Trials {
         self.lock().get(candidate).is_some_and(|trials| trials.compared.contains_key(uid))
     }
 
-    /// Whether a preview has to call a candidate a second time, to see whether it answers the same again. To do that for all would
-    /// cost as much as the preview.
-    pub(crate) fn is_sampled(&self, candidate: &str) -> bool {
+    /// Whether a preview has to call a candidate a second time, to see whether it answers the same again.
+    pub(crate) fn take_sample(&self, candidate: &str) -> bool {
         let mut candidates = self.lock();
         let trials = candidates.entry(candidate.to_owned()).or_default();
         let is_due = trials.sampled * SAMPLED <= trials.compared.len();
@@ -128,16 +135,21 @@ impl Trials {
         is_due
     }
 
+    /// A second call showed nothing: another one has to be made.
+    pub(crate) fn return_sample(&self, candidate: &str) {
+        if let Some(trials) = self.lock().get_mut(candidate) {
+            trials.sampled = trials.sampled.saturating_sub(1);
+        }
+    }
+
     /// What the last trial of a candidate found for a composite resource.
     pub(crate) fn compared(&self, candidate: &str, uid: &str) -> Option<Compared> {
         self.lock().get(candidate)?.compared.get(uid).copied()
     }
 
-    /// The differences of a candidate, by the uid of the composite resource.
-    pub(crate) fn of(&self, candidate: &str) -> HashMap<String, Differences> {
-        let candidates = self.lock();
-        let compared = candidates.get(candidate).map(|trials| trials.compared.iter());
-        compared.into_iter().flatten().map(|(uid, it)| (uid.clone(), it.differences)).collect()
+    /// What the last trials of a candidate found, by the uid of the composite resource.
+    pub(crate) fn of(&self, candidate: &str) -> HashMap<String, Compared> {
+        self.lock().get(candidate).map(|trials| trials.compared.clone()).unwrap_or_default()
     }
 
     /// The differences of a candidate, counted and described.
@@ -149,7 +161,8 @@ impl Trials {
             *differences.entry(difference.as_str().to_owned()).or_default() += 1;
         }
         let examples = trials.examples.iter().map(|(_, example)| example.clone()).collect();
-        Tried { differences, examples, added: trials.added.iter().cloned().collect() }
+        let added: BTreeSet<_> = trials.added.values().flatten().collect();
+        Tried { differences, examples, added: added.into_iter().take(MOST_ADDED).cloned().collect() }
     }
 
     /// Drop all candidates but these.
@@ -166,25 +179,60 @@ impl Trials {
 mod tests {
     use super::*;
 
+    fn note(trials: &Trials, uid: &str, added: &[&str], has_composed: bool) {
+        let mut comparison = Comparison::new(RolloutDifference::Equal, "");
+        comparison.added = added.iter().map(|&name| name.to_owned()).collect();
+        let (name, proof, recording) = ("any", None, "");
+        trials.note(Trial { candidate: "two", uid, name, comparison, has_composed, proof, recording });
+    }
+
     #[test]
     fn preview_samples_one_of_a_hundred_and_at_least_one() {
         for (count, expected) in [(1, 1), (5, 1), (100, 1), (101, 2), (1000, 10)] {
             let trials = Trials::default();
             let mut sampled = 0;
             for number in 0..count {
-                sampled += usize::from(trials.is_sampled("two"));
-                let comparison = Comparison::new(RolloutDifference::Equal, "");
-                let (uid, proof) = (format!("uid-{number}"), None);
-                trials.note(Trial {
-                    candidate: "two",
-                    uid: &uid,
-                    name: "any",
-                    comparison,
-                    proof,
-                    recording: "",
-                });
+                sampled += usize::from(trials.take_sample("two"));
+                note(&trials, &format!("uid-{number}"), &[], false);
             }
             assert_eq!(sampled, expected, "of {count}");
+        }
+    }
+
+    #[test]
+    fn second_call_that_shows_nothing_is_made_for_another_composite_resource() {
+        let trials = Trials::default();
+        assert!(trials.take_sample("two"));
+        assert!(!trials.take_sample("two"), "one of a hundred is enough");
+        trials.return_sample("two");
+        note(&trials, "uid-1", &[], false);
+        assert!(trials.take_sample("two"));
+    }
+
+    #[test]
+    fn names_of_resources_hold_until_another_trial_of_the_composite_resource() {
+        let trials = Trials::default();
+        let added = || trials.tried("two").added;
+        note(&trials, "uid-1", &["Secret `s`", "ConfigMap `c`"], false);
+        note(&trials, "uid-2", &["ConfigMap `c`"], false);
+        assert_eq!(added(), ["ConfigMap `c`", "Secret `s`"]);
+        let news = trials.news();
+        note(&trials, "uid-1", &[], false);
+        assert_eq!(added(), ["ConfigMap `c`"]);
+        assert!(trials.news() > news, "the rollout has to know");
+        note(&trials, "uid-2", &[], false);
+        assert_eq!(added(), Vec::<String>::new());
+        let many: Vec<_> = (0..9).map(|number| format!("ConfigMap `{number}`")).collect();
+        note(&trials, "uid-3", &many.iter().map(String::as_str).collect::<Vec<_>>(), false);
+        assert_eq!(added(), many[..MOST_ADDED]);
+    }
+
+    #[test]
+    fn candidate_that_composed_a_resource_before_is_not_forgotten() {
+        let trials = Trials::default();
+        for (has_composed, expected) in [(false, false), (true, true), (false, true)] {
+            note(&trials, "uid-1", &[], has_composed);
+            assert_eq!(trials.of("two")["uid-1"].has_composed, expected);
         }
     }
 }

@@ -124,6 +124,33 @@ async fn composed_binding_to_cluster_admin_is_refused_and_the_missing_right_is_t
     assert!(plan.composites.iter().any(|it| is_refused(&it.verdict)), "{plan:#?}");
 }
 
+/// The kind can be read, so that only the write that the API server tries shows what is missing.
+#[tokio::test]
+async fn plan_names_the_rights_that_are_missing_to_write_a_composed_kind() {
+    let Some(plane) = plane_with_author().await else { return };
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "readable", "labels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}},
+        "rules": [
+            {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["clusterrolebindings"], "verbs": ["get", "list", "watch"]},
+        ],
+    });
+    plane.apply(&format!("{RBAC}/clusterroles/readable"), &role).await;
+    compose(&plane, "greedy", &binding_to("cluster-admin")).await;
+    plane.until_said("greedy", "is not allowed to [create, update, patch, delete]").await;
+    let another = json!({
+        "apiVersion": "tenant.example.org/v1", "kind": "Wide", "metadata": {"name": "another"},
+        "spec": {"crossplane": {"compositionRef": {"name": "greedy"}}},
+    });
+    let plan = plane.plan(&[another]).await.unwrap();
+    let denied =
+        format!("{COMPOSER} is not allowed to [create, update, patch, delete] resource clusterrolebindings");
+    let of_another = plan.composites.iter().find(|it| it.composite.name == "another").unwrap();
+    let Verdict::Refused { reason } = &of_another.verdict else { panic!("{of_another:#?}") };
+    assert!(reason.contains("`thing`") && reason.contains(&denied), "{reason}");
+    assert_eq!(plane.get(&format!("{RBAC}/clusterrolebindings/take-over")).await, Value::Null);
+}
+
 #[tokio::test]
 async fn nothing_of_the_control_plane_itself_can_be_composed() {
     let Some(plane) = plane_with_author().await else { return };

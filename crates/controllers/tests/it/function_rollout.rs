@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ferroplane_controllers::PackagedFunction;
 use ferroplane_runner::{AsyncFunction, Runner};
@@ -133,19 +134,53 @@ impl Fleet {
 
     /// Roll out a revision that answers so, and see it rolled back before anybody is harmed.
     async fn refuse(more: Value, answer: impl Fn(&str) -> Value + Send + Sync + 'static) -> Value {
-        let mut fleet = Self::begin(more).await;
-        let composed = fleet.composed().await;
-        let second = fleet.install("v1.1.0", answer).await;
-        let status = fleet.until_state("RolledBack").await;
+        Self::begin(more).await.see_refused(runner(answer)).await
+    }
+
+    /// The same for a revision that this runs.
+    async fn see_refused(mut self, runner: Arc<Runner>) -> Value {
+        let composed = self.composed().await;
+        let second = self.rollout.install_running("v1.1.0", None, runner).await;
+        let status = self.until_state("RolledBack").await;
         assert_eq!(status["rejected"], second);
         assert_eq!(status["history"][0]["result"], "RolledBack");
-        fleet.rollout.plane.until_said("own", "RolledBack").await;
-        fleet.assert_unharmed(&composed).await;
+        self.rollout.plane.until_said("own", "RolledBack").await;
+        let rollout = self.rollout.plane.get(ROLLOUT).await;
+        let is_coded = |it: &Value| it["type"] == "Ready" && it["code"] == "RolloutNotCompleted";
+        assert!(rollout["status"]["conditions"].as_array().unwrap().iter().any(is_coded), "{rollout:#}");
+        self.assert_unharmed(&composed).await;
         // It is not tried again.
-        fleet.rollout.plane.quiet().await;
-        assert_eq!(fleet.rollout.plane.quiet().await, Vec::<String>::new());
+        self.rollout.plane.quiet().await;
+        assert_eq!(self.rollout.plane.quiet().await, Vec::<String>::new());
         status
     }
+}
+
+/// What holds for a minute, as the functions of the Go SDK say.
+fn lasting(mut answer: Value) -> Value {
+    answer["meta"]["ttl"] = json!("60s");
+    answer
+}
+
+/// What answers differently each time.
+pub(crate) fn changing(
+    color: &str,
+    resources: &'static [&'static str],
+) -> impl Fn(&str) -> Value + Send + Sync + 'static {
+    let (color, count) = (color.to_owned(), AtomicUsize::new(0));
+    move |_| answer(&format!("{color} {}", count.fetch_add(1, Ordering::Relaxed)), resources)
+}
+
+/// A function that takes its time, as if it were busy.
+pub(crate) fn slow_runner(time: Duration, answer: Value) -> Arc<Runner> {
+    let call = move |_| {
+        let answer = answer.clone();
+        async move {
+            tokio::time::sleep(time).await;
+            Ok(from_json(&answer).unwrap())
+        }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
 }
 
 #[tokio::test]
@@ -190,6 +225,28 @@ async fn revision_that_works_reaches_all_in_waves() {
     assert_eq!(fleet.rollout.plane.quiet().await, Vec::<String>::new());
 }
 
+/// Composite resources that change do not wake the controller of rollouts.
+#[tokio::test]
+async fn policy_without_a_new_revision_costs_nothing() {
+    let mut fleet = Fleet::begin(json!({})).await;
+    fleet.install("v1.1.0", |_| answer("two", &["a", "b"])).await;
+    fleet.until_state("Promoted").await;
+    let reconciles = || {
+        let of_rollouts = r#"controller_runtime_reconcile_total{controller="functionrollout/"#;
+        let metrics = fleet.rollout.plane.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with(of_rollouts));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
+    };
+    fleet.rollout.plane.quiet().await;
+    let before = reconciles();
+    assert!(before > 0.0, "it was reconciled while it moved composite resources");
+    for number in 0..COUNT {
+        fleet.rollout.plane.merge(&site(number), &json!({"spec": {"color": "blue"}})).await;
+    }
+    fleet.rollout.plane.quiet().await;
+    assert_eq!(reconciles() - before, 0.0);
+}
+
 #[tokio::test]
 async fn revision_that_returns_fatal_harms_nobody() {
     let status = Fleet::refuse(json!({}), |_| fatal()).await;
@@ -211,13 +268,45 @@ async fn revision_that_renames_a_resource_deletes_nothing() {
 
 #[tokio::test]
 async fn revision_that_answers_differently_each_time_can_be_refused() {
-    let count = Mutex::new(0);
-    let more = json!({"refuse": ["NotDeterministic"]});
-    let status = Fleet::refuse(more, move |_| {
-        *count.lock().unwrap() += 1;
-        answer(&count.lock().unwrap().to_string(), &["a", "b"])
-    });
+    let status = Fleet::refuse(json!({"refuse": ["NotDeterministic"]}), changing("two", &["a", "b"]));
     assert_eq!(status.await["differences"], json!({"Changed": 1, "NotDeterministic": 1}));
+}
+
+/// Its second response is not the cached first one.
+#[tokio::test]
+async fn revision_that_answers_differently_each_time_can_be_refused_though_responses_are_cached() {
+    let answers = changing("two", &["a", "b"]);
+    let more = json!({"refuse": ["NotDeterministic"]});
+    let status = Fleet::refuse(more, move |name| lasting(answers(name)));
+    assert_eq!(status.await["differences"], json!({"Changed": 1, "NotDeterministic": 1}));
+}
+
+#[tokio::test]
+async fn preview_finds_that_a_revision_answers_differently_each_time() {
+    for is_cached in [false, true] {
+        let answers = changing("two", &["a", "b"]);
+        let more = json!({"preview": true, "refuse": ["NotDeterministic"]});
+        let answers = move |name: &str| if is_cached { lasting(answers(name)) } else { answers(name) };
+        let status = Fleet::refuse(more, answers).await;
+        // Of so few, one is called twice.
+        assert_eq!(status["differences"], json!({"Changed": COUNT, "NotDeterministic": 1}));
+    }
+}
+
+/// The responses of the old revision are cached, so that it has to be called again to compare.
+#[tokio::test]
+async fn revision_that_is_much_slower_can_be_refused_though_responses_are_cached() {
+    for preview in [false, true] {
+        let more = json!({"refuse": ["Slower"], "preview": preview, "gates": {"maxLatencyFactor": 5}});
+        let fleet = Fleet::begin(more).await;
+        let kept = PackagedFunction::Serving(runner(|_| lasting(answer("one", &["a", "b"]))));
+        fleet.rollout.functions.set(&fleet.first, Some(kept));
+        fleet.rollout.plane.quiet().await;
+        let slow = slow_runner(Duration::from_secs(1), lasting(answer("two", &["a", "b"])));
+        let status = fleet.see_refused(slow).await;
+        let count = if preview { COUNT } else { 1 };
+        assert_eq!(status["differences"], json!({"Changed": count, "Slower": count}));
+    }
 }
 
 #[tokio::test]
@@ -233,12 +322,27 @@ async fn change_is_refused_though_something_is_added_besides() {
 async fn preview_tries_a_revision_for_all_and_applies_nothing() {
     let mut fleet = Fleet::begin(json!({"preview": true, "paused": true})).await;
     let composed = fleet.composed().await;
-    fleet.install("v1.1.0", |_| answer("two", &["a", "b", "c"])).await;
+    let second = fleet.install("v1.1.0", |_| answer("two", &["a", "b", "c"])).await;
     let status = fleet.until_state("Paused").await;
     assert_eq!(status["differences"], json!({"Added": COUNT, "Changed": COUNT}));
+    assert_eq!(status["added"], json!(["ConfigMap `c`"]));
     fleet.assert_unharmed(&composed).await;
     fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
     fleet.until_state("Promoted").await;
+
+    // Going back deletes what was added, and says so.
+    let undo = json!({"metadata": {"annotations": {"rollout.ferroplane.io/undo": second}}});
+    fleet.rollout.plane.merge(ROLLOUT, &undo).await;
+    let status = fleet.until_state("RolledBack").await;
+    let lost =
+        format!("what only it composed is deleted (ConfigMap `c`), for up to {COUNT} composite resources");
+    assert!(status["message"].as_str().unwrap().contains(&lost), "{status:#}");
+    fleet.rollout.plane.until_said("own", &lost).await;
+    for number in 0..COUNT {
+        fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "one").await;
+    }
+    fleet.rollout.plane.quiet().await;
+    assert_eq!(fleet.composed().await, composed);
 }
 
 #[tokio::test]
@@ -409,7 +513,8 @@ async fn who_was_previewed_is_not_compared_again_unless_something_changed() {
     fleet.install("v1.1.0", counting(&new, "two")).await;
     fleet.until_state("Paused").await;
     fleet.rollout.plane.quiet().await;
-    assert_eq!([&old, &new].map(|count| count.load(Ordering::Relaxed)), [COUNT, COUNT]);
+    // The preview calls the new revision a second time for a sample, which is one of so few.
+    assert_eq!([&old, &new].map(|count| count.load(Ordering::Relaxed)), [COUNT, COUNT + 1]);
 
     // The label may be an input of functions.
     fleet.rollout.plane.merge(&site(0), &json!({"metadata": {"labels": {"team": "one"}}})).await;

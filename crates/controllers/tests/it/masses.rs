@@ -1,20 +1,20 @@
 //! Many composite resources that come and go at once, or come while a function is rolled out. `cargo xtask masses` does it with ten
 //! thousand.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::Holdings;
-use ferroplane_testkit::plane::Plane;
+use ferroplane_runner::Runner;
 use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
+use ferroplane_testkit::plane::{Plane, condition};
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::function_rollout::{answer, fatal, function_rollout, runner};
+use crate::function_rollout::{answer, changing, fatal, function_rollout, runner, slow_runner};
 use crate::rollout::Rollout;
 
 /// How many there are if nobody says otherwise, and what each becomes.
@@ -23,6 +23,10 @@ const SETTINGS: [&str; 3] = ["one", "two", "three"];
 /// How many sites there are when a rollout begins.
 const EARLY: usize = 5;
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
+/// What each site composes in a rollout of a revision that misbehaves.
+const BOTH: &[&str] = &["a", "b"];
+/// How long it may take that all are as before, once a rollout has found a fault.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// For how long nothing may move before it is taken to be stuck.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -89,42 +93,136 @@ async fn many_sites_that_are_created_during_a_rollout_are_moved_in_their_turn() 
     assert_eq!((ready(&store), composed(&store)), (EARLY + count, EARLY + count));
 }
 
-/// It works for a fifth of all, so that it reaches the third wave.
+/// Each of them is the next revision of the same function, under the same rollout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_a_hundred_is_harmed_by_a_revision_that_fails_in_a_later_wave() {
+async fn one_of_a_hundred_is_harmed_by_a_revision_that_misbehaves_in_whichever_wave() {
     let count = count();
     let mut rollout = Rollout::begin().await;
     let Some(store) = rollout.plane.store().cloned() else { return };
-    rollout.install_running("v1.0.0", None, runner(|_| answer("one", &["a"]))).await;
+    rollout.install_running("v1.0.0", None, runner(|_| answer("one", BOTH))).await;
     rollout.compose("all", &json!({})).await;
     create(&rollout.plane, count).await;
     until(&store, "sites that are ready", || ready(&store), count).await;
-    adopt(&rollout.plane, &json!({"waves": ["1", "10%", "100%"], "progressDeadlineSeconds": 10})).await;
+    let composed = identities(&store);
+    assert_eq!(composed.len(), count * BOTH.len());
+    for (number, Fault { name, policy, runner }) in faults(count).into_iter().enumerate() {
+        adopt(&rollout.plane, &policy).await;
+        let revision = rollout.install_running(&format!("v1.{}.0", number + 1), None, runner).await;
+        let (most, took) = until_back(&store, &revision, count).await;
+        eprintln!(
+            "{most} of {count} were harmed by one that {name}, and all were back {took:?} after that was found"
+        );
+        assert!(most <= (count / 100).max(1), "{name}: {most} of {count} were harmed");
+        assert!(took <= BACK_WITHIN, "{name}: back after {took:?}");
+        assert_eq!(identities(&store), composed, "{name}: nothing was deleted, and nothing is left");
+    }
+}
 
-    let (worked, enough) = (Mutex::new(BTreeSet::new()), count / 5);
-    let answers = move |name: &str| {
+/// Wait until a revision was rolled back and all sites are as before. Returns how many were harmed at most at the same time, and how long
+/// it took after the rollout had found a fault.
+async fn until_back(store: &Store, revision: &str, count: usize) -> (usize, Duration) {
+    let (mut moved_at, mut most, mut found_at) = ((store.revision(), Instant::now()), 0, None);
+    loop {
+        if store.revision() != moved_at.0 {
+            moved_at = (store.revision(), Instant::now());
+        }
+        let is_found = rollouts(store).iter().any(|it| it["status"]["rejected"] == revision);
+        if is_found {
+            found_at.get_or_insert_with(Instant::now);
+        }
+        let harmed = harmed(store);
+        most = most.max(harmed);
+        if let Some(found_at) = found_at
+            && harmed == 0
+            && rolled_back(store) == 1
+            && of_color(store, "one") == count
+        {
+            return (most, found_at.elapsed());
+        }
+        assert!(moved_at.1.elapsed() < PATIENCE, "{harmed} are harmed, {:#?}", rollouts(store));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A revision that misbehaves. What it should not have composed has the color `bad`.
+struct Fault {
+    name: &'static str,
+    policy: Value,
+    runner: Arc<Runner>,
+}
+
+/// Revisions that misbehave, the last ones only after the second wave.
+fn faults(count: usize) -> Vec<Fault> {
+    let policy = |more: Value| {
+        // All fields, so that nothing of an earlier policy stays.
+        let mut policy = json!({
+            "waves": ["1", "10%", "100%"], "refuse": ["Deleted", "Renamed"], "gates": {"maxLatencyFactor": 0},
+            "progressDeadlineSeconds": 600,
+        });
+        policy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        policy
+    };
+    let fault = |name, more: Value, runner| Fault { name, policy: policy(more), runner };
+    let not_deterministic = changing("bad", BOTH);
+    let never_ready = |_: &str| {
+        let mut answer = answer("bad", BOTH);
+        answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
+        answer
+    };
+    // More than the first two waves have, so that the third one finds the fault.
+    let enough = count / 5;
+    vec![
+        fault("fails", json!({}), runner(|_| fatal())),
+        fault("drops a resource", json!({}), runner(|_| answer("bad", &["a"]))),
+        fault("is not deterministic", json!({"refuse": ["NotDeterministic"]}), runner(not_deterministic)),
+        fault(
+            "is slow",
+            json!({"refuse": ["Slower"], "gates": {"maxLatencyFactor": 10}}),
+            slow_runner(Duration::from_secs(3), answer("bad", BOTH)),
+        ),
+        fault("fails in the third wave", json!({}), runner(working_for(enough, |_| fatal()))),
+        fault(
+            "drops a resource in the third wave",
+            json!({}),
+            runner(working_for(enough, |_| answer("bad", &["a"]))),
+        ),
+        fault(
+            "is never ready in the third wave",
+            json!({"progressDeadlineSeconds": 10}),
+            runner(working_for(enough, never_ready)),
+        ),
+    ]
+}
+
+/// What works for the first composite resources that it is called for.
+fn working_for(
+    enough: usize,
+    otherwise: impl Fn(&str) -> Value + Send + Sync + 'static,
+) -> impl Fn(&str) -> Value + Send + Sync + 'static {
+    let worked = Mutex::new(BTreeSet::new());
+    move |name| {
         let mut worked = worked.lock().unwrap();
         if worked.len() < enough {
             worked.insert(name.to_owned());
         }
-        let mut answer = answer("two", &["a"]);
-        if !worked.contains(name) {
-            answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
-        }
-        answer
+        if worked.contains(name) { answer("two", BOTH) } else { otherwise(name) }
+    }
+}
+
+/// How many sites are not ready or not synced, or have what the policy does not let them have.
+fn harmed(store: &Store) -> usize {
+    let is_harmed = |site: &Value| {
+        !is_ready(site)
+            || condition(site, "Synced").is_none_or(|synced| !synced.starts_with("True"))
+            || site["status"]["color"].as_str().is_none_or(|color| color.starts_with("bad"))
     };
-    rollout.install_running("v1.1.0", None, runner(answers)).await;
-    let most = Cell::new(0);
-    let rolled_back_after_harm = || {
-        most.set(most.get().max(count - ready(&store)));
-        rolled_back(&store)
-    };
-    until(&store, "rollouts that were rolled back", rolled_back_after_harm, 1).await;
-    until(&store, "sites that went back", || of_color(&store, "one"), count).await;
-    until(&store, "sites that are ready", || ready(&store), count).await;
-    let most = most.get();
-    assert!((1..=(count / 100).max(1)).contains(&most), "{most} of {count} were harmed");
-    assert_eq!(composed(&store), count, "nothing was deleted");
+    all_sites(store).iter().filter(|site| is_harmed(site)).count()
+}
+
+/// The identities of everything that sites compose.
+fn identities(store: &Store) -> BTreeSet<String> {
+    let settings = objects(store, "/configmaps").into_iter().map(|it| it["metadata"].clone());
+    settings.filter(|it| it["ownerReferences"].is_array()).map(|it| it["uid"].to_string()).collect()
 }
 
 /// Have a rollout with this policy, beginning with the revision that is called.
@@ -181,26 +279,32 @@ fn sites(store: &Store) -> usize {
     store.snapshot(&store.collection("example.org/sites")).len()
 }
 
+fn all_sites(store: &Store) -> Vec<Value> {
+    objects(store, "example.org/sites")
+}
+
+fn rollouts(store: &Store) -> Vec<Value> {
+    objects(store, "rollout.ferroplane.io/functionrollouts")
+}
+
+fn objects(store: &Store, collection: &str) -> Vec<Value> {
+    let snapshot = store.snapshot(&store.collection(collection));
+    let objects = snapshot.range(None, None);
+    objects.map(|object| serde_json::from_slice(object.bytes()).unwrap()).collect()
+}
+
 fn ready(store: &Store) -> usize {
-    let snapshot = store.snapshot(&store.collection("example.org/sites"));
-    let sites = snapshot.range(None, None);
-    sites.filter(|site| is_ready(&serde_json::from_slice(site.bytes()).unwrap())).count()
+    all_sites(store).iter().filter(|site| is_ready(site)).count()
 }
 
 /// How many sites a revision has composed that tells this color.
 fn of_color(store: &Store, color: &str) -> usize {
-    let snapshot = store.snapshot(&store.collection("example.org/sites"));
-    let sites = snapshot.range(None, None);
-    let site = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
-    sites.filter(|it| site(it.bytes())["status"]["color"] == color).count()
+    all_sites(store).iter().filter(|site| site["status"]["color"] == color).count()
 }
 
 /// How many rollouts have ended with all sites on the old revision.
 fn rolled_back(store: &Store) -> usize {
-    let snapshot = store.snapshot(&store.collection("rollout.ferroplane.io/functionrollouts"));
-    let rollouts = snapshot.range(None, None);
-    let rollout = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
-    rollouts.filter(|it| rollout(it.bytes())["status"]["state"] == "RolledBack").count()
+    rollouts(store).iter().filter(|it| it["status"]["state"] == "RolledBack").count()
 }
 
 /// How many settings have an owner.

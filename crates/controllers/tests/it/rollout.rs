@@ -34,7 +34,7 @@ impl Rollout {
 
     async fn with(enables_function_revision_selectors: bool) -> Self {
         let registry = FakeRegistry::default();
-        for version in ["v1.0.0", "v1.1.0", "v1.2.0"] {
+        for version in (0..10).map(|minor| format!("v1.{minor}.0")) {
             let package = package_yaml("Function", &json!({}), &[]);
             let image = format!("registry.example.org/acme/function-own:{version}");
             registry.push(&image, &format!("# {version}\n{package}"));

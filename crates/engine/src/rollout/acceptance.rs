@@ -1,7 +1,7 @@
 //! Whether a `FunctionRollout` can be acted on.
 
 use ferroplane_api::{
-    Condition, FunctionRolloutStatus, Object, PackageSpec, RolloutState, RolloutTarget, Status, meta,
+    Cause, Condition, FunctionRolloutStatus, Object, PackageSpec, RolloutState, RolloutTarget, Status, meta,
 };
 
 use super::decide::RevisionFact;
@@ -27,11 +27,11 @@ pub fn accept(
         let message = format!(
             "FunctionRollout `{older}` is for the same {kind} `{name}`, and is older: delete one of them"
         );
-        return refused("AnotherRollout", message);
+        return refused("AnotherRollout", Cause::RolloutRefused, message);
     }
     let function = match (wanted, target) {
         (RolloutTarget::Composition(_), None) => {
-            return refused("CompositionNotFound", format!("there is no Composition `{name}`"));
+            return refused("CompositionNotFound", Cause::CompositionNotFound, format!("there is no Composition `{name}`"));
         }
         (RolloutTarget::Composition(_), Some(_)) => {
             return Condition::new(ACCEPTED, Status::True, "Accepted");
@@ -41,10 +41,11 @@ pub fn accept(
     if !can_choose {
         let message = "only one revision of a Function can be active here: start the control plane with \
             --enable-function-revision-selectors";
-        return refused("FunctionRevisionSelectorsDisabled", message.to_owned());
+        let cause = Cause::FunctionRevisionSelectorsDisabled;
+        return refused("FunctionRevisionSelectorsDisabled", cause, message.to_owned());
     }
     let Some(function) = function else {
-        return refused("FunctionNotFound", format!("there is no Function `{name}`"));
+        return refused("FunctionNotFound", Cause::FunctionNotFound, format!("there is no Function `{name}`"));
     };
     let spec = PackageSpec::of(function);
     let is_limited = spec.is_automatic() && spec.active_limit() < 2;
@@ -61,7 +62,7 @@ pub fn accept(
             "Function `{name}` keeps one revision active: set its `activeRevisionLimit` to 2 or more, so that the old \
              revision can be called while the new one is rolled out"
         );
-        return refused("ActiveRevisionLimitTooLow", message);
+        return refused("ActiveRevisionLimitTooLow", Cause::RolloutRefused, message);
     }
     Condition::new(ACCEPTED, Status::True, "Accepted")
 }
@@ -74,8 +75,8 @@ pub fn is_in_use(status: &FunctionRolloutStatus, revisions: &[RevisionFact]) -> 
     is_under_way || newest.is_some_and(is_behind)
 }
 
-fn refused(reason: &str, message: String) -> Condition {
-    Condition::new(ACCEPTED, Status::False, reason).with_message(message)
+fn refused(reason: &str, cause: Cause, message: String) -> Condition {
+    Condition::new(ACCEPTED, Status::False, reason).with_message(message).with_failure(cause.into())
 }
 
 /// What a rollout is for.
@@ -122,6 +123,7 @@ mod tests {
             let condition = accept(rollout, all, function, can_choose, false);
             assert_eq!(condition.reason, reason);
             assert_eq!(condition.status == Status::True, reason == "Accepted");
+            assert_eq!(condition.cause().is_none(), reason == "Accepted", "{condition:?}");
         }
         let composition = object(json!({
             "metadata": {"name": "c", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"compositionRef": {"name": "own"}},

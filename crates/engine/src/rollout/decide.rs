@@ -19,7 +19,7 @@ mod waves;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ferroplane_api::{FunctionRolloutSpec, FunctionRolloutStatus, RolloutState};
+use ferroplane_api::{Cause, FunctionRolloutSpec, FunctionRolloutStatus, RolloutState};
 use ferroplane_golang::time::{calendar, rfc3339};
 
 pub use gates::{CallCounts, CallStatistics};
@@ -29,7 +29,6 @@ use requests::Requests;
 use super::overlay::place;
 use super::restart::Restart;
 use super::subject::Subject;
-use crate::outcome::EventKind;
 
 /// Everything that a decision is made from.
 #[derive(Debug, Clone, Copy)]
@@ -109,8 +108,8 @@ pub struct Example {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     pub status: FunctionRolloutStatus,
-    /// The events to record: type, reason and message.
-    pub events: Vec<(EventKind, &'static str, String)>,
+    /// The events to record: cause, reason and message. Those with a cause are warnings.
+    pub events: Vec<(Option<Cause>, &'static str, String)>,
     /// When to decide again, even if nothing changes.
     pub requeue_after: Option<Duration>,
 }
@@ -140,7 +139,7 @@ struct Rollout<'a> {
     it: Observation<'a>,
     requests: Requests<'a>,
     status: FunctionRolloutStatus,
-    events: Vec<(EventKind, &'static str, String)>,
+    events: Vec<(Option<Cause>, &'static str, String)>,
     requeue_after: Option<Duration>,
 }
 
@@ -220,9 +219,10 @@ impl Rollout<'_> {
         true
     }
 
-    fn tell(&mut self, kind: EventKind, reason: &'static str, message: &str) {
+    /// Record an event. It is a warning if it has a cause.
+    fn tell(&mut self, cause: Option<Cause>, reason: &'static str, message: &str) {
         message.clone_into(&mut self.status.message);
-        self.events.push((kind, reason, message.to_owned()));
+        self.events.push((cause, reason, message.to_owned()));
     }
 
     /// For how many more seconds functions may be starting with the control plane, if they may.

@@ -14,7 +14,7 @@ const LEAST_GROWTH: usize = 16 << 10;
 /// The most bytes of the description of a difference. What functions return is a part of it, and it is stored in several places of a status.
 const DETAIL_LIMIT: usize = 2 << 10;
 /// How many resources that only the new revision composes are named.
-pub(super) const MOST_ADDED: usize = 5;
+pub const MOST_ADDED: usize = 5;
 /// The most bytes of such a name. Functions choose the names of resources.
 const NAME_LIMIT: usize = 256;
 
@@ -121,7 +121,7 @@ fn bounded(detail: String) -> String {
 }
 
 /// Whether a duration is too long, compared with the one before.
-pub(super) fn is_slow(old: Duration, new: Duration, gates: &RolloutGates) -> bool {
+pub fn is_slow(old: Duration, new: Duration, gates: &RolloutGates) -> bool {
     let factor = u32::try_from(gates.max_latency_factor).unwrap_or_default();
     let slow = Duration::from_millis(u64::try_from(gates.slow_milliseconds).unwrap_or_default());
     factor > 0 && new > slow && new > old.saturating_mul(factor)

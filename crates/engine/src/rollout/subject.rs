@@ -33,6 +33,8 @@ pub struct Subject {
     pub since: i64,
     /// The differences that a trial of the candidate found, if there was one.
     pub trial: Option<Differences>,
+    /// Whether the candidate composed it before a trial, also if it was refused since.
+    pub was_composed: bool,
     /// The subject of its recordings, for `ferroplane replay`.
     pub recorded_as: String,
 }
@@ -83,6 +85,7 @@ impl Subject {
             health,
             since,
             trial: None,
+            was_composed: false,
             recorded_as: recorded_as(composite),
         }
     }

@@ -72,6 +72,7 @@ fn subject(number: usize) -> Subject {
         health: Health::Ready,
         since: 0,
         trial: None,
+        was_composed: false,
         recorded_as: format!("Site/site-{number} -n default"),
     }
 }
@@ -568,6 +569,60 @@ fn rollback_deletes_nothing_where_the_candidate_was_refused() {
     assert!(!status.message.contains("is deleted"), "{}", status.message);
 }
 
+/// Five are refused in the preview and were never moved. One was moved, and has a resource that only the candidate composes.
+#[test]
+fn rollback_says_what_it_deletes_though_others_were_refused() {
+    let mut fleet =
+        Fleet::of(100).with_fate(|subject, _| match subject.uid.strip_prefix("uid-").unwrap().parse() {
+            Ok(0..5) => Fate::Refused(RolloutDifference::Deleted),
+            _ => Fate::Ready,
+        });
+    (fleet.spec.preview, fleet.spec.max_failures) = (true, 5);
+    fleet.install("v2", 2);
+    fleet.step();
+    fleet.tried.differences.insert("Added".to_owned(), 95);
+    fleet.tried.added = vec!["ConfigMap `c`".to_owned()];
+    while fleet.calling("v2") == 0 {
+        fleet.step();
+    }
+    assert_eq!((fleet.status.wave, fleet.calling("v2")), (1, 1));
+    let undone = |fleet: &mut Fleet| {
+        fleet.undo = Some("v2".to_owned());
+        fleet.decide().status.history[0].message.clone()
+    };
+    let lost =
+        "a user undid it; what only it composed is deleted (ConfigMap `c`), for one composite resource";
+    assert_eq!(undone(&mut fleet), lost);
+    // It is refused later, after the candidate composed it: what was added has been deleted with that, or is deleted now.
+    let moved = fleet.subjects.iter().position(|it| it.ran == ["v2"]).unwrap();
+    let subject = &mut fleet.subjects[moved];
+    subject.trial = Some(RolloutDifference::Deleted.into());
+    assert_eq!(undone(&mut fleet), lost);
+    (fleet.subjects[moved].ran, fleet.subjects[moved].was_composed) = (vec!["v1".to_owned()], true);
+    assert_eq!(undone(&mut fleet), lost);
+    fleet.subjects[moved].was_composed = false;
+    assert_eq!(undone(&mut fleet), "a user undid it", "what it adds was never applied");
+}
+
+/// Names that a trial no longer finds are dropped. Those from before a restart are kept until as much is known again.
+#[test]
+fn resources_are_named_as_long_as_trials_find_them() {
+    let mut fleet = Fleet::of(100);
+    fleet.spec.max_unavailable = "100%".to_owned();
+    fleet.install("v2", 2);
+    fleet.step();
+    let mut named = |added: i64, names: &[&str]| {
+        fleet.tried.differences.insert("Added".to_owned(), added);
+        fleet.tried.added = names.iter().map(|&name| name.to_owned()).collect();
+        fleet.status = fleet.decide().status;
+        fleet.status.added.clone()
+    };
+    assert_eq!(named(2, &["ConfigMap `c`", "Secret `s`"]), ["ConfigMap `c`", "Secret `s`"]);
+    assert_eq!(named(2, &["Secret `s`"]), ["Secret `s`"]);
+    assert_eq!(named(1, &["ConfigMap `d`"]), ["ConfigMap `d`", "Secret `s`"]);
+    assert_eq!(named(3, &[]), Vec::<String>::new());
+}
+
 #[test]
 fn undo_says_what_it_deletes_though_a_user_promoted_the_revision_at_once() {
     let mut fleet = Fleet::of(100);
@@ -624,7 +679,7 @@ fn who_was_not_ready_before_is_not_held_against_a_revision() {
     // As long as they are on the old revision they are no better.
     for _ in 0..1000 {
         for subject in &mut fleet.subjects {
-            subject.health = Health::NotReady;
+            (subject.health, subject.since) = (Health::NotReady, 0);
         }
         fleet.step();
     }

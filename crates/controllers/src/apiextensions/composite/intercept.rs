@@ -15,7 +15,7 @@ use tracing::warn;
 use super::controller::Controller;
 use super::reconcile::{Considered, Reconciliation, Run};
 use super::select::Selection;
-use super::trial::{Resolved, recording_of};
+use super::trial::{Resolved, Responses, recording_of};
 use crate::function_registry::CallableFunctions;
 
 /// How long a process may take whose responses are only compared. Its developer may have stopped it in a debugger.
@@ -132,7 +132,7 @@ impl Controller {
     ) {
         let Shadow { intercept, pipeline } = shadow;
         self.note_intercepted(it, intercept);
-        let asking = self.decide_besides(it, run, pipeline, considered);
+        let asking = self.decide_besides(it, run, pipeline, considered, Responses::Cached);
         let (comparison, changes) = match tokio::time::timeout(PATIENCE, asking).await {
             Ok(Ok(answered)) => {
                 let answered = answered.outcome;

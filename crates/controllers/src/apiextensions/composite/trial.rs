@@ -7,7 +7,7 @@ use std::time::Duration;
 use ferroplane_api::{Object, RolloutDifference, keys, meta};
 use ferroplane_engine::composite::{Machinery, Selected, composite_for_functions};
 use ferroplane_engine::rollout::{
-    Choice, Comparison, Overlay, compare, compare_alone, is_uncallable, recorded_as,
+    Choice, Comparison, Overlay, compare, compare_alone, is_slow, is_uncallable, recorded_as,
 };
 use ferroplane_engine::{Grants, Layout, Outcome, Pipeline, Plan, Preferences, Trouble};
 use ferroplane_recorder::RecordingBuilder;
@@ -111,6 +111,30 @@ pub(super) struct Resolved {
 pub(super) struct Decided {
     pub(super) outcome: Outcome,
     pub(super) took: Duration,
+}
+
+/// Whether a response that is still valid may be used in place of a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Responses {
+    Cached,
+    Fresh,
+}
+
+/// Runs of both revisions with the same inputs.
+struct Runs {
+    old: Decided,
+    new: Decided,
+    /// The old revision once more, to measure its calls.
+    old_again: Option<Decided>,
+    /// The new revision once more, to compare its responses.
+    new_again: Option<Decided>,
+}
+
+/// One of two revisions that are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Old,
+    New,
 }
 
 impl Controller {
@@ -246,19 +270,7 @@ impl Controller {
         };
         if trial.is_preview {
             if round == 1 {
-                let candidate = self.decide_other(it, run, (trial, other), considered).await?;
-                if !self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
-                    let mut comparison = trial.compare(&decided, &candidate);
-                    if self.is_sampled(trial, &comparison) {
-                        let again = self.decide_other(it, run, (trial, other), considered).await?;
-                        comparison = trial.compare_again(&decided, &candidate, &again);
-                    }
-                    // The own connection Secret of a legacy one is an input that is not watched.
-                    let is_watched = self.layout == Layout::Modern;
-                    let is_lasting = is_watched && holds_for_the_same_inputs(&decided.outcome);
-                    let proof = trial.proof(it, considered, &candidate.outcome).filter(|_| is_lasting);
-                    self.note_trial(&it.live, &trial.rollouts, (&comparison, proof), &recording_of(it));
-                }
+                return self.judge_preview(it, run, (trial, other), considered, decided).await;
             }
             return Ok(decided.outcome);
         }
@@ -275,23 +287,95 @@ impl Controller {
             return Ok(decided.outcome);
         }
         let on_trial = it.recording.last_run();
-        let stable = self.decide_other(it, run, (trial, other), considered).await?;
+        let stable = self.decide_other(it, run, (trial, other), considered, Responses::Cached).await?;
         let instead = it.recording.last_run();
-        let mut comparison = trial.compare(&stable, &decided);
-        let has_failed = comparison.differences.gravest() == RolloutDifference::Fails;
-        if is_new && trial.is_first_wave() && !has_failed {
-            let again = self.decide_besides(it, run, run.pipeline(), considered).await?;
-            comparison = trial.compare_again(&stable, &decided, &again);
+        let mut runs = Runs::of(stable, decided);
+        if is_new {
+            if trial.is_first_wave() && runs.have_succeeded() {
+                let again = self.decide_again(it, run, (trial, other), considered, Side::New).await?;
+                runs.new_again = Some(again).filter(Decided::was_called);
+            }
+            self.measure_old(it, run, (trial, other), considered, &mut runs).await?;
         }
+        let comparison = trial.compare(&runs);
         self.note_trial(&it.live, &trial.rollouts, (&comparison, None), &recording_of(it));
         if !trial.refuses(&comparison) {
-            return Ok(decided.outcome);
+            return Ok(runs.new.outcome);
         }
         trial.go_back(it);
         it.recording.set_trial(on_trial, true);
         it.recording.set_trial(instead, false);
-        it.recording.came_to(&stable.outcome);
-        Ok(stable.outcome)
+        it.recording.came_to(&runs.old.outcome);
+        Ok(runs.old.outcome)
+    }
+
+    /// Try the candidates of a preview. The decision without them is applied.
+    async fn judge_preview(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        (trial, other): (&OnTrial, &Arc<Pipeline>),
+        considered: &Considered<'_>,
+        decided: Decided,
+    ) -> Result<Outcome, Problem> {
+        let candidate = self.decide_other(it, run, (trial, other), considered, Responses::Cached).await?;
+        if self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
+            return Ok(decided.outcome);
+        }
+        let mut runs = Runs::of(decided, candidate);
+        let trials = self.shared.functions.trials();
+        // To call all a second time would cost as much as the preview.
+        if let Some(sampling) = trial.candidate().filter(|_| runs.have_succeeded())
+            && trials.take_sample(sampling)
+        {
+            let again = self.decide_again(it, run, (trial, other), considered, Side::New).await;
+            runs.new_again = again.ok().filter(Decided::was_called);
+            if runs.new_again.is_none() {
+                // It shows nothing: another composite resource is sampled in its place.
+                trials.return_sample(sampling);
+            }
+        }
+        self.measure_old(it, run, (trial, other), considered, &mut runs).await?;
+        // The own connection Secret of a legacy one is an input that is not watched.
+        let is_watched = self.layout == Layout::Modern;
+        let is_lasting = is_watched && holds_for_the_same_inputs(&runs.old.outcome);
+        let proof = trial.proof(it, considered, &runs.new.outcome).filter(|_| is_lasting);
+        self.note_trial(&it.live, &trial.rollouts, (&trial.compare(&runs), proof), &recording_of(it));
+        Ok(runs.old.outcome)
+    }
+
+    /// Call the old revision once more if responses of it were cached and the new one may be too slow: a cached response took no time.
+    async fn measure_old(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        pipelines: (&OnTrial, &Arc<Pipeline>),
+        considered: &Considered<'_>,
+        runs: &mut Runs,
+    ) -> Result<(), Problem> {
+        let (called, took) = runs.timed(Side::New);
+        let may_be_slow = pipelines.0.rollouts.iter().any(|it| is_slow(Duration::ZERO, took, &it.gates));
+        if runs.have_succeeded() && may_be_slow && calls(&runs.old.outcome) < called {
+            runs.old_again = Some(self.decide_again(it, run, pipelines, considered, Side::Old).await?);
+        }
+        Ok(())
+    }
+
+    /// Run the pipeline of a revision once more, without cached responses.
+    async fn decide_again(
+        &self,
+        it: &mut Reconciliation<'_>,
+        run: &Run,
+        (trial, other): (&OnTrial, &Arc<Pipeline>),
+        considered: &Considered<'_>,
+        side: Side,
+    ) -> Result<Decided, Problem> {
+        // A preview runs the old revision, and tries the new one.
+        let is_other = trial.is_preview == (side == Side::New);
+        if is_other {
+            return self.decide_other(it, run, (trial, other), considered, Responses::Fresh).await;
+        }
+        self.decide_besides(it, run, run.pipeline(), considered, Responses::Fresh).await
     }
 
     /// The decision to apply if the pipeline without candidates cannot be called: deletions that the candidates must not make are
@@ -327,20 +411,14 @@ impl Controller {
         run: &Run,
         (trial, other): (&OnTrial, &Arc<Pipeline>),
         considered: &Considered<'_>,
+        responses: Responses,
     ) -> Result<Decided, Problem> {
         let Some(instead) = &trial.instead else {
-            return self.decide_besides(it, run, other, considered).await;
+            return self.decide_besides(it, run, other, considered, responses).await;
         };
         let composite = instead.composite(&it.live, self.layout);
         let considered = Considered { composite: &composite, ..*considered };
-        self.decide_besides(it, run, other, &considered).await
-    }
-
-    /// Whether a preview asks the candidates again for this composite resource, to see whether they answer the same.
-    fn is_sampled(&self, trial: &OnTrial, comparison: &Comparison) -> bool {
-        let has_failed = comparison.differences.gravest() == RolloutDifference::Fails;
-        let mut candidates = trial.rollouts.iter().filter_map(|rollout| rollout.candidate.as_deref());
-        !has_failed && candidates.any(|candidate| self.shared.functions.trials().is_sampled(candidate))
+        self.decide_besides(it, run, other, &considered, responses).await
     }
 
     /// Whether the preview compared what the candidates would do now, with the same inputs, and the rollouts accept the difference. To
@@ -377,10 +455,18 @@ impl Controller {
         (comparison, proof): (&Comparison, Option<Proof>),
         recording: &str,
     ) {
-        let name = format!("{} {}", meta::kind(live), meta::name(live));
-        for candidate in rollouts.iter().filter_map(|rollout| rollout.candidate.as_deref()) {
-            let comparison = comparison.clone();
-            let trial = Trial { candidate, uid: meta::uid(live), name: &name, comparison, proof, recording };
+        let (uid, name) = (meta::uid(live), format!("{} {}", meta::kind(live), meta::name(live)));
+        let is_refused =
+            rollouts.iter().any(|rollout| comparison.differences.refused(&rollout.refuse).is_some());
+        for rollout in rollouts {
+            let Some(candidate) = rollout.candidate.as_deref() else { continue };
+            let mut comparison = comparison.clone();
+            if is_refused {
+                // It is not applied, so that going back does not delete it.
+                comparison.added.clear();
+            }
+            let (name, has_composed) = (&*name, has_composed(rollout, live, self.layout));
+            let trial = Trial { candidate, uid, name, comparison, has_composed, proof, recording };
             self.shared.functions.trials().note(trial);
         }
     }
@@ -479,16 +565,7 @@ impl OnTrial {
 
     /// Whether all candidates have composed it before.
     fn has_run(&self, live: &Object, layout: Layout) -> bool {
-        let followed = Machinery::of(live, layout).revision();
-        let status = live.get("status").and_then(|status| status.get("ferroplane"));
-        let functions = status.and_then(|status| status.get("functions")?.as_array());
-        let has_called = |candidate: &str| {
-            functions.is_some_and(|functions| functions.iter().any(|ran| ran["revision"] == *candidate))
-        };
-        self.rollouts.iter().all(|rollout| match rollout.candidate.as_deref() {
-            Some(candidate) if rollout.composition.is_empty() => has_called(candidate),
-            candidate => candidate == followed,
-        })
+        self.rollouts.iter().all(|rollout| has_composed(rollout, live, layout))
     }
 
     fn is_first_wave(&self) -> bool {
@@ -534,33 +611,78 @@ impl OnTrial {
         self.rollouts.iter().any(|rollout| comparison.differences.refused(&rollout.refuse).is_some())
     }
 
-    fn compare(&self, old: &Decided, new: &Decided) -> Comparison {
-        self.compare_timed(old, new, new.took)
+    /// The candidate whose sample of a preview counts.
+    fn candidate(&self) -> Option<&str> {
+        self.rollouts.iter().find_map(|rollout| rollout.candidate.as_deref())
     }
 
-    /// The same, for candidates that took this time.
-    fn compare_timed(&self, old: &Decided, new: &Decided, took: Duration) -> Comparison {
-        let mut comparison = compare(&old.outcome.result, &new.outcome.result);
+    fn compare(&self, runs: &Runs) -> Comparison {
+        let (old, new) = (&runs.old.outcome.result, &runs.new.outcome.result);
+        let mut comparison = compare(old, new);
+        let ((old_calls, old_took), (new_calls, new_took)) = (runs.timed(Side::Old), runs.timed(Side::New));
         for rollout in &self.rollouts {
-            comparison.note_size(&old.outcome.result, &new.outcome.result, &rollout.gates);
+            comparison.note_size(old, new, &rollout.gates);
             // A cached response took no time.
-            if calls(&old.outcome) == calls(&new.outcome) {
-                comparison.note_time(old.took, took, &rollout.gates);
+            if old_calls == new_calls {
+                comparison.note_time(old_took, new_took, &rollout.gates);
             }
         }
-        comparison
-    }
-
-    /// The same, for candidates that were called twice. The first call may have taken longer because it was the first.
-    fn compare_again(&self, old: &Decided, new: &Decided, again: &Decided) -> Comparison {
-        let mut comparison = self.compare_timed(old, new, new.took.min(again.took));
-        let twice = compare(&new.outcome.result, &again.outcome.result);
-        if twice.differences.gravest() != RolloutDifference::Equal {
+        if runs.differ_each_time() {
             let detail = || "returns different results for the same request".to_owned();
             comparison.note(RolloutDifference::NotDeterministic, detail);
         }
         comparison
     }
+}
+
+impl Decided {
+    /// Whether its functions could be called.
+    fn was_called(&self) -> bool {
+        self.outcome.result.as_ref().err().is_none_or(|failure| !is_uncallable(failure.cause()))
+    }
+}
+
+impl Runs {
+    fn of(old: Decided, new: Decided) -> Self {
+        Self { old, new, old_again: None, new_again: None }
+    }
+
+    /// Whether the new revision does not fail. Nothing else about one that fails matters.
+    fn have_succeeded(&self) -> bool {
+        self.new.outcome.result.is_ok()
+    }
+
+    /// The number of calls of a revision, and how long they took. Of two runs the one that called more counts, as the other one used
+    /// cached responses. Of two that called as often the faster one counts: the first call may have taken longer because it was the first.
+    fn timed(&self, side: Side) -> (u64, Duration) {
+        let (first, again) = match side {
+            Side::Old => (&self.old, &self.old_again),
+            Side::New => (&self.new, &self.new_again),
+        };
+        let timed = |run: &Decided| (calls(&run.outcome), run.took);
+        let (first, again) = (timed(first), again.as_ref().map(timed));
+        match again {
+            Some(again) if again.0 > first.0 || (again.0 == first.0 && again.1 < first.1) => again,
+            _ => first,
+        }
+    }
+
+    fn differ_each_time(&self) -> bool {
+        let again =
+            self.new_again.as_ref().map(|again| compare(&self.new.outcome.result, &again.outcome.result));
+        again.is_some_and(|twice| twice.differences.gravest() != RolloutDifference::Equal)
+    }
+}
+
+/// Whether the candidate of a rollout composed a composite resource last.
+fn has_composed(rollout: &Overlay, live: &Object, layout: Layout) -> bool {
+    let Some(candidate) = rollout.candidate.as_deref() else { return false };
+    if !rollout.composition.is_empty() {
+        return Machinery::of(live, layout).revision() == Some(candidate);
+    }
+    let status = live.get("status").and_then(|status| status.get("ferroplane"));
+    let functions = status.and_then(|status| status.get("functions")?.as_array());
+    functions.is_some_and(|functions| functions.iter().any(|ran| ran["revision"] == *candidate))
 }
 
 /// The pipeline without candidates, or why it cannot be called. None if that is no problem to report.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{FunctionRolloutStatus, RolloutCalls, RolloutState};
+use ferroplane_api::{Cause, FunctionRolloutStatus, RolloutCalls, RolloutState};
 
 use super::ending::ending;
 use super::{RevisionFact, Rollout, time};
-use crate::outcome::EventKind;
 
 impl<'a> Rollout<'a> {
     fn revision(&self, name: &str) -> Option<&'a RevisionFact> {
@@ -27,7 +26,7 @@ impl<'a> Rollout<'a> {
         if let Some(gone) = self.status.stable.take() {
             let message =
                 format!("revision `{gone}` is no longer active: the newest revision in service is called");
-            self.tell(EventKind::Warning, "StableRevisionGone", &message);
+            self.tell(Some(Cause::StableRevisionGone), "StableRevisionGone", &message);
             // Everything else in the status was relative to the revision that no longer exists.
             let history = std::mem::take(&mut self.status.history);
             self.status = FunctionRolloutStatus { message, history, ..FunctionRolloutStatus::default() };
@@ -114,6 +113,6 @@ impl<'a> Rollout<'a> {
         status.state =
             if self.it.spec.preview { RolloutState::Previewing } else { RolloutState::Progressing };
         let message = format!("rolls out `{}` in place of `{}`", newest.name, stable.name);
-        self.tell(EventKind::Normal, "RolloutStarted", &message);
+        self.tell(None, "RolloutStarted", &message);
     }
 }

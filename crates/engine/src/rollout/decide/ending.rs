@@ -1,9 +1,9 @@
 //! The record of a rollout that has ended.
 
-use ferroplane_api::{RolloutDifference, RolloutRecord, RolloutState};
+use ferroplane_api::{Cause, RolloutRecord, RolloutState};
 
+use super::judgement::{Ranked, adding};
 use super::{Rollout, time};
-use crate::outcome::EventKind;
 use crate::rollout::differences::MOST_ADDED;
 use crate::rollout::subject::Subject;
 
@@ -13,10 +13,11 @@ const MOST_RECORDS: usize = 10;
 impl Rollout<'_> {
     /// Move all back. The recording shows the reason, if there is one.
     pub(super) fn roll_back(&mut self, reason: &str, recording: &str) {
-        let Some(candidate) = self.status.candidate.take() else { return };
-        let reason = format!("{reason}{}", self.lost_by_going_back());
+        let Some(candidate) = self.status.candidate.clone() else { return };
+        let reason = format!("{reason}{}", self.lost_by_going_back(&candidate));
+        self.status.candidate = None;
         let message = self.record(&candidate, RolloutState::RolledBack, (&reason, recording));
-        self.tell(EventKind::Warning, "RolledBack", &message);
+        self.tell(Some(Cause::RolloutNotCompleted), "RolledBack", &message);
         let status = &mut self.status;
         (status.state, status.message) = (RolloutState::RollingBack, message);
         (status.rejected, status.wave) = (Some(candidate), 0);
@@ -25,15 +26,16 @@ impl Rollout<'_> {
     }
 
     /// A text about resources that the old revision deletes because it does not compose them. Empty if there are none.
-    fn lost_by_going_back(&self) -> String {
-        let count = |it: RolloutDifference| self.status.differences.get(it.as_str()).copied();
-        let differing = [RolloutDifference::Added, RolloutDifference::Renamed].into_iter().filter_map(count);
-        // What the candidate returned was not applied where it was refused.
-        let is_refused =
-            |it: &&Subject| it.trial.is_some_and(|it| it.refused(&self.it.spec.refuse).is_some());
-        let refused = i64::try_from(self.it.subjects.iter().filter(is_refused).count()).unwrap_or(i64::MAX);
-        let applied = self.status.composites.moved - refused;
-        let whose = match differing.sum::<i64>().min(applied) {
+    fn lost_by_going_back(&self, candidate: &str) -> String {
+        // What the candidate returned was not applied where it was refused from the start.
+        let is_spared = |it: &&Ranked<'_>| {
+            let Subject { trial, ran, was_composed, .. } = it.subject;
+            let is_refused = trial.is_some_and(|it| it.refused(&self.it.spec.refuse).is_some());
+            it.has_moved && is_refused && !was_composed && !ran.iter().any(|ran| ran == candidate)
+        };
+        let spared = self.ranked(candidate).iter().filter(is_spared).count();
+        let applied = self.status.composites.moved - i64::try_from(spared).unwrap_or(i64::MAX);
+        let whose = match adding(&self.status.differences).min(applied) {
             ..=0 => return String::new(),
             1 => "one composite resource".to_owned(),
             count => format!("up to {count} composite resources"),
@@ -67,7 +69,7 @@ impl Rollout<'_> {
     pub(super) fn promote(&mut self, reason: &str) {
         let Some(candidate) = self.status.candidate.take() else { return };
         let message = self.record(&candidate, RolloutState::Promoted, (reason, ""));
-        self.tell(EventKind::Normal, "Promoted", &message);
+        self.tell(None, "Promoted", &message);
         let status = &mut self.status;
         (status.state, status.message) = (RolloutState::Promoted, message);
         status.previous = status.stable.replace(candidate);

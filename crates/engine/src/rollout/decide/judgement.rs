@@ -1,11 +1,12 @@
 //! Determines the state of moved composite resources, and whether the rollout fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use ferroplane_api::{RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState, RolloutTarget};
+use ferroplane_api::{
+    Cause, RolloutCounts, RolloutDifference, RolloutFailurePolicy, RolloutState, RolloutTarget,
+};
 
 use super::{Rollout, gates, key, limit, seconds, time};
-use crate::outcome::EventKind;
 use crate::rollout::differences::MOST_ADDED;
 use crate::rollout::overlay::{Member, Overlay, place};
 use crate::rollout::subject::{Health, Subject};
@@ -39,6 +40,12 @@ pub(super) struct Failure {
     message: String,
     /// The recorded reconcile that shows it.
     recording: String,
+}
+
+/// For how many composite resources the candidate composes what the stable revision does not.
+pub(super) fn adding(differences: &BTreeMap<String, i64>) -> i64 {
+    let adding = [RolloutDifference::Added, RolloutDifference::Renamed].into_iter();
+    adding.filter_map(|it| differences.get(it.as_str())).sum()
 }
 
 impl<'a> Rollout<'a> {
@@ -119,6 +126,8 @@ impl<'a> Rollout<'a> {
 
     /// Record differences that trials found. Those from before a restart are kept.
     pub(super) fn note_trials(&mut self) {
+        // Before the counts are kept: after a restart less is known than before.
+        self.note_added();
         for (difference, count) in &self.it.tried.differences {
             let noted = self.status.differences.entry(difference.clone()).or_default();
             *noted = (*noted).max(*count);
@@ -128,7 +137,14 @@ impl<'a> Rollout<'a> {
             self.status.examples = examples.iter().map(|it| shortened(it.message.clone())).collect();
             self.status.recordings = examples.iter().map(|example| example.recording.clone()).collect();
         }
-        let added: BTreeSet<_> = self.status.added.iter().chain(&self.it.tried.added).cloned().collect();
+    }
+
+    /// Record the names of resources that only the candidate composes.
+    fn note_added(&mut self) {
+        let tried = self.it.tried;
+        let is_known = adding(&tried.differences) >= adding(&self.status.differences);
+        let before = self.status.added.iter().filter(|_| !is_known);
+        let added: BTreeSet<_> = before.chain(&tried.added).cloned().collect();
         self.status.added = added.into_iter().take(MOST_ADDED).collect();
     }
 
@@ -225,7 +241,7 @@ impl<'a> Rollout<'a> {
         self.status.message = format!("paused, because {message}; promote or undo `{candidate}`");
         if is_new {
             let message = self.status.message.clone();
-            self.tell(EventKind::Warning, "RolloutPaused", &message);
+            self.tell(Some(Cause::RolloutNotCompleted), "RolloutPaused", &message);
         }
     }
 }

@@ -4,7 +4,6 @@ use ferroplane_api::RolloutCohort;
 
 use super::judgement::{Ranked, Standing};
 use super::{Rollout, key, limit, seconds, time};
-use crate::outcome::EventKind;
 use crate::rollout::overlay::LAST;
 use crate::rollout::share::{at_most, count};
 use crate::rollout::subject::Health;
@@ -41,7 +40,7 @@ impl Rollout<'_> {
             self.status.wave = i64::try_from(number + 1).unwrap_or(i64::MAX);
             let next = waves.get(number).map_or("100%", String::as_str);
             let message = format!("wave {} ({next}) of `{candidate}` begins", number + 1);
-            self.tell(EventKind::Normal, "WaveStarted", &message);
+            self.tell(None, "WaveStarted", &message);
         }
     }
 

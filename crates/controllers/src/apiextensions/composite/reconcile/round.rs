@@ -1,5 +1,6 @@
 //! A round of a reconcile: observe, call functions, and apply their plan. There are at most two.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use crate::apiextensions::composite::fingerprints::Basis;
 use crate::apiextensions::composite::observe::{LiveSource, ObservedSource, ObservedState};
 use crate::apiextensions::composite::problem::Problem;
 use crate::apiextensions::composite::spans;
-use crate::apiextensions::composite::trial::Decided;
+use crate::apiextensions::composite::trial::{Decided, Responses};
 use crate::function_registry::CallableFunctions;
 
 /// The inputs of functions.
@@ -186,12 +187,17 @@ impl Controller {
         run: &Run,
         pipeline: &Arc<Pipeline>,
         considered: &Considered<'_>,
+        responses: Responses,
     ) -> Result<Decided, Problem> {
         let inputs = self.live_inputs(it, pipeline, considered).await?;
         let callables = self.callables(pipeline, &run.callables);
+        let directory = match responses {
+            Responses::Cached => Cow::Borrowed(&callables.directory),
+            Responses::Fresh => Cow::Owned(callables.directory.without_answers()),
+        };
         let notes = it.recording.try_run(&inputs);
         let began_at = Instant::now();
-        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
+        let outcome = drive_noting(inputs, &directory, &it.required, notes).await;
         it.recording.trial_came_to(&outcome);
         Ok(Decided { outcome, took: began_at.elapsed() })
     }
