@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -192,7 +192,8 @@ impl ApiClient {
         // followed well.
         let request = request(Method::GET, &resource.uri(namespace, Parameters::List(query))?, JSON, None)?;
         let labels = RequestLabels::collection(Verb::List, resource, namespace);
-        Page::read(self.run(labels, request, collect_chunks).await?)
+        let chunks = self.run(labels, request, |response| collect_chunks(response.into_body())).await?;
+        Page::read(chunks)
     }
 
     /// Every object of a kind that is selected, page by page.
@@ -322,6 +323,23 @@ impl ApiClient {
         self.send(labels, &uri, Some((APPLY, to_bytes(object)))).await
     }
 
+    /// Server-side apply. Returns the warnings of the API server, too.
+    pub async fn apply_with_warnings(
+        &self,
+        path: ObjectPath<'_>,
+        options: ApplyOptions<'_>,
+        object: &JsonObject,
+    ) -> Result<(Bytes, Vec<String>), Error> {
+        let labels = RequestLabels::object(Verb::Apply, path, Subresource::None);
+        let uri = path.uri(Subresource::None, Parameters::Write { options, is_dry_run: self.is_dry_run })?;
+        let request = request(labels.verb.method(), &uri, JSON, Some((APPLY, to_bytes(object))))?;
+        let read = |response: Response<Body>| async {
+            let warnings = warnings(response.headers());
+            Ok((collect(response.into_body()).await?, warnings))
+        };
+        self.run(labels, request, read).await
+    }
+
     /// Delete an object, if it still has this UID. One that is gone already counts as deleted.
     pub async fn delete(
         &self,
@@ -359,7 +377,8 @@ impl ApiClient {
     }
 
     pub(crate) async fn read_as(&self, path: &str, accept: &str) -> Result<Bytes, Error> {
-        self.run(RequestLabels::other(Verb::Get), request(Method::GET, path, accept, None)?, collect).await
+        let request = request(Method::GET, path, accept, None)?;
+        self.run(RequestLabels::other(Verb::Get), request, |response| collect(response.into_body())).await
     }
 
     /// Create an object that is answered instead of stored, such as a review of access.
@@ -384,8 +403,8 @@ impl ApiClient {
         let response = tokio::time::timeout(self.timeout, self.exchange(request, &mut code)).await;
         let labels = RequestLabels::collection(Verb::Watch, resource, namespace);
         self.observe(&labels, code, None);
-        let body = response.unwrap_or_else(|_| Err(Error::timeout()))?;
-        Ok(Watch::new(body, seconds))
+        let response = response.unwrap_or_else(|_| Err(Error::timeout()))?;
+        Ok(Watch::new(response.into_body(), seconds))
     }
 
     fn write_parameters(&self) -> Parameters<'static> {
@@ -400,7 +419,8 @@ impl ApiClient {
         uri: &str,
         body: Option<(&'static str, Bytes)>,
     ) -> Result<Bytes, Error> {
-        self.run(labels, request(labels.verb.method(), uri, JSON, body)?, collect).await
+        let request = request(labels.verb.method(), uri, JSON, body)?;
+        self.run(labels, request, |response| collect(response.into_body())).await
     }
 
     /// Sends a request, and returns the answer whatever it says.
@@ -413,7 +433,7 @@ impl ApiClient {
         &self,
         labels: RequestLabels<'_>,
         request: Request<Body>,
-        read: impl FnOnce(Body) -> F,
+        read: impl FnOnce(Response<Body>) -> F,
     ) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -428,8 +448,12 @@ impl ApiClient {
         result.unwrap_or_else(|_| Err(Error::timeout()))
     }
 
-    /// The body of the answer to a request that succeeds. Notes the status code in either case.
-    async fn exchange(&self, request: Request<Body>, code: &mut Option<u16>) -> Result<Body, Error> {
+    /// The answer to a request that succeeds. Notes the status code in either case.
+    async fn exchange(
+        &self,
+        request: Request<Body>,
+        code: &mut Option<u16>,
+    ) -> Result<Response<Body>, Error> {
         let response = self.client.send(request).await.map_err(Error::unreachable);
         *code = match &response {
             Ok(response) => Some(response.status().as_u16()),
@@ -438,7 +462,7 @@ impl ApiClient {
         let response = response?;
         let status: StatusCode = response.status();
         if status.is_success() {
-            return Ok(response.into_body());
+            return Ok(response);
         }
         Err(Error::refused(status, &collect(response.into_body()).await?))
     }
@@ -491,6 +515,14 @@ fn request(
     request.body(body).map_err(|error| Error::Unreachable(error.into()))
 }
 
+/// The texts of `Warning` headers, as `299 - "text"`.
+fn warnings(headers: &HeaderMap) -> Vec<String> {
+    let values = headers.get_all(header::WARNING).into_iter();
+    let values = values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
+    let quoted = values.filter_map(|value| value.split_once('"')?.1.strip_suffix('"'));
+    quoted.map(|text| text.replace("\\\"", "\"").replace("\\\\", "\\")).collect()
+}
+
 pub(crate) async fn collect(body: Body) -> Result<Bytes, Error> {
     let limited = http_body_util::Limited::new(body, LARGEST_ANSWER);
     let collected = limited.collect().await.map_err(Error::Unreachable)?;
@@ -510,4 +542,18 @@ async fn collect_chunks(body: Body) -> Result<BodyChunks, Error> {
 
 fn to_bytes(object: &JsonObject) -> Bytes {
     serde_json::to_vec(object).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_read_as_the_server_quotes_them() {
+        let mut headers = HeaderMap::new();
+        for value in [r#"299 - "plain""#, r#"299 - "a \"b\" and \\ c: größer""#, "nonsense"] {
+            headers.append(header::WARNING, header::HeaderValue::from_bytes(value.as_bytes()).unwrap());
+        }
+        assert_eq!(warnings(&headers), ["plain", r#"a "b" and \ c: größer"#]);
+    }
 }

@@ -78,18 +78,31 @@ pub(crate) fn composite_problems(definition: &Manifest, xr: &Manifest) -> Vec<Pr
     problems.into_iter().filter(|problem| problem.kind != ProblemKind::UnknownField).collect()
 }
 
-/// What is wrong with the Compositions among manifests, by the kinds that the manifests define and by those that the plane serves
-/// to which they go. Functions that are not among the manifests may be on that plane.
-pub fn composition_mistakes(manifests: &[Manifest], served: &[Object]) -> Vec<Located> {
+/// What is wrong with the Compositions among manifests, by the kinds and Functions that are among the manifests or that the plane
+/// has to which they go.
+pub fn composition_mistakes(
+    manifests: &[Manifest],
+    definitions: &[Object],
+    functions: &[Object],
+) -> Vec<Located> {
     let mut judge = Judge::of(manifests);
     // The manifests come first: they are about to replace what is served.
-    judge.add_served(served);
+    judge.add_served(definitions);
+    judge.add_installed(functions);
+    // Nobody knows which functions a Configuration brings before it is installed.
+    let may_bring_functions = manifests.iter().any(is_configuration);
     let mistakes = manifests.iter().filter(|manifest| is_composition(manifest)).flat_map(|manifest| {
         let problems = judge.pipeline_problems(manifest).into_iter();
-        let problems = problems.filter(|problem| problem.kind != ProblemKind::UnknownFunction);
+        let problems =
+            problems.filter(|problem| !may_bring_functions || problem.kind != ProblemKind::UnknownFunction);
         problems.map(|it| Located::new(manifest.source(), Some(it.line), it.message))
     });
     mistakes.collect()
+}
+
+fn is_configuration(manifest: &Manifest) -> bool {
+    let object = manifest.object();
+    meta::kind(object) == "Configuration" && meta::group(meta::api_version(object)) == keys::PKG
 }
 
 /// Whether a manifest is a Composition.

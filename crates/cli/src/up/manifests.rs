@@ -19,7 +19,6 @@ use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{
     ApiClient, ApplyOptions, Error, InformerScope, ObjectHeader, ObjectPath, Propagation, Query, Resource,
-    Subresource,
 };
 use ferroplane_offline::manifest::{Files, Located, Manifest, ManifestSource};
 use ferroplane_offline::validate::{composition_mistakes, is_composition};
@@ -163,17 +162,17 @@ impl Manifests {
         if !manifests.iter().any(is_composition) {
             return;
         }
-        let mut served = Vec::new();
         // Those of composite resources come first: they say more than the definitions that are made of them.
-        for definitions in [composite_definitions(), definitions()] {
-            // Files that cannot be read are reported when the manifests are applied.
-            served.extend(
-                self.client.list_objects(&definitions, "", &Query::default()).await.unwrap_or_default(),
-            );
-        }
-        for mistake in composition_mistakes(manifests, &served) {
+        let mut served = self.list(&composite_definitions()).await;
+        served.extend(self.list(&definitions()).await);
+        for mistake in composition_mistakes(manifests, &served, &self.list(&functions()).await) {
             terminal.warn(&mistake.to_string());
         }
+    }
+
+    /// All objects of a kind. None if they cannot be read: the API server is reported when the manifests are applied.
+    async fn list(&self, resource: &Resource) -> Vec<Object> {
+        self.client.list_objects(resource, "", &Query::default()).await.unwrap_or_default()
     }
 
     /// The objects in all files, and whether every file could be read.
@@ -255,7 +254,7 @@ impl Manifests {
         let Some(resource) = found else { return Ok(ApplyOutcome::NotServed) };
         let target = path_of(&resource, object);
         let before = self.client.get(target).await?;
-        let after = match self.apply_as(target, object, false).await {
+        let (after, warnings) = match self.apply_as(target, object, false).await {
             // A user who edits a file wants its fields to win.
             Err(Error::Refused(status)) if status.is_conflict() => {
                 for located in refusal::conflicts(&status, manifest) {
@@ -266,11 +265,16 @@ impl Manifests {
             applied => applied?,
         };
         self.applied.insert(identity, Applied { object: object.clone(), resource });
-        Ok(match before {
+        let outcome = match before {
             None => ApplyOutcome::Created,
-            Some(before) if version(&before) == version(&after) => ApplyOutcome::Unchanged,
+            Some(before) if version(&before) == version(&after) => return Ok(ApplyOutcome::Unchanged),
             Some(_) => ApplyOutcome::Changed,
-        })
+        };
+        // What is wrong with Compositions has been said already, with lines.
+        for warning in warnings.into_iter().filter(|_| !is_composition(manifest)) {
+            terminal.warn(&manifest.error(&["kind"], warning).to_string());
+        }
+        Ok(outcome)
     }
 
     async fn apply_as(
@@ -278,9 +282,9 @@ impl Manifests {
         target: ObjectPath<'_>,
         object: &Object,
         is_forced: bool,
-    ) -> Result<Bytes, Error> {
+    ) -> Result<(Bytes, Vec<String>), Error> {
         let options = ApplyOptions { field_manager: MANAGER, is_forced, is_strict: true };
-        self.client.apply_with(target, Subresource::None, options, object).await
+        self.client.apply_with_warnings(target, options, object).await
     }
 
     /// Delete what is in no file any more, or say that it stays.
@@ -332,6 +336,15 @@ fn composite_definitions() -> Resource {
         api_version: "apiextensions.crossplane.io/v1".to_owned(),
         kind: "CompositeResourceDefinition".to_owned(),
         plural: "compositeresourcedefinitions".to_owned(),
+        is_namespaced: false,
+    }
+}
+
+fn functions() -> Resource {
+    Resource {
+        api_version: "pkg.crossplane.io/v1".to_owned(),
+        kind: "Function".to_owned(),
+        plural: "functions".to_owned(),
         is_namespaced: false,
     }
 }

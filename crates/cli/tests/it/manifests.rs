@@ -248,6 +248,93 @@ fn compositions_are_checked_against_definitions_that_are_on_the_plane_already() 
     );
 }
 
+/// A Composition for the apps of the example, of one step.
+fn of_step(step: &str) -> String {
+    format!(
+        "apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {{name: wrong}}
+spec:
+  compositeTypeRef: {{apiVersion: demo.ferroplane.io/v1, kind: App}}
+  mode: Pipeline
+  pipeline:
+  - {step}
+"
+    )
+}
+
+/// What is said while this Composition is applied.
+fn said_of(plane: &Plane, step: &str) -> Vec<String> {
+    save(plane, "wrong.yaml", &of_step(step));
+    plane.heard_until("applied: ")
+}
+
+fn warns(said: &[String], words: &str) -> bool {
+    said.iter().any(|line| line.starts_with("warning: manifests/wrong.yaml:") && line.contains(words))
+}
+
+#[test]
+fn function_that_nobody_has_is_warned_of() {
+    const NOBODYS: &str = "function `function-nobody` is neither built in nor installed, and no file has it";
+    const FUNCTION: &str = "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {name: function-nobody}\n\
+                            spec: {package: 'registry.invalid/acme/function-nobody:v1.0.0'}\n";
+    let calls = |step: &str| format!("{{step: {step}, functionRef: {{name: function-nobody}}}}");
+    let plane = watching(&[]);
+    let said = said_of(&plane, &calls("one"));
+    assert!(warns(&said, NOBODYS), "{said:#?}");
+    // A misspelt name is one that nobody has, too.
+    let said = said_of(&plane, "{step: one, functionRef: {name: function-auto-redy}}");
+    assert!(warns(&said, "did you mean `function-auto-ready`?"), "{said:#?}");
+    // One in a file is enough, and so is one that was in a file.
+    save(&plane, "function.yaml", FUNCTION);
+    plane.until("applied: 1 created");
+    let said = said_of(&plane, &calls("two"));
+    assert!(!warns(&said, "function-nobody"), "{said:#?}");
+    std::fs::remove_file(plane.path("manifests/function.yaml")).unwrap();
+    plane.until("is no longer in any file and stays");
+    let said = said_of(&plane, &calls("three"));
+    assert!(!warns(&said, "function-nobody"), "{said:#?}");
+}
+
+#[test]
+fn mistakes_in_inputs_of_functions_are_warned_of() {
+    let plane = watching(&[]);
+    for (step, words) in [
+        (
+            "{step: twice, functionRef: {name: function-patch-and-transform}, input: {apiVersion: pt.fn.crossplane.io/v1beta1, \
+             kind: Resources, resources: [{name: b, base: {apiVersion: v1, kind: ConfigMap}}, {name: b, base: {apiVersion: v1, \
+             kind: Secret}}]}}",
+            "resources[1].name: Duplicate value: \"b\"",
+        ),
+        (
+            "{step: check, functionRef: {name: function-cel-validation}, input: {apiVersion: validation.fn.ferroplane.io/v1beta1, \
+             kind: Validation, rules: [{name: a, rule: '1 +'}]}}",
+            "input.rules: cannot compile rule \"a\": ERROR: <input>:1:4: Syntax error",
+        ),
+    ] {
+        let said = said_of(&plane, step);
+        assert!(warns(&said, words), "{said:#?}");
+    }
+}
+
+/// What the API server says about an object, too, and once.
+#[test]
+fn warnings_of_the_api_server_are_said_with_the_line() {
+    const POLICY: &str = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\nspec:\n  \
+                          matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], \
+                          resources: [configmaps]}]}\n  validations: [{expression: 'false'}]\n";
+    let plane = watching(&[]);
+    save(&plane, "policy.yaml", POLICY);
+    let said = plane.heard_until("applied: 1 created");
+    let warned = said.iter().any(|line| {
+        line.starts_with("warning: manifests/policy.yaml:2: ") && line.contains("does not enforce them")
+    });
+    assert!(warned, "{said:#?}");
+    change(&plane, "xr.yaml", "Hello, world", "Hello again");
+    let said = plane.heard_until("applied: 0 created, 1 changed");
+    assert!(!said.iter().any(|line| line.contains("does not enforce")), "{said:#?}");
+}
+
 #[test]
 fn flags_without_manifests_are_refused() {
     let directory = TempDir::new().unwrap();

@@ -27,6 +27,8 @@ const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 pub(super) struct Functions {
     /// The packages of those that are given, by name.
     packages: HashMap<String, String>,
+    /// Whether those that a control plane has are among them.
+    has_installed: bool,
     /// Composite resources that are given, to try templates with.
     pub(super) examples: Examples,
     library: OnceLock<Option<Library>>,
@@ -64,6 +66,17 @@ impl Functions {
         self.packages.insert(meta::name(function).to_owned(), package.unwrap_or_default().to_owned());
     }
 
+    /// These Functions are on the control plane to which the rest goes.
+    pub(super) fn add_installed(&mut self, functions: &[Object]) {
+        self.has_installed = true;
+        for function in functions {
+            // What is in a file is about to replace what is installed.
+            if !self.packages.contains_key(meta::name(function)) {
+                self.add(function);
+            }
+        }
+    }
+
     /// What is wrong with a call, and what might be.
     pub(super) fn check(
         &self,
@@ -76,12 +89,14 @@ impl Functions {
         if let Callee::Unknown = &callee
             && !call.function.is_empty()
         {
-            let message = format!(
-                "{}: function `{}` is neither built in nor among the given Functions{}",
-                call.function_at,
-                call.function,
-                self.similar(call.function)
-            );
+            let where_not = if self.has_installed {
+                "neither built in nor installed, and no file has it"
+            } else {
+                "neither built in nor among the given Functions"
+            };
+            let similar = self.similar(call.function);
+            let message =
+                format!("{}: function `{}` is {where_not}{similar}", call.function_at, call.function);
             unknown.push(Problem::new(ProblemKind::UnknownFunction, manifest, call.function_at, message));
         }
         // A user who lists Functions lists all of them, so that a similar name is a typing error. Otherwise the function

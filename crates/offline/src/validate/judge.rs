@@ -74,6 +74,11 @@ impl Judge {
         }
     }
 
+    /// Take note of the Functions that a control plane has.
+    pub(crate) fn add_installed(&mut self, functions: &[Object]) {
+        self.functions.add_installed(functions);
+    }
+
     /// What is wrong with the pipeline of a composition, and what might be.
     pub(crate) fn pipeline_problems(&self, manifest: &Manifest) -> Vec<Problem> {
         let mut finding = Finding::about(manifest);
