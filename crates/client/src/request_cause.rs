@@ -8,7 +8,7 @@ use std::future::Future;
 use http::{HeaderName, HeaderValue};
 use tokio::task::futures::TaskLocalFuture;
 
-/// Names the cause of a request: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION.
+/// Names the cause of a request: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION, and of a request that reports a denial /CODE/REASON, too.
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("ferroplane-cause");
 
 tokio::task_local! {
@@ -29,6 +29,17 @@ impl RequestCause {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         let text = format!("{group}/{kind}/{namespace}/{name}/{uid}/{generation}");
         Self(HeaderValue::try_from(text).ok())
+    }
+
+    /// The same, for writes that report what the object was denied. Nothing was requested that would have been refused, so that no other
+    /// line of the audit log could tell.
+    #[must_use]
+    pub fn denied(self, code: &str, reason: &str) -> Self {
+        let text = self.0.as_ref().and_then(|cause| cause.to_str().ok());
+        // In a header there is room for printable ASCII only.
+        let reason = reason.replace(|character| !(' '..='~').contains(&character), "?");
+        let text = text.map(|cause| format!("{cause}/{code}/{reason}"));
+        Self(text.and_then(|text| HeaderValue::try_from(text).ok()))
     }
 
     /// Does some work, of which every write names this cause. What the work spawns does not.
@@ -54,6 +65,10 @@ mod tests {
         assert_eq!(inside.unwrap(), "example.org/App/team-a/shop/u-1/3");
         let core = RequestCause::new(("v1", "ConfigMap"), ("", "x"), "", 0);
         assert_eq!(core.scope(async { RequestCause::current() }).await.unwrap(), "/ConfigMap//x//0");
+        let denied =
+            RequestCause::new(("v1", "ConfigMap"), ("", "x"), "", 0).denied("NotGranted", "größe\nof a/b");
+        let denied = denied.scope(async { RequestCause::current() }).await.unwrap();
+        assert_eq!(denied, "/ConfigMap//x//0/NotGranted/gr??e?of a/b");
         let odd = RequestCause::new(("v1", "Con\nfig"), ("", "x"), "", 0);
         assert_eq!(odd.scope(async { RequestCause::current() }).await, None);
     }

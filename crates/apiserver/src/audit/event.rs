@@ -136,7 +136,8 @@ pub(crate) struct Event {
     pub(crate) request: Option<LazyObject>,
     pub(crate) response: Option<LazyObject>,
     pub(crate) omits_managed_fields: bool,
-    /// The object on whose account a controller in this process wrote: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION.
+    /// The object on whose account a controller in this process wrote: GROUP/KIND/NAMESPACE/NAME/UID/GENERATION. If it
+    /// reports what this object was denied, CODE/REASON follow.
     pub(crate) cause: Option<String>,
     /// What others want to have recorded.
     pub(crate) annotations: Vec<(String, String)>,

@@ -129,10 +129,11 @@ fn nobody_else_says_what_the_server_says() {
         event.annotations = vec![
             ("authorization.k8s.io/decision".to_owned(), "allow".to_owned()),
             ("audit.ferroplane.io/cause-name".to_owned(), "innocent".to_owned()),
+            ("audit.ferroplane.io/denied".to_owned(), "nothing".to_owned()),
             ("hook/note".to_owned(), "text".to_owned()),
         ];
         event.authorization = Some(Authorization { is_allowed: false, reason: String::new() });
-        event.cause = Some("example.org/App//shop/uid-1/7".to_owned());
+        event.cause = Some("example.org/App//shop/uid-1/7/NotGranted/no Secret of a/b".to_owned());
         event.object.as_mut().unwrap().generation = 3;
     });
     let expected = json!({
@@ -144,6 +145,8 @@ fn nobody_else_says_what_the_server_says() {
         "audit.ferroplane.io/cause-name": "shop",
         "audit.ferroplane.io/cause-uid": "uid-1",
         "audit.ferroplane.io/cause-generation": "7",
+        "audit.ferroplane.io/denied": "NotGranted",
+        "audit.ferroplane.io/denied-reason": "no Secret of a/b",
         "hook/note": "text",
     });
     assert_eq!(line["annotations"], expected);

@@ -19,14 +19,16 @@ const LONGEST_TEXT: usize = 2 << 10;
 /// How much others may add to a line.
 const MOST_ANNOTATIONS: usize = 64;
 
-/// The parts of a cause, in its order.
-const CAUSE: [&str; 6] = [
+/// The parts of a cause, in its order. The last one may have slashes in it.
+const CAUSE: [&str; 8] = [
     "audit.ferroplane.io/cause-group",
     "audit.ferroplane.io/cause-kind",
     "audit.ferroplane.io/cause-namespace",
     "audit.ferroplane.io/cause-name",
     "audit.ferroplane.io/cause-uid",
     "audit.ferroplane.io/cause-generation",
+    "audit.ferroplane.io/denied",
+    "audit.ferroplane.io/denied-reason",
 ];
 
 #[derive(Serialize)]
@@ -188,7 +190,7 @@ impl Event {
             all.insert("audit.ferroplane.io/generation", generation.to_string().into());
         }
         if let Some(cause) = &self.cause {
-            let parts = CAUSE.into_iter().zip(cause.split('/'));
+            let parts = CAUSE.into_iter().zip(cause.splitn(CAUSE.len(), '/'));
             all.extend(
                 parts.filter(|(_, text)| !text.is_empty()).map(|(key, text)| (key, clip(text).into())),
             );

@@ -17,6 +17,9 @@ struct Reach {
     absent: &'static str,
 }
 
+/// What conditions say about attempts to read.
+const READS: [&str; 2] = ["blue", "Secret"];
+
 const NOTHING: &str = "/api/v1/namespaces/blue/configmaps/planted";
 
 fn answering(response: &str) -> String {
@@ -141,17 +144,20 @@ pub(super) fn attempt(tenants: &Tenants) -> usize {
 
 /// The attempts to read what is not the tenant's. No request is made for them, so that the plane's own log reports them.
 pub(super) fn denied_reads() -> Vec<&'static str> {
-    reaches()
-        .iter()
-        .filter(|reach| ["blue", "Secret"].contains(&reach.words))
-        .map(|reach| reach.name)
-        .collect()
+    reaches().iter().filter(|reach| READS.contains(&reach.words)).map(|reach| reach.name).collect()
 }
 
 /// The attempts whose story the audit log does not tell: that the author wrote the Composition and the tenant the composite
 /// resource, and that the plane has done something on account of it, as far as it got.
 pub(super) fn untold(audit: &[Value]) -> Vec<String> {
     reaches().iter().filter_map(|reach| missing(audit, reach)).collect()
+}
+
+/// Whether a line says that the plane denied an object that is not the tenant's.
+fn reports_denial(line: &Value, reach: &Reach) -> bool {
+    let annotations = &line["annotations"];
+    let reason = annotations["audit.ferroplane.io/denied-reason"].as_str().unwrap_or_default();
+    annotations["audit.ferroplane.io/denied"] == "AccessNotGranted" && reason.contains(reach.words)
 }
 
 /// What the audit log does not say about an attempt.
@@ -165,6 +171,8 @@ fn missing(audit: &[Value], reach: &Reach) -> Option<String> {
         })
     };
     let ours: Vec<_> = audit.iter().filter(|line| is_caused_by(line, reach.name)).collect();
+    let is_read = READS.contains(&reach.words);
+    let denials = ours.iter().filter(|line| reports_denial(line, reach)).count();
     let refusals = ours.iter().filter(|line| line["responseStatus"]["code"] == 403).count();
     let faults = [
         (!wrote("author", "compositions"), "the Composition"),
@@ -172,6 +180,9 @@ fn missing(audit: &[Value], reach: &Reach) -> Option<String> {
         (ours.is_empty(), "what the plane did on account of it"),
         // What the API server refuses the plane is refused on account of the attempt.
         (reach.words == "forbidden" && refusals == 0, "the refusal"),
+        // What the plane denies itself is requested of nobody, and is told of by the write that reports it.
+        (is_read && denials == 0, "the denial"),
+        (!is_read && denials > 0, "that nothing was denied"),
     ];
     let elsewhere = ours.iter().find(|line| touches_others(line));
     let elsewhere = elsewhere.map(|line| format!("{}: written elsewhere: {line}", reach.name));
@@ -229,4 +240,34 @@ pub(super) fn claim_to_have_composed(tenants: &Tenants) -> usize {
         assert_eq!(tenants.ask(Who::Administrator, "GET", object, &[], "").code, 200, "{object}");
     }
     1
+}
+
+const VAULTS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/vaults.corp.test.io";
+
+/// A definition with the name of a kind that an administrator made takes over neither the kind nor the rights on it.
+pub(super) fn take_over_a_kind(tenants: &Tenants) {
+    let definition = "{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, metadata: {name: vaults.corp.test.io}, \
+                      spec: {group: corp.test.io, scope: Namespaced, names: {kind: Vault, plural: vaults}, versions: [{name: v1, served: true, \
+                      referenceable: true, schema: {openAPIV3Schema: {type: object}}}]}}";
+    tenants.apply(Who::Author, VAULTS, definition);
+    tenants.until(VAULTS, |definition| {
+        let conditions = definition["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|condition| {
+            let says =
+                condition["message"].as_str().is_some_and(|message| message.contains("ferroplane.io/adopt"));
+            condition["type"] == "Established" && condition["status"] == "False" && says
+        })
+    });
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:vaults.corp.test.io:aggregate-to-edit";
+    assert_eq!(tenants.ask(Who::Administrator, "GET", roles, &[], "").code, 404);
+}
+
+/// Whether the audit log has who wrote that definition.
+pub(super) fn is_taking_over_told(audit: &[Value]) -> bool {
+    audit.iter().any(|line| {
+        line["user"]["username"] == "system:serviceaccount:red:author"
+            && line["objectRef"]["resource"] == "compositeresourcedefinitions"
+            && line["objectRef"]["name"] == "vaults.corp.test.io"
+            && line["verb"] == "patch"
+    })
 }

@@ -209,6 +209,8 @@ const UNTOUCHED: &[&str] = &[
     "/api/v1/namespaces/blue/configmaps",
     "/api/v1/namespaces/blue/serviceaccounts",
     "/api/v1/namespaces/blue/events",
+    "/api/v1/namespaces/blue/resourcequotas",
+    "/api/v1/namespaces/red/resourcequotas",
     "/apis/tenancy.test.io/v1/namespaces/blue/apps",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/blue/rolebindings",
     "/apis/rbac.authorization.k8s.io/v1/namespaces/red/rolebindings",

@@ -71,6 +71,10 @@ pub(super) const READING: &[Attempt] = &[
     reads("read service accounts", "/api/v1/namespaces/blue/serviceaccounts"),
     reads("read who has which rights", "/apis/rbac.authorization.k8s.io/v1/namespaces/blue/rolebindings"),
     reads("read who has rights everywhere", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    reads("read the quota of the other tenant", "/api/v1/namespaces/blue/resourcequotas/limits"),
+    reads("read how much of it is used", "/api/v1/namespaces/blue/resourcequotas/limits/status"),
+    reads("list the quotas of the other tenant", "/api/v1/namespaces/blue/resourcequotas"),
+    reads("list all quotas", "/api/v1/resourcequotas"),
     reads("read the log of a pod", "/api/v1/namespaces/blue/pods/web/log"),
     reads("list namespaces", "/api/v1/namespaces"),
     reads("read webhooks", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"),
@@ -103,6 +107,7 @@ pub(super) const READING: &[Attempt] = &[
 ];
 
 const MAP: &str = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"planted"},"data":{"a":"b"}}"#;
+const QUOTA: &str = r#"{"apiVersion":"v1","kind":"ResourceQuota","metadata":{"name":"limits"},"spec":{"hard":{"configmaps":"1"}}}"#;
 const TOKEN: &str = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{}}"#;
 const BINDING: &str = r#"{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"planted"},
     "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"cluster-admin"},
@@ -176,6 +181,25 @@ pub(super) const WRITING: &[Attempt] = &[
         r#"{"metadata":{"finalizers":["red.io/hold"]}}"#,
     )
     .with(&[("content-type", "application/merge-patch+json")]),
+    writes(
+        "delete the quota of the other tenant",
+        "DELETE",
+        "/api/v1/namespaces/blue/resourcequotas/limits",
+        "",
+    ),
+    writes("limit the other tenant", "POST", "/api/v1/namespaces/blue/resourcequotas", QUOTA),
+    writes("limit the other tenant more", "PATCH", "/api/v1/namespaces/blue/resourcequotas/limits", QUOTA)
+        .with(&[("content-type", "application/merge-patch+json")]),
+    writes("raise the own quota", "PATCH", "/api/v1/namespaces/red/resourcequotas/limits", QUOTA)
+        .with(&[("content-type", "application/merge-patch+json")]),
+    writes(
+        "say that less of the own quota is used",
+        "PATCH",
+        "/api/v1/namespaces/red/resourcequotas/limits/status",
+        r#"{"status":{"used":{"configmaps":"0"}}}"#,
+    )
+    .with(&[("content-type", "application/merge-patch+json")]),
+    writes("delete the own quota", "DELETE", "/api/v1/namespaces/red/resourcequotas/limits", ""),
     writes("delete the other namespace", "DELETE", "/api/v1/namespaces/blue", ""),
     writes(
         "create a namespace",

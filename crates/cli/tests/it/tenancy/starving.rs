@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ferroplane_testkit::{ApiClient, ApiWatch};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::ground::{Tenants, Who};
@@ -22,8 +22,8 @@ const SOON: Duration = Duration::from_secs(5);
 
 const MAPS: &str = "/api/v1/namespaces/red/configmaps";
 
-/// Requests that are too much each by themselves, and the codes that refuse them.
-pub(super) fn ask_too_much(tenants: &Tenants) -> usize {
+/// Requests that are too much each by themselves, and the codes that refuse them. Returns the codes of writes that were refused.
+pub(super) fn ask_too_much(tenants: &Tenants) -> Vec<u16> {
     let long = "x".repeat(4 << 20);
     let huge =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "huge"}, "data": {"a": long}});
@@ -44,24 +44,48 @@ pub(super) fn ask_too_much(tenants: &Tenants) -> usize {
         // It fits, so it may be stored; it must not take long.
         ("many owners", "POST", MAPS, burdened.to_string(), &[201, 413, 422]),
     ];
+    let mut refused = Vec::new();
     for (what, method, path, body, codes) in &attempts {
         let answer = tenants.ask(Who::Red, method, path, &[("content-type", "application/json")], body);
         assert!(codes.contains(&answer.code), "{what}: {}", answer.code);
+        refused.extend(Some(answer.code).filter(|code| *method == "POST" && *code >= 400));
     }
-    attempts.len()
+    refused
 }
 
-/// While one tenant watches and writes as much as it can, the other and the administrator are answered.
-pub(super) fn flood(tenants: &Tenants) -> usize {
+/// The refused writes without a line of their own in the audit log.
+pub(super) fn untold(mut audit: Vec<Value>, refused: &[u16]) -> Vec<String> {
+    let mut untold = Vec::new();
+    for code in refused {
+        let is_told = |line: &Value| {
+            Some(&line["user"]["username"]) == Who::Red.account().map(Value::from).as_ref()
+                && line["verb"] == "create"
+                && line["requestURI"] == MAPS
+                && line["responseStatus"]["code"] == u64::from(*code)
+        };
+        match audit.iter().position(is_told) {
+            Some(index) => drop(audit.swap_remove(index)),
+            None => untold.push(format!("a write that was refused ({code})")),
+        }
+    }
+    untold
+}
+
+/// While one tenant watches and writes as much as it can, the other and the administrator are answered. Returns the codes of writes that
+/// were refused.
+pub(super) fn flood(tenants: &Tenants) -> Vec<u16> {
     tenants.runtime().block_on(async {
         let watches = watch_a_lot(tenants).await;
         others_write(tenants, "while-watched").await;
         let mut flood = write_a_lot(tenants);
         others_write(tenants, "while-flooded").await;
-        while flood.join_next().await.is_some() {}
+        let mut refused = Vec::new();
+        while let Some(code) = flood.join_next().await {
+            refused.extend(code.unwrap().filter(|code| *code >= 400));
+        }
         drop(watches);
-    });
-    2
+        refused
+    })
 }
 
 /// While the bodies of one tenant do not come, the other and the administrator are answered.
@@ -104,16 +128,16 @@ async fn watch_a_lot(tenants: &Tenants) -> Vec<ApiWatch> {
     watches
 }
 
-fn write_a_lot(tenants: &Tenants) -> JoinSet<()> {
+/// Returns the codes of the answers, as far as there are any.
+fn write_a_lot(tenants: &Tenants) -> JoinSet<Option<u16>> {
     let mut flood = JoinSet::new();
     for n in 0..AT_ONCE {
         let address = tenants.address(Who::Red);
         flood.spawn(async move {
             let body =
                 json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("flood-{n}")}});
-            if let Ok(mut client) = ApiClient::connect(&address).await {
-                let _ = client.send("POST", MAPS, &body.to_string()).await;
-            }
+            let mut client = ApiClient::connect(&address).await.ok()?;
+            Some(client.send("POST", MAPS, &body.to_string()).await.ok()?.code)
         });
     }
     flood

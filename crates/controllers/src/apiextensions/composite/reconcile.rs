@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Object, keys, meta};
-use ferroplane_client::ObjectPath;
+use ferroplane_client::{ObjectPath, RequestCause};
 use ferroplane_engine::composite::{
     Begin, COMPOSE, Ending, Published, SecretReference, Selected, begin, composite_for_functions,
     published_event,
@@ -322,7 +322,9 @@ impl Controller {
         it.recording.trouble(&report.trouble.message);
         let (outcome, denied) = (report.outcome.as_deref(), report.denied.as_deref());
         let ending = Ending::Failed { trouble: &report.trouble, outcome, denied };
-        let settled = self.settle(it, ending).instrument(spans::phase("settle", 1)).await?;
+        let cause = cause_of_report(&it.live, &report);
+        let settling = self.settle(it, ending).instrument(spans::phase("settle", 1));
+        let settled = cause.scope(settling).await?;
         spans::fail(report.trouble.reason);
         // An event that was the same before was recorded before.
         if settled.is_written {
@@ -426,10 +428,22 @@ fn is_unanswered(it: &Reconciliation<'_>, report: &Report) -> bool {
         && it.remembered.iter().any(|given| report.step() == Some(given.step.as_str()))
 }
 
-/// Write to the audit log what was denied. Only once: a denial that was the same before was logged before.
+/// Whether a composite resource was denied an object that it has no right to.
+fn is_denial(cause: Cause) -> bool {
+    [Cause::AccessNotGranted, Cause::ConnectionSecretControlled].contains(&cause)
+}
+
+/// The cause of the write that reports a failure. Objects are denied before anything is requested, so that this write is where the
+/// audit log of an API server in the same process can have the denial.
+fn cause_of_report(composite: &Object, report: &Report) -> RequestCause {
+    let (cause, failed) = (cause_of_writes(composite), report.trouble.failure.cause);
+    if is_denial(failed) { cause.denied(failed.code(), &report.trouble.message) } else { cause }
+}
+
+/// Write to the log what was denied, for API servers elsewhere. Only once: a denial that was the same before was logged before.
 fn audit(composite: &Object, report: &Report) {
     let cause = report.trouble.failure.cause;
-    if ![Cause::AccessNotGranted, Cause::ConnectionSecretControlled].contains(&cause) {
+    if !is_denial(cause) {
         return;
     }
     warn!(
