@@ -31,7 +31,11 @@ pub fn accept(
     }
     let function = match (wanted, target) {
         (RolloutTarget::Composition(_), None) => {
-            return refused("CompositionNotFound", Cause::CompositionNotFound, format!("there is no Composition `{name}`"));
+            return refused(
+                "CompositionNotFound",
+                Cause::CompositionNotFound,
+                format!("there is no Composition `{name}`"),
+            );
         }
         (RolloutTarget::Composition(_), Some(_)) => {
             return Condition::new(ACCEPTED, Status::True, "Accepted");
@@ -45,7 +49,11 @@ pub fn accept(
         return refused("FunctionRevisionSelectorsDisabled", cause, message.to_owned());
     }
     let Some(function) = function else {
-        return refused("FunctionNotFound", Cause::FunctionNotFound, format!("there is no Function `{name}`"));
+        return refused(
+            "FunctionNotFound",
+            Cause::FunctionNotFound,
+            format!("there is no Function `{name}`"),
+        );
     };
     let spec = PackageSpec::of(function);
     let is_limited = spec.is_automatic() && spec.active_limit() < 2;
