@@ -19,6 +19,7 @@ mod held;
 mod input;
 mod intercepts;
 mod operations;
+mod packages;
 mod powers;
 mod reach;
 mod rights;

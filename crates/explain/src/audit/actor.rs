@@ -28,6 +28,8 @@ pub(super) enum Actor {
         reach: Reach,
         work: Work,
     },
+    /// A program of a Provider.
+    Provider,
     /// Whatever deletes objects there because what they belong to is deleted. Without a group and plural name, objects of all kinds.
     Deletion {
         reach: Reach,

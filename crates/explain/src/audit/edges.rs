@@ -1,6 +1,6 @@
 //! What an actor can become by the rights that it has: Kubernetes' own ways.
 //!
-//! The ways by the control plane are in `routes`, `intercepts` and `operations`. All add edges to what a [`Finder`] has found.
+//! The ways by the control plane are in `routes`, `intercepts`, `operations` and `packages`. All add edges to what a [`Finder`] has found.
 
 use super::actor::{Actor, Edge};
 use super::held::{Facts, Held, WRITES};
@@ -49,6 +49,7 @@ pub(super) fn edges(facts: &Facts, actor: &Actor) -> Vec<Edge> {
             finder.write_definitions();
             finder.compose();
             finder.operate();
+            finder.install_packages();
         }
     }
     finder.found

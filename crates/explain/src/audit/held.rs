@@ -118,6 +118,7 @@ impl Facts {
                     && question.subresource.is_empty();
                 if is_mounted { unlimited(reach, question, "mounts it into a pod") } else { Vec::new() }
             }
+            Actor::Provider => held_by_provider(question),
             Actor::Deletion { reach, resource } => held_by_deletion(reach, resource.as_ref(), question),
             Actor::Composer { reach, work } => self.held_by_composer(reach, *work, question),
             Actor::Users | Actor::Groups | Actor::ServiceAccounts(_) => Vec::new(),
@@ -301,6 +302,18 @@ fn held_by_deletion(reach: &Reach, resource: Option<&(String, String)>, question
         resource.is_none_or(|(group, plural)| *group == question.group && *plural == question.resource);
     let is_deletion = question.verb == "delete" && question.subresource.is_empty() && question.path.is_none();
     if is_it && is_deletion { unlimited(reach, question, "deletes what is in it") } else { Vec::new() }
+}
+
+/// Programs of Providers have rights on all Secrets and ConfigMaps. They have others on kinds of their own, which nothing else relies on.
+fn held_by_provider(question: &Question) -> Vec<Held> {
+    let is_own = question.group.is_empty()
+        && ["secrets", "configmaps"].contains(&question.resource.as_str())
+        && question.subresource.is_empty();
+    if !is_own {
+        return Vec::new();
+    }
+    let does = format!("the program may {} {}", question.verb, question.resource_words());
+    unlimited(&Reach::Cluster, question, &does)
 }
 
 /// Whether a grant is for composite resources there.

@@ -10,6 +10,7 @@ use super::rule::Question;
 use crate::snapshot::Home;
 
 const ACTION_SETS: &str = "actionsets";
+const BLUEPRINTS: &str = "blueprints";
 
 impl Finder<'_> {
     /// The ways by operations and by actions.
@@ -20,6 +21,7 @@ impl Finder<'_> {
         }
         self.write_operations();
         self.create_action_sets();
+        self.write_blueprints();
     }
 
     /// The author of an operation chooses its functions, and they may want anything anywhere.
@@ -49,6 +51,18 @@ impl Finder<'_> {
         }
         for held in self.held(&Question::about("create", keys::KANISTER, ACTION_SETS, true)) {
             let does = format!("creates an ActionSet {}", held.reach.words());
+            let to = Actor::Composer { reach: held.reach.clone(), work: Work::Anything };
+            self.add_if(to, does, &held, false);
+        }
+    }
+    /// The author of a Blueprint says what the actions of others do in its namespace.
+    fn write_blueprints(&mut self) {
+        if self.facts.input.kind_of(keys::KANISTER, BLUEPRINTS).is_none() {
+            return;
+        }
+        for held in self.held_any(&WRITES, keys::KANISTER, BLUEPRINTS, true) {
+            let does =
+                format!("writes a Blueprint {}, once a user creates an ActionSet of it", held.reach.words());
             let to = Actor::Composer { reach: held.reach.clone(), work: Work::Anything };
             self.add_if(to, does, &held, false);
         }

@@ -195,6 +195,58 @@ fn action_sets_lead_no_further_than_their_namespace() {
 }
 
 #[test]
+fn blueprints_lead_no_further_than_their_namespace() {
+    let world = serving(composes_config_maps(), ["cr.kanister.io", "Blueprint", "blueprints"], true);
+    let world = world.gives("ann", "prod", json!([rule("patch", "cr.kanister.io", "blueprints")]));
+    let answers = world.about("ann", secrets_in("delete", "prod"));
+    assert!(
+        answers.len() == 1
+            && answers[0].starts_with("perhaps prod: writes a Blueprint in namespace prod, once"),
+        "{answers:?}"
+    );
+    assert_eq!(world.about("ann", secrets_in("delete", "dev")).len(), 0);
+}
+
+#[test]
+fn who_installs_packages_composes_what_they_like() {
+    const PKG: &str = "pkg.crossplane.io";
+    for (kind, plural) in [
+        ("Configuration", "configurations"),
+        ("ConfigurationRevision", "configurationrevisions"),
+        ("Provider", "providers"),
+        ("ProviderRevision", "providerrevisions"),
+    ] {
+        let may = json!([rule("create", PKG, plural)]);
+        let world = composes_config_maps().gives("ann", "", may);
+        assert_eq!(world.about("ann", secrets_in("create", "prod")).len(), 0, "{kind} is not served");
+        let world = serving(world, [PKG, kind, plural], false);
+        let answers = world.about("ann", Question::about("create", "apps", "deployments", true));
+        assert!(
+            answers.len() == 1
+                && answers[0].starts_with(&format!("perhaps all namespaces: installs a {kind} with a ")),
+            "{answers:?}"
+        );
+        let reads = json!([rule("get list watch", PKG, plural)]);
+        let reading = serving(composes_config_maps().gives("ann", "", reads), [PKG, kind, plural], false);
+        assert_eq!(reading.about("ann", secrets_in("create", "prod")).len(), 0);
+    }
+}
+
+/// Providers have rights on Secrets, also where the control plane composes none.
+#[test]
+fn who_installs_providers_reaches_secrets_by_their_programs() {
+    const PKG: &str = "pkg.crossplane.io";
+    let may = |plural| json!([rule("create", PKG, plural)]);
+    let world = serving(World::cluster(), [PKG, "Provider", "providers"], false);
+    let world = serving(world, [PKG, "Configuration", "configurations"], false);
+    let world = world.gives("ann", "", may("providers")).gives("ben", "", may("configurations"));
+    let expected = "perhaps all namespaces: installs a Provider with a program of their own → the program may get secrets";
+    assert_eq!(world.about("ann", secrets("get")), [expected]);
+    assert_eq!(world.about("ben", secrets("get")).len(), 0);
+    assert_eq!(world.about("ann", Question::about("create", "", "pods", true)).len(), 0);
+}
+
+#[test]
 fn who_intercepts_a_function_composes_with_a_process_of_their_own() {
     let world = composes_config_maps().app_in("prod");
     let expected = "prod: has a process of their own called in place of Function function-auto-ready, which composes App.demo.io → User \
