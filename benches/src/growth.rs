@@ -9,14 +9,14 @@ use bytes::Bytes;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::{Options, Store};
 use ferroplane_apiserver::{Server, Settings};
-use http::Request;
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Map, Value, json};
 use tokio::runtime::Runtime;
 
 use crate::measure::pretty;
 
-const SIZES: [usize; 5] = [500, 1_000, 2_000, 4_000, 8_000];
+const SIZES: [usize; 7] = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000];
 /// How often each is tried; the best counts.
 const TRIES: usize = 5;
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -77,11 +77,15 @@ async fn best(make: impl Fn() -> Sent) -> Option<Duration> {
         let server = server().await;
         let mut sent = make();
         if let Some(before) = sent.before.take()
-            && !send(&server, *before).await.is_accepted
+            && !send(&server, *before).await.code.is_success()
         {
             return None;
         }
-        best = best.min(send(&server, sent).await.time);
+        let answered = send(&server, sent).await;
+        if answered.code == StatusCode::PAYLOAD_TOO_LARGE {
+            return None;
+        }
+        best = best.min(answered.time);
     }
     Some(best)
 }
@@ -99,7 +103,7 @@ async fn server() -> Server {
         "set": text(json!({"items": {"type": "string"}, "x-kubernetes-list-type": "set"})),
         "map": text(json!({"items": keyed, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})),
         "plain": text(json!({"items": keyed})),
-        "ruled": text(json!({"maxItems": 8_000, "items": {
+        "ruled": text(json!({"maxItems": 32_000, "items": {
             "type": "string", "maxLength": 32, "pattern": "^[a-z]+(-[0-9]+)*$",
             "x-kubernetes-validations": [{"rule": "self.startsWith('item')"}],
         }})),
@@ -134,16 +138,16 @@ fn request(method: &str, path: &str, content_type: &str, body: String) -> Reques
 /// What became of a request, and how long that took.
 struct Answered {
     time: Duration,
-    is_accepted: bool,
+    code: StatusCode,
 }
 
 async fn send(server: &Server, sent: Sent) -> Answered {
     let request = request(sent.method, &sent.path, sent.content_type, sent.body.to_string());
     let began_at = Instant::now();
     let response = server.handle(request).await;
-    let is_accepted = response.status().is_success();
+    let code = response.status();
     let _ = response.into_body().collect().await;
-    Answered { time: began_at.elapsed(), is_accepted }
+    Answered { time: began_at.elapsed(), code }
 }
 
 fn post(path: &str, body: Value) -> Sent {

@@ -1,5 +1,8 @@
 //! Requests end at their deadline, also if they work instead of waiting, and leave nothing behind then.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::{Options, Store};
@@ -40,8 +43,12 @@ impl Client {
 
 /// An object near the largest that is stored.
 fn large(name: &str) -> Value {
+    with_owners(name, 8_000)
+}
+
+fn with_owners(name: &str, count: usize) -> Value {
     let owner = |index| json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": format!("u-{index}")});
-    let owners: Vec<_> = (0..8_000).map(owner).collect();
+    let owners: Vec<_> = (0..count).map(owner).collect();
     let metadata = json!({"name": name, "ownerReferences": owners});
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}})
 }
@@ -80,4 +87,32 @@ async fn change_that_is_cut_off_changes_nothing() {
     let patched = client.send("PATCH", &format!("{path}?{SOON}"), JSON_PATCH, &json!(operations)).await;
     assert_eq!(patched.0, 504);
     assert_eq!(client.get(&path).await, (200, created));
+}
+
+/// How long a probe may take while others are busy. Kubelets wait for one second.
+const PROBED: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn probes_are_answered_while_large_objects_are_written() {
+    let client = Arc::new(Client::new().await);
+    let write = |index| {
+        let client = client.clone();
+        let map = with_owners(&format!("owned-{index}"), 6_000);
+        tokio::spawn(async move { client.send("POST", MAPS, JSON, &map).await.0 })
+    };
+    let writes: Vec<_> = (0..6).map(write).collect();
+    let mut slowest = Duration::ZERO;
+    loop {
+        let began = Instant::now();
+        assert_eq!(client.get("/readyz").await.0, 200);
+        slowest = slowest.max(began.elapsed());
+        if writes.iter().all(tokio::task::JoinHandle::is_finished) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    for write in writes {
+        assert_eq!(write.await.unwrap(), 201);
+    }
+    assert!(slowest < PROBED, "a probe took {slowest:?}");
 }

@@ -19,6 +19,18 @@ async fn dry_run_does_not_mind_a_version() {
     cluster.post(MAPS, &map).await.is(500);
 }
 
+/// A client that repeats a create has to see that the object exists.
+#[tokio::test]
+async fn name_beside_a_prefix_is_not_generated_anew() {
+    let cluster = Cluster::new().await;
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a-one", "generateName": "a-"}});
+    assert_eq!(cluster.post(MAPS, &map).await.is(201)["metadata"]["name"], "a-one");
+    assert_eq!(cluster.post(MAPS, &map).await.is(409)["reason"], "AlreadyExists");
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}});
+    assert_ne!(cluster.post(MAPS, &map).await.is(201)["metadata"]["name"], "a-one");
+}
+
 #[tokio::test]
 async fn long_warnings_are_cut() {
     let cluster = Cluster::new().await;
@@ -49,9 +61,30 @@ async fn policies_that_are_not_enforced_say_so() {
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]},
     });
-    for (plural, object) in
-        [("validatingadmissionpolicies", policy), ("validatingadmissionpolicybindings", binding)]
-    {
+    let mutating = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "m"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [
+                {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]},
+            ]},
+            "mutations": [{
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {"expression": "Object{metadata: Object.metadata{labels: {'a': 'b'}}}"},
+            }],
+            "reinvocationPolicy": "Never", "failurePolicy": "Fail",
+        },
+    });
+    let mutating_binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": "n"}, "spec": {"policyName": "m"},
+    });
+    for (plural, object) in [
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+        ("mutatingadmissionpolicies", mutating),
+        ("mutatingadmissionpolicybindings", mutating_binding),
+    ] {
         let made = cluster.post(&format!("{group}/{plural}"), &object).await;
         made.is(201);
         assert!(

@@ -1,6 +1,8 @@
 //! Every mistake gets one clear message that names the file and line, or the step.
 
-use crate::sandbox::{Sandbox, XR, composition, dummy, started};
+use std::time::{Duration, Instant};
+
+use crate::sandbox::{Sandbox, XR, composition, dummy, served, started};
 
 /// The message a mistake in one file gets.
 fn mistake(file: &str, content: &str) -> String {
@@ -276,6 +278,21 @@ fn program_that_takes_long_to_start_is_told_of_before_it_is_given_up_on() {
     let told =
         said.find("note: still waiting for functions: images are pulled, and programs have up to 5s to listen (--timeout)");
     assert!(told.is_some_and(|told| told < said.find("did not listen").unwrap()), "{said}");
+}
+
+/// How long a user waits in vain for a function that is down.
+const SOON: Duration = Duration::from_secs(15);
+
+#[test]
+fn function_that_is_down_is_reported_soon_with_its_step_and_address() {
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &composition(&[("one", "f", "")]))
+        .with("functions.yaml", &served("f", "127.0.0.1:1"));
+    let began = Instant::now();
+    // Within the patience that functions are given by default.
+    let said = sandbox.render(&[]).fails_with(1);
+    assert!(began.elapsed() < SOON, "{:?}: {said}", began.elapsed());
+    assert!(said.contains("step `one`: cannot reach the function at 127.0.0.1:1"), "{said}");
 }
 
 /// The message that a mistake in a file gets when the file is given with this flag.

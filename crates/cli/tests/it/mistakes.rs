@@ -174,6 +174,32 @@ fn cluster_scoped_xr_that_composes_a_namespaced_kind_needs_a_namespace() {
     assert_eq!(validate(&bucket(""), "Namespaced").code, Some(0));
 }
 
+/// A definition of Crossplane 1 says nothing about its scope: its composite resources are cluster scoped, whatever claims are.
+#[test]
+fn claim_of_an_old_definition_that_composes_a_namespaced_kind_needs_a_namespace() {
+    let definition = xrd("").replace("crossplane.io/v2", "crossplane.io/v1").replace("  scope: \n", "");
+    let definition = definition.replace(
+        "  names: {kind: App, plural: apps}\n",
+        "  names: {kind: App, plural: apps}\n  claimNames: {kind: Order, plural: orders}\n",
+    );
+    assert!(definition.contains("claimNames") && !definition.contains("scope"), "{definition}");
+    let validate = |base: &str| {
+        let sandbox = Sandbox::new().with("xrd.yaml", &definition);
+        let sandbox = sandbox.with("composition.yaml", &templates(&format!("{{name: b, base: {base}}}")));
+        sandbox.run(&["validate", "composition.yaml", "--schemas", "xrd.yaml"])
+    };
+    let ran = validate("{apiVersion: v1, kind: ConfigMap}");
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(
+        ran.stdout.contains(
+            "base.metadata.namespace: Required value: ConfigMap is namespaced and App is cluster scoped"
+        ),
+        "{ran:#?}"
+    );
+    assert_eq!(validate("{apiVersion: v1, kind: ConfigMap, metadata: {namespace: a}}").code, Some(0));
+    assert_eq!(validate("{apiVersion: v1, kind: Namespace}").code, Some(0));
+}
+
 #[test]
 fn cluster_scoped_xr_that_composes_a_namespaced_kind_without_a_namespace_is_not_rendered() {
     let render = |base: &str| {

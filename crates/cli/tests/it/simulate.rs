@@ -1,6 +1,7 @@
 //! `ferroplane up --simulate`: what nothing manages becomes ready by itself.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -172,6 +173,22 @@ fn objects_of_crds_become_ready_as_they_ask() {
     // Whoever has waited long enough asks for less.
     plane.says("kubectl annotate queue slow simulate.ferroplane.io/delay- --overwrite");
     plane.says("kubectl wait queue/slow --for=condition=Ready --timeout=60s");
+}
+
+/// The delay is real: nothing is ready before it has elapsed, and everything is afterwards.
+#[test]
+fn objects_become_ready_when_the_delay_has_elapsed() {
+    const DELAY: Duration = Duration::from_secs(3);
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate", "--simulate-delay", "3s"]);
+    with_crds(&plane);
+    let began = Instant::now();
+    plane.told("kubectl apply -f -", &queue("late", ""));
+    plane.says("kubectl wait queue/late --for=condition=Ready=False --timeout=60s");
+    plane.says("kubectl wait queue/late --for=condition=Ready --timeout=60s");
+    assert!(began.elapsed() >= DELAY, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -74,6 +74,27 @@ fn operations_run_on_a_cluster_once_they_are_enabled() {
 }
 
 #[test]
+fn object_that_nothing_acts_on_is_traced_as_such() {
+    const PROVIDER: &str = "/apis/pkg.crossplane.io/v1/providers/traced";
+    let ground = Ground::new();
+    let replica = Replica::start(&ground, &[]);
+    replica.until("became the leader");
+    ground.until("/apis/pkg.crossplane.io/v1/providers", |list| list["items"].is_array());
+    let provider = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Provider", "metadata": {"name": "traced"},
+        "spec": {"package": "registry.example/acme/provider:v1.0.0"},
+    });
+    ground.apply(PROVIDER, &provider);
+    ground.until(PROVIDER, |it| it["status"].to_string().contains("KindNotSupported"));
+    let mut trace = ferroplane(&ground.path(""), &["trace", "provider/traced", "-o", "wide"]);
+    let ran = Ran::from(trace.arg("--kubeconfig").arg(ground.kubeconfig()).output().unwrap());
+    assert_eq!(ran.code, Some(3), "{ran:#?}");
+    assert!(ran.stdout.contains("Provider/traced") && ran.stdout.contains("nothing acts on it"), "{ran:#?}");
+    ground.send("DELETE", PROVIDER, &Value::Null);
+    replica.stop();
+}
+
+#[test]
 fn composed_resources_are_written_with_the_rights_of_another_user() {
     let ground = Ground::new();
     let replica = Replica::start(&ground, &["--compose-as", "composer"]);

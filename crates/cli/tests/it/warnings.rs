@@ -70,6 +70,19 @@ spec:
       - {name: a, rule: '1 +'}
 ";
 
+/// Where Crossplane 1 published connection details.
+const FORMER_FIELD: &str = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: guards}
+spec:
+  compositeTypeRef: {apiVersion: warned.test.io/v1, kind: Guard}
+  publishConnectionDetailsWithStoreConfigRef: {name: default}
+  mode: Pipeline
+  pipeline:
+  - {step: ready, functionRef: {name: function-auto-ready}}
+";
+
 const LOST_PATCH: &str = "
 apiVersion: apiextensions.crossplane.io/v1
 kind: Composition
@@ -167,6 +180,10 @@ fn mistakes_in_a_composition_are_warned_of_when_it_is_applied() {
         (
             SYNTAX_ERROR,
             "step `check`: input.rules: cannot compile rule \"a\": ERROR: <input>:1:4: Syntax error",
+        ),
+        (
+            FORMER_FIELD,
+            "spec.publishConnectionDetailsWithStoreConfigRef has no effect: external secret stores were removed",
         ),
         (
             LOST_PATCH,

@@ -1,10 +1,10 @@
 //! What is said when a store cannot be opened, and that nothing is changed then.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
-use ferroplane_apiserver::store::{Options, Store};
+use ferroplane_apiserver::store::{OpenError, Options, Store};
 
 use super::fixtures::{open, set, unset};
 
@@ -49,6 +49,30 @@ async fn second_process_is_told_who_has_the_store() {
     );
     store.close().await;
     open(directory.path()).close().await;
+}
+
+/// What another user has put there may be anything, and that user could change the store later.
+#[test]
+fn directory_of_another_user_is_refused_and_nothing_is_written_to_it() {
+    const NOBODY: u32 = 65_534;
+    let directory = tempfile::tempdir().unwrap();
+    let us = fs::metadata(directory.path()).unwrap().uid();
+    // Only root can give a directory away. Everybody else is refused one of root's.
+    let theirs = if us == 0 {
+        chown(directory.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        directory.path()
+    } else {
+        Path::new("/")
+    };
+    let expected = fs::metadata(theirs).unwrap().uid();
+    let error = Store::open(theirs, Options::default()).unwrap_err();
+    assert!(
+        matches!(&error, OpenError::OtherOwner { owner, user, .. } if (*owner, *user) == (expected, us)),
+        "{error}"
+    );
+    let said = format!("it belongs to user {expected}, and this program runs as user {us}");
+    assert!(error.to_string().contains(&said), "{error}");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
