@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use ferroplane_client::ApiClient;
+use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_recorder::FieldName;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::level_filters::LevelFilter;
@@ -64,6 +65,8 @@ pub(crate) struct Configuration {
     /// Whether packages are installed.
     pub(crate) installs_packages: bool,
     /// Whether functions run as processes where containers cannot be run.
+    /// Which versions of dependencies may be changed.
+    pub(crate) dependencies: ResolveOptions,
     pub(crate) allows_unisolated_functions: bool,
     /// Where templates may be fetched from.
     pub(crate) remote_templates: Vec<String>,

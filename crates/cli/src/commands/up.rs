@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::ArgAction;
 use clap::builder::BoolishValueParser;
 use clap::error::ErrorKind;
+use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_recorder::FieldName;
 
 use crate::Verdict;
@@ -110,6 +111,16 @@ pub(crate) struct Up {
     install_packages: bool,
 
     /// Run functions as processes, without isolation, if this machine cannot run containers
+    /// Upgrade packages that others depend on
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    enable_dependency_version_upgrades: bool,
+
+    /// Downgrade packages that others depend on, too
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
+        default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
+    enable_dependency_version_downgrades: bool,
+
     ///
     /// Only functions whose program is a static executable. Such a process can use the network of this machine and, unless you are root,
     /// everything that you can. The condition `RuntimeHealthy` of its revision says so. See docs/containers.md.
@@ -219,6 +230,10 @@ impl Up {
             remote_templates: self.allow_remote_templates,
             client_certificates: self.tls_client_certs_dir,
             has_demo: self.demo,
+            dependencies: ResolveOptions::allowing(
+                self.enable_dependency_version_upgrades,
+                self.enable_dependency_version_downgrades,
+            ),
             recording_size: self.recording_size,
             redacted_fields: self.recording_redact_fields,
             manifests: Wanted {

@@ -387,13 +387,13 @@ impl Options {
         // Checked in any case, so that an invalid flag is reported before it is needed.
         let kinds = kinds_in_pods(self.package_runtime.as_deref().unwrap_or_default())?;
         let downgrades = self.enable_dependency_version_downgrades.unwrap_or(false);
-        let upgrades = downgrades || self.enable_dependency_version_upgrades.unwrap_or(false);
+        let upgrades = self.enable_dependency_version_upgrades.unwrap_or(false);
         let packages = Packages {
             kinds,
             cache: self.xpkg_cache_dir.clone(),
             authorities: self.ca_bundle_path.clone().filter(|file| !file.as_os_str().is_empty()),
             user_agent: self.user_agent()?,
-            dependencies: ResolveOptions { upgrades, downgrades },
+            dependencies: ResolveOptions::allowing(upgrades, downgrades),
             establishers: self.max_concurrent_package_establishers.map_or(ESTABLISHERS, NonZeroUsize::get),
             uses_configs: self.enable_deployment_runtime_configs.unwrap_or(true),
             converts_definitions: self.enable_custom_to_managed_resource_conversion.unwrap_or(true),

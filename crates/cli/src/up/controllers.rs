@@ -91,7 +91,9 @@ pub(super) async fn start(
         allows_development_functions: true,
         tuning: Tuning::default(),
         enables_function_revision_selectors: configuration.enables_function_revision_selectors,
-        packages: packages.as_ref().map(|packages| package_manager(packages, &functions, &providers)),
+        packages: packages
+            .as_ref()
+            .map(|packages| package_manager(packages, configuration.dependencies, &functions, &providers)),
     };
     let controllers = Controllers::start(client, settings).await.context("cannot start the controllers")?;
     serve_pages(server, &controllers).await?;
@@ -143,10 +145,11 @@ fn package_manager(
     functions: &Arc<PackagedFunctions>,
     providers: &Arc<PackagedProviders>,
 ) -> PackageManager {
+    dependencies: ResolveOptions,
     PackageManager {
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),
-        dependencies: ResolveOptions::default(),
+        dependencies,
         establishers: ESTABLISHERS,
         activations: vec![EVERY_KIND.to_owned()],
         converts_definitions: true,

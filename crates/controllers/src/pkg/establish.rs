@@ -22,7 +22,7 @@ pub(super) enum EstablishError {
     NotServed { kind: String, name: String, api_version: String },
     #[error("cannot write {kind} `{name}`")]
     Write { kind: String, name: String, source: Error },
-    #[error("cannot write what the package brings: {0}")]
+    #[error("cannot write the objects of the package: {0}")]
     Controlled(#[from] AlreadyControlled),
 }
 

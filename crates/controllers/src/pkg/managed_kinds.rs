@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{Informer, Subresource};
 use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
@@ -145,8 +145,9 @@ impl ManagedKinds {
             return self.tell_standing(definition, &ManagedKindStanding::Inactive).await;
         }
         if is_reserved(definition) {
-            let why = format!("cannot make a CustomResourceDefinition of this: {RESERVED}");
-            return self.tell_standing(definition, &ManagedKindStanding::Blocked(why)).await;
+            let message = format!("cannot make a CustomResourceDefinition of this: {RESERVED}");
+            let blocked = ManagedKindStanding::Blocked { message, cause: Cause::PackageInvalid };
+            return self.tell_standing(definition, &blocked).await;
         }
         if self.manager.context.kinds.get("", meta::name(definition)).is_none() {
             let resource = self.definitions().resource();
@@ -166,9 +167,10 @@ impl ManagedKinds {
             Ok(_) => self.tell_standing(definition, &ManagedKindStanding::Pending).await,
             Err(failure) if failure.is_conflict() => Next::Conflict,
             Err(failure) => {
-                let why = chain(&failure);
-                self.recorder.failure(definition, "EstablishManagedResource", why.clone(), failure.cause());
-                match self.tell_standing(definition, &ManagedKindStanding::Blocked(why)).await {
+                let (message, cause) = (chain(&failure), failure.cause());
+                self.recorder.failure(definition, "EstablishManagedResource", message.clone(), cause);
+                let blocked = ManagedKindStanding::Blocked { message, cause };
+                match self.tell_standing(definition, &blocked).await {
                     Next::Rest if !failure.is_final() => Next::Retry,
                     next => next,
                 }

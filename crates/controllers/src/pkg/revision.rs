@@ -27,6 +27,7 @@ use ferroplane_engine::packages::{
 };
 use ferroplane_engine::{chain, defined_group, is_reserved_group};
 use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
+use ferroplane_runner::PROTOCOL_ANNOTATION;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -272,6 +273,7 @@ impl Revisions {
         report.runs = Some(image.pinned(&known.digest));
         report.is_verified = image.demands.is_some();
         report.is_webassembly = known.is_webassembly;
+        report.is_run_for_every_call = known.manifest.annotations.contains_key(PROTOCOL_ANNOTATION);
         self.adopt_metadata(look, &known.manifest).await?;
         if look.spec.ignore_crossplane_constraints != Some(true) {
             known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
@@ -588,14 +590,15 @@ impl Revisions {
             objects.into_iter().partition(|object| is_webhook_configuration(object));
         for webhook in webhooks {
             let (kind, name) = (meta::kind(webhook), meta::name(webhook));
-            let message = format!("{kind} `{name}` is left out: this release does not run what serves it");
+            let message = format!(
+                "{kind} `{name}` is left out: this control plane does not serve the webhooks of packages"
+            );
             self.recorder.warning(&look.revision, "LintPackage", message);
         }
         match objects.iter().find(|object| converts_by_webhook(object)) {
             None => Ok(objects),
             Some(object) => {
-                let why =
-                    "its versions are converted by a webhook of the package, which this release does not run";
+                let why = "a webhook of the package converts its versions, and this control plane does not serve webhooks of packages";
                 Err(refused(object, why))
             }
         }

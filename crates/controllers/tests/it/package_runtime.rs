@@ -189,6 +189,64 @@ async fn function_of_webassembly_runs_in_the_control_plane_and_has_no_pods() {
     wanted.wait_for(BTreeMap::is_empty).await.unwrap();
 }
 
+/// A Deployment that a revision controls.
+fn left_behind(revision: &Value) -> Value {
+    let metadata = &revision["metadata"];
+    let owner = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "FunctionRevision", "name": metadata["name"], "uid": metadata["uid"],
+        "controller": true,
+    });
+    let labels = json!({"app": "left-behind"});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": metadata["name"], "ownerReferences": [owner]},
+        "spec": {"selector": {"matchLabels": labels}, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "program", "image": "registry.example.org/acme/jq"}]},
+        }},
+    })
+}
+
+#[tokio::test]
+async fn function_that_is_run_for_every_call_has_no_pods_and_says_what_helps() {
+    let registry = registry_of("Function", "function-own", &["v1.1.0"]);
+    let manifest = json!({
+        "apiVersion": "meta.pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": "p", "annotations": {"ferroplane.io/protocol": "RunFunction"}}, "spec": {},
+    });
+    registry.push("registry.example.org/acme/function-own:v1.0.0", &manifest.to_string());
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let first = newest(&plane, "function", 1).await;
+    let revision = format!("{PKG}/functionrevisions/{first}");
+    let says_so = |it: &Value| {
+        message(it, "RuntimeHealthy").starts_with("pods cannot run its program, which is not a server")
+    };
+    let refused = plane.until(&revision, says_so).await;
+    let expected = [
+        ("RevisionHealthy", "True/HealthyPackageRevision"),
+        ("RuntimeHealthy", "False/UnhealthyPackageRevision"),
+    ];
+    assert!(conditions_are(&refused, &expected), "{refused:#}");
+    let function =
+        plane.until(&path, |it| message(it, "Healthy").contains("package a function server")).await;
+    let conditions = function["status"]["conditions"].as_array().unwrap();
+    let healthy_condition = conditions.iter().find(|it| it["type"] == "Healthy").unwrap();
+    assert_eq!(healthy_condition["code"], "FunctionNotRunnable");
+    plane.quiet().await;
+    assert_eq!(plane.get(&deployments()).await["items"], json!([]));
+    assert!(plane.get(&of_core("services", "own")).await.is_null());
+
+    // An earlier release made a Deployment, whose pods crashed.
+    let deployment = format!("{}/{first}", deployments());
+    plane.apply(&deployment, &left_behind(&refused)).await;
+    plane.until(&deployment, Value::is_null).await;
+
+    // A version that is a server runs in pods.
+    apply(&plane, "Function", "own", "acme/function-own:v1.1.0", &json!({})).await;
+    let second = newest(&plane, "function", 2).await;
+    set_available(&plane, &second, "True").await;
+    healthy(&plane, &path).await;
+}
+
 fn managed_definition(plural: &str) -> Value {
     let mut definition = crd(plural, "cloud.acme.org");
     definition["apiVersion"] = json!("apiextensions.crossplane.io/v1alpha1");
@@ -400,6 +458,34 @@ async fn config_names_everything_and_a_fixed_name_changes_hands() {
         [second],
         "an inactive revision deletes what is its own, and nothing else"
     );
+}
+
+#[tokio::test]
+async fn configs_have_no_effect_if_the_administrator_turns_them_off() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0"]);
+    registry.ignore_runtime_configs();
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "custom"},
+        "spec": {"deploymentTemplate": {
+            "metadata": {"name": "fixed"},
+            "spec": {"replicas": 2, "selector": {}, "template": {"spec": {"containers": []}}},
+        }},
+    });
+    plane.apply(&format!("{CONFIGS}/custom"), &config).await;
+    // Neither the one that exists nor the one that does not.
+    for (count, name) in ["custom", "missing"].into_iter().enumerate() {
+        let reference = json!({"runtimeConfigRef": {"name": name}});
+        let path = apply(&plane, "Function", name, "acme/function-own:v1.0.0", &reference).await;
+        newest(&plane, "function", count + 1).await;
+        let is_own = |it: &&Value| it["metadata"]["labels"]["pkg.crossplane.io/package"] == name;
+        let all = revisions(&plane, "function").await;
+        let revision = all.iter().find(is_own).unwrap()["metadata"]["name"].as_str().unwrap();
+        assert_eq!(deployed(&plane, revision).await["spec"]["replicas"], 1);
+        set_available(&plane, revision, "True").await;
+        healthy(&plane, &path).await;
+    }
+    assert!(plane.get(&format!("{}/fixed", deployments())).await.is_null());
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! Follows Crossplane 2.4.0, `apis/apiextensions/v1alpha1/managed_types.go`, `internal/controller/apiextensions/managed` and
 //! `internal/converter/custom_to_managed.go`.
 
-use ferroplane_api::{Condition, Object, Status, keys, meta};
+use ferroplane_api::{Cause, Condition, Object, Status, keys, meta};
 use serde_json::{Value, json};
 
 use super::establish::owners;
@@ -127,7 +127,11 @@ pub enum ManagedKindStanding {
     /// The API server does not serve it yet.
     Pending,
     Served,
-    Blocked(String),
+    /// It cannot be created or updated, for this reason.
+    Blocked {
+        message: String,
+        cause: Cause,
+    },
 }
 
 /// The condition for this state.
@@ -135,12 +139,14 @@ pub fn managed_kind_condition(standing: &ManagedKindStanding) -> Condition {
     let established = |status, reason: &str| Condition::new("Established", status, reason);
     match standing {
         ManagedKindStanding::Inactive => established(Status::False, "InactiveManagedResource")
-            .with_message("no ManagedResourceActivationPolicy activates it"),
+            .with_message("No ManagedResourceActivationPolicy activates it"),
         ManagedKindStanding::Pending => established(Status::False, "PendingManagedResource")
-            .with_message("waits until the API server serves the CustomResourceDefinition"),
+            .with_message("The API server does not serve the CustomResourceDefinition yet"),
         ManagedKindStanding::Served => established(Status::True, "EstablishedManagedResource"),
-        ManagedKindStanding::Blocked(why) => {
-            established(Status::False, "BlockedManagedResource").with_message(why.as_str())
+        ManagedKindStanding::Blocked { message, cause } => {
+            established(Status::False, "BlockedManagedResource")
+                .with_message(message.as_str())
+                .with_failure((*cause).into())
         }
     }
 }
@@ -187,7 +193,7 @@ pub fn awaits_activation(provider: ProviderActivation<'_>, is_active: impl Fn(&s
 /// The condition of a provider that waits.
 pub fn awaiting_activation() -> Condition {
     Condition::new("RuntimeActive", Status::False, AWAITING_ACTIVATION)
-        .with_message("none of the kinds that it brings is activated: it does not run until a ManagedResourceActivationPolicy activates one")
+        .with_message("None of the provider's kinds is active: it does not run until a ManagedResourceActivationPolicy activates one")
 }
 
 /// Whether a capability is safe-start, in any spelling.
@@ -215,6 +221,16 @@ mod tests {
             "spec": {"state": state, "connectionDetails": [], "group": "aws.example.org", "scope": "Cluster",
                 "names": {"kind": "Bucket", "plural": "buckets"}, "versions": []},
         }))
+    }
+
+    #[test]
+    fn kind_that_cannot_be_created_has_a_code_and_one_that_is_not_active_has_none() {
+        let message = "cannot create it".to_owned();
+        let blocked = ManagedKindStanding::Blocked { message, cause: Cause::ObjectControlled };
+        assert_eq!(managed_kind_condition(&blocked).cause(), Some(Cause::ObjectControlled));
+        for standing in [ManagedKindStanding::Inactive, ManagedKindStanding::Pending] {
+            assert_eq!(managed_kind_condition(&standing).cause(), None);
+        }
     }
 
     #[test]

@@ -41,6 +41,13 @@ pub struct ResolveOptions {
     pub downgrades: bool,
 }
 
+impl ResolveOptions {
+    /// What an administrator allows. Downgrades include upgrades.
+    pub fn allowing(upgrades: bool, downgrades: bool) -> Self {
+        Self { upgrades: upgrades || downgrades, downgrades }
+    }
+}
+
 /// What the `Lock` requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resolution {

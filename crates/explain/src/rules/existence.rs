@@ -116,17 +116,14 @@ pub(super) fn no_kind(suspect: &Suspect<'_>) -> Option<Finding> {
         }
     };
     let cause = Finding::new(suspect.id, &message).since(&super::since(above, "Synced"));
-    Some(install(suspect, cause, &format!("{kind} in {api_version}")))
+    Some(install(cause, &format!("{kind} in {api_version}")))
 }
 
 /// How a kind comes to an API server.
-pub(super) fn install(suspect: &Suspect<'_>, finding: Finding, kind: &str) -> Finding {
-    match suspect.snapshot.home() {
-        Home::Cluster => finding
-            .advice(format!("install the provider, or the CRD, that has {kind}"))
-            .advice("kubectl get providers,crds"),
-        Home::Embedded => finding.advice(format!("apply the CRD that has {kind}")).advice("kubectl get crds"),
-    }
+pub(super) fn install(finding: Finding, kind: &str) -> Finding {
+    finding
+        .advice(format!("install the Provider, or apply the CRD, that has {kind}"))
+        .advice("kubectl get providers,crds")
 }
 
 pub(super) fn unreadable(suspect: &Suspect<'_>) -> Option<Finding> {

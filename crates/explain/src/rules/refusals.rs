@@ -37,7 +37,7 @@ pub(super) fn unknown_kind(suspect: &Suspect<'_>, said: Complaint<'_>) -> Findin
     let object = composed.into_iter().find(is_unknown);
     let cause = suspect.composed(said);
     let cause = Finding { object: object.unwrap_or(cause.object.clone()), ..cause };
-    install(suspect, cause, "the kind")
+    install(cause, "the kind")
 }
 
 pub(super) fn quota(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

@@ -98,14 +98,15 @@ pub(crate) fn since(object: &Object, kind: &str) -> String {
     since.unwrap_or_else(|| created_at(object)).to_owned()
 }
 
-/// What manages kinds that we do not know: on a cluster, providers.
+/// What manages kinds that we do not know: providers, in most cases.
 pub(crate) fn controllers_of(suspect: &Suspect<'_>, finding: Finding) -> Finding {
-    match suspect.snapshot.home() {
-        Home::Cluster => finding.advice("kubectl get providers"),
+    let finding = match suspect.snapshot.home() {
+        Home::Cluster => finding,
         Home::Embedded => finding.advice(
-            "`ferroplane up` runs no providers and no pods: run the controller of the kind against this API server, or simulate it with `ferroplane up --simulate`",
+            "`ferroplane up` runs no pods: install the Provider of the kind, run its controller against this API server, or simulate it with `ferroplane up --simulate`",
         ),
-    }
+    };
+    finding.advice("kubectl get providers")
 }
 
 /// What shows everything about an object.

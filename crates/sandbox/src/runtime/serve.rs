@@ -29,8 +29,8 @@ pub use forward::Forward;
 
 /// How often to ask whether the program listens.
 pub(super) const KNOCK: Duration = Duration::from_millis(10);
-/// How long the first pause is, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// A program that served for this long is trusted again.
 const TRUSTED_AFTER: Duration = Duration::from_mins(1);
 /// How often a server may write its share of lines.
@@ -318,6 +318,30 @@ impl Drop for Server {
     }
 }
 
+/// The pauses before a program is started again: each is twice as long as the one before, up to a limit.
+#[derive(Debug)]
+struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pauses {
+    /// A program that served for long may have ended for a new reason: the next pause is the first one again.
+    fn served_for(&mut self, time: Duration) {
+        if time > TRUSTED_AFTER {
+            *self = Self::default();
+        }
+    }
+
+    fn take(&mut self) -> Duration {
+        let next = (self.0 * 2).min(LONGEST_PAUSE);
+        std::mem::replace(&mut self.0, next)
+    }
+}
+
 struct Supervisor {
     launcher: Launcher,
     states: watch::Sender<Current>,
@@ -326,14 +350,12 @@ struct Supervisor {
 
 impl Supervisor {
     async fn run(self, first: Running) {
-        let (mut started, mut pause) = (first, PAUSES.0);
+        let (mut started, mut pauses) = (first, Pauses::default());
         loop {
             let since = Instant::now();
             let Some(why) = self.attend(started).await else { break };
-            if since.elapsed() > TRUSTED_AFTER {
-                pause = PAUSES.0;
-            }
-            match self.start_again(why, &mut pause).await {
+            pauses.served_for(since.elapsed());
+            match self.start_again(why, &mut pauses).await {
                 Some(again) => started = again,
                 None => break,
             }
@@ -363,14 +385,13 @@ impl Supervisor {
     }
 
     /// Starts the program again, with growing pauses, until it listens or is dropped.
-    async fn start_again(&self, mut why: String, pause: &mut Duration) -> Option<Running> {
+    async fn start_again(&self, mut why: String, pauses: &mut Pauses) -> Option<Running> {
         loop {
             self.tell(ServerState::Waiting { why }, None);
             tokio::select! {
-                () = sleep(*pause) => {}
+                () = sleep(pauses.take()) => {}
                 () = self.stopped() => return None,
             }
-            *pause = (*pause * 2).min(PAUSES.1);
             self.tell(ServerState::Starting, None);
             let started = tokio::select! {
                 started = self.launcher.start() => started,
@@ -390,5 +411,21 @@ impl Supervisor {
 
     fn tell(&self, state: ServerState, at: Option<Place>) {
         self.states.send_replace(Current { state, at });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_a_limit_and_begin_anew_after_a_program_served_for_long() {
+        let mut pauses = Pauses::default();
+        let first: Vec<_> = (0..11).map(|_| pauses.take().as_millis()).collect();
+        assert_eq!(first, [100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000]);
+        pauses.served_for(TRUSTED_AFTER);
+        assert_eq!(pauses.take(), LONGEST_PAUSE, "a program that ends again and again is not trusted");
+        pauses.served_for(TRUSTED_AFTER + Duration::from_millis(1));
+        assert_eq!(pauses.take(), FIRST_PAUSE);
     }
 }

@@ -52,6 +52,8 @@ struct Contents {
     providers: Option<Arc<PackagedProviders>>,
     /// How programs run in pods, if they do.
     deployments: Option<DeploymentRuntime>,
+    /// Whether `DeploymentRuntimeConfig`s have no effect.
+    ignores_configs: bool,
 }
 
 impl Contents {
@@ -135,6 +137,11 @@ impl FakeRegistry {
         });
     }
 
+    /// Have `DeploymentRuntimeConfig`s ignored. Counts from the next start of controllers on.
+    pub fn ignore_runtime_configs(&self) {
+        self.lock().ignores_configs = true;
+    }
+
     /// What was asked since this was asked last.
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().asked)
@@ -158,7 +165,10 @@ impl FakeRegistry {
             protects_providers: contents.protects_providers,
             functions: contents.functions.clone(),
             providers: contents.providers.clone(),
-            deployments: contents.deployments.clone(),
+            deployments: contents
+                .deployments
+                .clone()
+                .map(|runtime| DeploymentRuntime { uses_configs: !contents.ignores_configs, ..runtime }),
         }
     }
 

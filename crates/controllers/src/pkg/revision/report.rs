@@ -36,6 +36,8 @@ pub(super) struct Report {
     pub(super) is_webassembly: bool,
     /// Fields about the pods that run it.
     pub(super) pods: Fields,
+    /// Whether that program is not a server, but is run for every call.
+    pub(super) is_run_for_every_call: bool,
 }
 
 impl Report {

@@ -19,8 +19,9 @@ use crate::runtime::queue::Next;
 /// The message about a program until it runs.
 const STARTING: &str = "its program is being started";
 /// The message about the program of a provider where nothing runs it.
-const PROVIDER_IS_NOT_RUN: &str =
-    "this release does not run the programs of providers: its kinds are installed; run the provider yourself";
+const PROVIDER_IS_NOT_RUN: &str = "this control plane does not run the programs of providers: its kinds are installed; run the provider yourself";
+/// The message about a program that is not a server, where packages run in pods.
+const POD_NEEDS_A_SERVER: &str = "pods cannot run its program, which is not a server but is run for every call: package a function server, or compile the program to WebAssembly";
 
 /// The state of the program of a revision.
 #[derive(Debug)]
@@ -64,7 +65,12 @@ impl Revisions {
         }
         match &self.manager.deployments {
             Some(deployments) if kind == PackageKind::Function && report.is_webassembly => {
-                self.run_in_process(look, report, deployments).await
+                let condition = self.packaged_runtime(look, report.runs.take());
+                self.run_without_pods(look, report, deployments, condition).await
+            }
+            Some(deployments) if kind == PackageKind::Function && report.is_run_for_every_call => {
+                let condition = not_running(POD_NEEDS_A_SERVER, Cause::FunctionNotRunnable);
+                self.run_without_pods(look, report, deployments, condition).await
             }
             Some(deployments) => self.run_in_pods(look, report, deployments).await,
             None if kind == PackageKind::Provider => self.provider_runtime(look, report).await,
@@ -152,14 +158,14 @@ impl Revisions {
         look.siblings.iter().filter(is_twin).map(|sibling| meta::name(sibling).to_owned()).collect()
     }
 
-    /// Run a revision that is WebAssembly in our own process: pods cannot.
-    async fn run_in_process(
+    /// Report this condition of a revision that pods cannot run, and delete its Deployment.
+    async fn run_without_pods(
         &self,
         look: &Look,
         report: &mut Report,
         deployments: &Deployments,
     ) -> RuntimeStanding {
-        let condition = self.packaged_runtime(look, report.runs.take());
+        condition: Condition,
         // Another release ran it in pods, or tried to.
         report.pods.push(("endpoint", Value::Null));
         match deployments.end(&look.revision).await {

@@ -15,18 +15,38 @@ const WRITES: u64 = 30;
 const SEEDS: u64 = 6;
 const CONFIGURATION: &str = "/apis/pkg.crossplane.io/v1/configurations/platform";
 
-/// A registry with two versions of a platform, which depends on a provider.
+/// A registry with two versions of a platform, which depends on a provider, and a mirror of it.
 fn registry() -> FakeRegistry {
     let registry = FakeRegistry::default();
-    let provider = package_yaml("Provider", &json!({}), &[]);
-    registry.push("registry.example.org/acme/provider:v1.0.0", &provider);
+    let push = |image: &str, package: &str| {
+        for host in ["registry.example.org", "mirror.example.org"] {
+            registry.push(&format!("{host}/acme/{image}"), package);
+        }
+    };
+    push("provider:v1.0.0", &package_yaml("Provider", &json!({}), &[]));
     let spec =
         json!({"dependsOn": [{"provider": "registry.example.org/acme/provider", "version": "v1.0.0"}]});
     for version in ["v1.0.0", "v1.1.0"] {
         let package = package_yaml("Configuration", &spec, &[definition(version)]);
-        registry.push(&format!("registry.example.org/acme/platform:{version}"), &package);
+        push(&format!("platform:{version}"), &package);
     }
     registry
+}
+
+/// Have an `ImageConfig` that rewrites images to the mirror, or none.
+async fn set_mirror(world: &World, is_used: bool) {
+    const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/imageconfigs/mirror";
+    if !is_used {
+        return world.plane.delete(CONFIG).await;
+    }
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "mirror"},
+        "spec": {
+            "matchImages": [{"prefix": "registry.example.org/"}],
+            "rewriteImage": {"prefix": "mirror.example.org/"},
+        },
+    });
+    world.plane.apply(CONFIG, &config).await;
 }
 
 async fn install(world: &World, version: &str) {
@@ -114,6 +134,37 @@ fn packages_become_as_they_should_after_bad_weather() {
             tokio::time::sleep(Duration::from_secs(40)).await;
             world.weather.set_stormy(false);
             assert_eq!(settle(&world, None).await, Vec::<String>::new(), "seed {seed}");
+            world.end().await;
+        });
+    }
+}
+
+#[test]
+fn packages_come_from_where_the_last_state_of_an_image_config_says_after_bad_weather() {
+    for seed in 0..SEEDS {
+        in_virtual_time(async {
+            let world = World::with_registry(seed, &registry()).await;
+            install(&world, "v1.0.0").await;
+            assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "seed {seed}");
+            for is_used in [true, false, true] {
+                world.weather.set_stormy(true);
+                for is_used in [is_used, !is_used, is_used] {
+                    set_mirror(&world, is_used).await;
+                    tokio::time::sleep(Duration::from_secs(3)).await;
+                }
+                world.weather.set_stormy(false);
+                assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "seed {seed}");
+                let host = if is_used { "mirror.example.org" } else { "registry.example.org" };
+                let revisions = world.plane.get(&format!("{PKG}/configurationrevisions")).await;
+                let [revision] = &revisions["items"].as_array().unwrap()[..] else {
+                    panic!("seed {seed}: the image is the same: {revisions}")
+                };
+                let status = &revision["status"];
+                assert_eq!(status["resolvedImage"], format!("{host}/acme/platform:v1.0.0"), "seed {seed}");
+                let applied = &status["appliedImageConfigRefs"][0]["name"];
+                let expected = if is_used { json!("mirror") } else { Value::Null };
+                assert_eq!(*applied, expected, "seed {seed}");
+            }
             world.end().await;
         });
     }
