@@ -56,7 +56,7 @@ pub fn leaf_status(leaf: &Issued, authority: &Authority, names: &[String], now: 
     // By name, not by signature: this finds leaves of a replaced authority, and our own authorities have
     // unique names.
     if certificate.issuer().as_raw() != authority.subject() {
-        return LeafStatus::Bad("it is another authority's");
+        return LeafStatus::Bad("signed by another authority");
     }
     if !has_key(&certificate, &leaf.key) {
         return LeafStatus::Bad("its key belongs to another");

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
     ActionSettings, Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby,
-    Term, neighbours,
+    Term, find_other_control_planes,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_runner::{External, Images, grpc};
@@ -60,7 +60,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
     let telemetry =
         configuration.telemetry.install(LevelFilter::INFO, configuration.telemetry.is_json(false))?;
     for words in advice {
-        warn!("{words}");
+        warn!(problem = words, "ignoring an option");
     }
     let runtime = tokio::runtime::Runtime::new().context("cannot start")?;
     runtime.block_on(async {
@@ -294,7 +294,7 @@ fn client_tls(credentials: &Credentials) -> grpc::Tls {
 }
 
 async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::Result<()> {
-    let found = neighbours(&site.cluster, &configuration.namespace, Timestamp::now()).await;
+    let found = find_other_control_planes(&site.cluster, &configuration.namespace, Timestamp::now()).await;
     let found = found.context("cannot check for other control planes on the cluster")?;
     match found.objection() {
         Some(objection) => bail!("{objection}"),

@@ -47,8 +47,10 @@ pub use setup::credentials::{
     Credentials, CredentialsError, CredentialsStanding, Names, credentials, credentials_standing,
 };
 pub use setup::install::{InstallError, definitions_standing, install, install_within};
-pub use setup::inventory::{Counted, inventory};
-pub use setup::neighbours::{Deployed, IDENTITY, LEASE, Led, Neighbours, neighbours};
+pub use setup::object_counts::{Counted, count_objects};
+pub use setup::other_control_planes::{
+    Deployed, IDENTITY, LEASE, Led, OtherControlPlanes, find_other_control_planes,
+};
 pub use setup::rights::{COMPOSER, CONTROLLERS, RightsError, grant as grant_rights, reserved_groups};
 pub use setup::webhook::{Standing, announce, standing, webhooks};
 pub use tuning::{CircuitBreakerTuning, Tuning};

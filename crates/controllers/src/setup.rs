@@ -2,7 +2,7 @@
 
 pub(crate) mod credentials;
 pub(crate) mod install;
-pub(crate) mod inventory;
-pub(crate) mod neighbours;
+pub(crate) mod object_counts;
+pub(crate) mod other_control_planes;
 pub(crate) mod rights;
 pub(crate) mod webhook;

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::outcome::Outcome;
 use crate::pipeline::Step;
-use crate::requirements::{Given, Resolution};
+use crate::requirements::{Resolution, StepInputs};
 use crate::run::Run;
 
 /// How often one step may be called before it has to be content with what it was given.
@@ -67,7 +67,7 @@ pub fn start(inputs: Inputs) -> Turn {
 pub struct Call {
     run: Box<Run>,
     request: RunFunctionRequest,
-    given: Given,
+    given: StepInputs,
 }
 
 impl Call {
@@ -235,7 +235,7 @@ enum Then {
 #[derive(Debug)]
 struct Pending {
     request: RunFunctionRequest,
-    given: Given,
+    given: StepInputs,
     response: RunFunctionResponse,
 }
 
@@ -262,7 +262,7 @@ impl Fetch {
 
 /// Before the first call of a step: fetch what it is known to require.
 fn prepare(run: Box<Run>) -> Turn {
-    let wants = match Given::wants_up_front(&run) {
+    let wants = match StepInputs::wants_up_front(&run) {
         Ok(wants) => wants,
         Err(failure) => return run.fail(failure),
     };
@@ -274,7 +274,7 @@ fn prepare(run: Box<Run>) -> Turn {
 
 /// The first call of a step.
 fn call(run: Box<Run>, answers: Vec<Answer>) -> Turn {
-    match Given::up_front(&run, answers) {
+    match StepInputs::up_front(&run, answers) {
         Ok(given) => Turn::Call(Box::new(Call { request: run.request(&given), run, given })),
         Err(failure) => run.fail(failure),
     }
@@ -284,7 +284,7 @@ fn call(run: Box<Run>, answers: Vec<Answer>) -> Turn {
 fn iterate(
     run: Box<Run>,
     mut request: RunFunctionRequest,
-    mut given: Given,
+    mut given: StepInputs,
     response: RunFunctionResponse,
     answers: Vec<Answer>,
 ) -> Turn {

@@ -100,7 +100,7 @@ pub use settle::{
     SettleFacts, Settlement, Trouble, conditions_in, conditions_to_json, settle, settle_trouble,
 };
 pub use takeover::managers_to_keep;
-pub use transcript::{Astray, EngineInput, TranscriptEntry, replay};
+pub use transcript::{EngineInput, ReplayMismatch, TranscriptEntry, replay};
 pub use usage::{
     Used, choose, configured_usage, in_use_message, out_of_namespace, out_of_scope, usage_reach, usage_spec,
     used_by,

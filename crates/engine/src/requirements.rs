@@ -19,7 +19,7 @@ use crate::run::Run;
 
 /// What the current step was given before its first call, and its progress since.
 #[derive(Debug, Default)]
-pub(crate) struct Given {
+pub(crate) struct StepInputs {
     pub(crate) credentials: BTreeMap<String, Credentials>,
     /// The objects that the composition requires for it.
     resources: BTreeMap<String, Resources>,
@@ -47,7 +47,7 @@ pub(crate) enum Resolution {
     Denied(Failure),
 }
 
-impl Given {
+impl StepInputs {
     /// What the step is known to require: its credentials, the requirements in the composition, and those of the last run.
     pub(crate) fn wants_up_front(run: &Run) -> Result<Vec<Want>, Failure> {
         let step = run.step();

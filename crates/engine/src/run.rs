@@ -19,7 +19,7 @@ use crate::operation::{self, RUN_STEP};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Ran, StepOutput, Target};
 use crate::pipeline::Step;
 use crate::plan::{self, Scopes, group_kind};
-use crate::requirements::Given;
+use crate::requirements::StepInputs;
 
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -114,7 +114,7 @@ impl Run {
     }
 
     /// The first request to the current step, also after it started over.
-    pub(crate) fn request(&self, given: &Given) -> RunFunctionRequest {
+    pub(crate) fn request(&self, given: &StepInputs) -> RunFunctionRequest {
         let mut request = RunFunctionRequest {
             observed: self.observed.clone(),
             desired: self.desired.clone(),

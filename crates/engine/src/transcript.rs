@@ -37,7 +37,7 @@ impl TranscriptEntry {
 /// Why a run could not be replayed: the engine asks for something else than in the recording.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the replay differs from the recording at turn {turn}: {asks}, but {recorded}")]
-pub struct Astray {
+pub struct ReplayMismatch {
     /// Counted from one.
     pub turn: usize,
     pub asks: String,
@@ -51,12 +51,12 @@ pub fn replay(
     inputs: Inputs,
     notes: impl IntoIterator<Item = TranscriptEntry>,
     mut look: impl FnMut(&Turn, &TranscriptEntry),
-) -> Result<Outcome, Astray> {
+) -> Result<Outcome, ReplayMismatch> {
     let mut turn = start(inputs);
     let mut number = 1;
     for note in notes {
         look(&turn, &note);
-        turn = advance(turn, note.input).map_err(|(asks, recorded)| Astray {
+        turn = advance(turn, note.input).map_err(|(asks, recorded)| ReplayMismatch {
             turn: number,
             asks,
             recorded,
@@ -66,7 +66,7 @@ pub fn replay(
     }
     match turn {
         Turn::Done(outcome) => Ok(*outcome),
-        turn => Err(Astray {
+        turn => Err(ReplayMismatch {
             turn: number,
             asks: asks(&turn),
             recorded: "nothing more was recorded",

@@ -37,7 +37,7 @@ pub enum Error {
     #[error("name a recording: its ID, or KIND/NAME")]
     NoneSelected,
 
-    #[error("cannot tell what is meant by `{0}`: name an object as KIND/NAME")]
+    #[error("cannot find an object by `{0}`: write KIND/NAME")]
     Unclear(String),
 
     #[error("there are no recordings of `{0}`")]

@@ -14,15 +14,15 @@ use ferroplane_wire::{State, Struct};
 use serde_json::Value;
 
 use crate::format::{
-    AnswerMessage, Body, Digest, NoteMessage, PhaseCallMessage, SaidKind, TakeMessage, referred_to,
+    AnswerMessage, Body, Digest, NoteMessage, PhaseCallMessage, RunMessage, SaidKind, referred_to,
 };
 use crate::phase_calls::RecordedCall;
-use crate::recording::{Damaged, Take};
+use crate::recording::{Damaged, RecordedRun};
 
 pub(crate) struct Decoder<'a>(pub(crate) &'a HashMap<Digest, Bytes>);
 
 impl Decoder<'_> {
-    pub(crate) fn take(&self, message: TakeMessage) -> Result<Take, Damaged> {
+    pub(crate) fn take(&self, message: RunMessage) -> Result<RecordedRun, Damaged> {
         // Every run observes something. What has nothing here is something that a later release records in
         // its place.
         let (composite, observed) = self.state(message.observed.ok_or(Damaged::Later)?)?.into_parts();
@@ -55,8 +55,8 @@ impl Decoder<'_> {
             grants: Arc::new(read_grants(&message.grants)?),
         };
         let notes = message.notes.into_iter().map(|note| self.note(note)).collect::<Result<_, Damaged>>()?;
-        let TakeMessage { outcome, unsynced, written, is_trial, .. } = message;
-        Ok(Take { inputs, notes, outcome: outcome.to_vec(), unsynced, written, is_trial })
+        let RunMessage { outcome, unsynced, written, is_trial, .. } = message;
+        Ok(RecordedRun { inputs, notes, outcome: outcome.to_vec(), unsynced, written, is_trial })
     }
 
     pub(crate) fn phase_call(&self, message: PhaseCallMessage) -> Result<RecordedCall, Damaged> {

@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 
 use crate::builder::{Noted, Taken};
 use crate::format::{
-    AnswerMessage, Blob, Body, Digest, Head, NoteMessage, PhaseCallMessage, RequirementMessage, SaidKind,
-    TakeMessage, reference_to,
+    AnswerMessage, Blob, Body, Digest, Head, NoteMessage, PhaseCallMessage, RequirementMessage, RunMessage,
+    SaidKind, reference_to,
 };
 use crate::phase_calls::{ActionJson, CallJson};
 use crate::redact::{Redactor, Secrets};
@@ -233,7 +233,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    fn take(&mut self, take: Taken, pipeline: &Written) -> TakeMessage {
+    fn take(&mut self, take: Taken, pipeline: &Written) -> RunMessage {
         let Taken { inputs, notes, outcome, unsynced, written, is_trial } = take;
         let is_operation = matches!(inputs.subject, Subject::Operation { .. });
         let subject = match inputs.subject {
@@ -255,7 +255,7 @@ impl Encoder<'_> {
             name: requirement.name,
             selector: Some(requirement.selector),
         });
-        TakeMessage {
+        RunMessage {
             observed: Some(self.state(&observed)),
             is_legacy: subject.layout == Layout::Legacy,
             is_operation,
@@ -272,13 +272,13 @@ impl Encoder<'_> {
         }
     }
 
-    fn phase_call(&mut self, call: CallJson) -> TakeMessage {
+    fn phase_call(&mut self, call: CallJson) -> RunMessage {
         let CallJson { action, phase, function, version, mut input, data, mut decided, hides_secrets } = call;
         let (data, mut is_redacted) = self.json(data);
         is_redacted |= hides_secrets | self.secrets.value(&mut input) | self.secrets.value(&mut decided);
         let (input, decided) = (input.to_string().into(), decided.to_string().into());
         let call = PhaseCallMessage { action, phase, function, version, input, data, decided, is_redacted };
-        TakeMessage { phase_call: Some(call), ..TakeMessage::default() }
+        RunMessage { phase_call: Some(call), ..RunMessage::default() }
     }
 
     /// What stands for something that is kept as JSON, and whether it had secrets.

@@ -107,7 +107,7 @@ pub(crate) struct Body {
     pub(crate) blobs: Vec<Blob>,
     /// The runs of the pipeline.
     #[prost(message, repeated, tag = "2")]
-    pub(crate) takes: Vec<TakeMessage>,
+    pub(crate) takes: Vec<RunMessage>,
     /// What was said of it in the end: conditions and events, as JSON.
     #[prost(bytes = "bytes", tag = "3")]
     pub(crate) settlement: Bytes,
@@ -129,7 +129,7 @@ pub(crate) struct Blob {
 
 /// One run of a pipeline.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(crate) struct TakeMessage {
+pub(crate) struct RunMessage {
     /// The composite resource and what it is composed of.
     #[prost(message, optional, tag = "1")]
     pub(crate) observed: Option<State>,

@@ -1,7 +1,7 @@
 //! Records reconciles: their inputs, the responses of functions, the decision and the result.
 //!
 //! The engine is a conversation, so its inputs and what was said to it are enough to have the same run again
-//! ([`Take::replay`]). A [`RecordingBuilder`] is what a reconcile records as it goes; a [`Recorder`] takes the secrets out of it and keeps it
+//! ([`RecordedRun::replay`]). A [`RecordingBuilder`] is what a reconcile records as it goes; a [`Recorder`] takes the secrets out of it and keeps it
 //! in a ring of bounded size, off the reconcile's way; an [`Archive`] reads the ring, also while it is written to.
 //!
 //! # Invariants
@@ -29,6 +29,6 @@ pub use format::{Ending, Head};
 pub use outcome_snapshot::outcome_snapshot;
 pub use phase_calls::{RecordedCall, ReplayedCall};
 pub use recorder::{Recorder, Uncreatable};
-pub use recording::{Damaged, Recording, Replayed, Take};
+pub use recording::{Damaged, RecordedRun, Recording, Replayed};
 pub use redact::{BadFieldName, FieldName};
 pub use sensitive_fields::SensitiveFields;

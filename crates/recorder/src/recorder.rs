@@ -65,14 +65,14 @@ enum Job {
 #[derive(Debug)]
 struct Keeper {
     redactor: Redactor,
-    book: Mutex<Book>,
+    state: Mutex<LogState>,
     counts: Counts,
     /// About how many bytes are written together.
     together: usize,
 }
 
 #[derive(Debug)]
-struct Book {
+struct LogState {
     log: SegmentLog,
     /// Where the log should be, if another process has that directory: then it is in memory.
     wanted: Option<PathBuf>,
@@ -190,11 +190,11 @@ impl Recorder {
     /// What has been kept. Later recordings are not in it.
     pub fn archive(&self) -> Archive {
         let Some(shared) = &self.0 else { return Archive::of(Vec::new()) };
-        let book = shared.keeper.book.lock().unwrap_or_else(PoisonError::into_inner);
-        match book.log.directory() {
+        let state = shared.keeper.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match state.log.directory() {
             Some(directory) => Archive::open(directory).unwrap_or_else(|_| Archive::of(Vec::new())),
             // Copied under the lock: in memory there is no file that a reader could open meanwhile.
-            None => Archive::of(book.log.segments().map(|(_, bytes)| bytes.into_owned()).collect()),
+            None => Archive::of(state.log.segments().map(|(_, bytes)| bytes.into_owned()).collect()),
         }
     }
 
@@ -247,9 +247,9 @@ impl Keeper {
         // Numbers continue after a restart, so that a number that a user noted never means another recording.
         let next_id = last_id(&log) + 1;
         let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
-        let book = Book { log, wanted, known: Known::default(), next_id, has_complained: false };
-        let (redactor, book) = (Redactor::new(key, redacted), Mutex::new(book));
-        Self { redactor, book, counts: Counts::default(), together }
+        let state = LogState { log, wanted, known: Known::default(), next_id, has_complained: false };
+        let (redactor, state) = (Redactor::new(key, redacted), Mutex::new(state));
+        Self { redactor, state, counts: Counts::default(), together }
     }
 
     fn work(&self, jobs: &Receiver<Job>) {
@@ -291,15 +291,15 @@ impl Keeper {
         if noted.is_empty() {
             return;
         }
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let (kept, failed) = book.keep(noted, &self.redactor, &self.counts.bytes);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (kept, failed) = state.keep(noted, &self.redactor, &self.counts.bytes);
         self.counts.kept.fetch_add(kept, Ordering::Relaxed);
         self.counts.failed.fetch_add(failed, Ordering::Relaxed);
-        self.counts.held.store(book.log.len(), Ordering::Relaxed);
+        self.counts.held.store(state.log.len(), Ordering::Relaxed);
     }
 }
 
-impl Book {
+impl LogState {
     /// Continue in the directory as soon as the other process has left it.
     fn take_over(&mut self) {
         let Some(directory) = &self.wanted else { return };

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use ferroplane_engine::{Astray, Inputs, TranscriptEntry, Turn, replay};
+use ferroplane_engine::{Inputs, ReplayMismatch, TranscriptEntry, Turn, replay};
 use ferroplane_wire::tag;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::phase_calls::RecordedCall;
 pub struct Recording {
     pub head: Head,
     /// The runs of the pipeline: functions are asked a second time about what they have just created.
-    pub takes: Vec<Take>,
+    pub takes: Vec<RecordedRun>,
     /// The calls of functions of phases, if it is about an ActionSet.
     pub phase_calls: Vec<RecordedCall>,
     /// The ActionSet before its status was written. Null if it is about another kind.
@@ -30,7 +30,7 @@ pub struct Recording {
 
 /// One run of a pipeline.
 #[derive(Debug, Clone)]
-pub struct Take {
+pub struct RecordedRun {
     pub inputs: Inputs,
     /// What was said to the engine.
     pub notes: Vec<TranscriptEntry>,
@@ -69,12 +69,12 @@ pub struct Replayed {
     /// The steps that were asked something else than was recorded.
     pub unlike: Vec<String>,
     /// Where the run took another course.
-    pub astray: Option<Astray>,
+    pub astray: Option<ReplayMismatch>,
 }
 
 impl Recording {
     /// The last run that was carried out; the last one at all if none was.
-    pub fn decisive_run(&self) -> Option<&Take> {
+    pub fn decisive_run(&self) -> Option<&RecordedRun> {
         self.takes.iter().rfind(|take| !take.is_trial).or(self.takes.last())
     }
 
@@ -93,7 +93,7 @@ impl Recording {
     }
 }
 
-impl Take {
+impl RecordedRun {
     /// Have the run again, with the answers that were recorded.
     pub fn replay(&self) -> Replayed {
         let (mut compared, mut unlike) = (0, Vec::new());
@@ -129,17 +129,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::format::TakeMessage;
+    use crate::format::RunMessage;
 
     #[test]
     fn recording_with_something_that_this_release_does_not_know_is_refused() {
-        let body = Body { takes: vec![TakeMessage::default()], ..Body::default() };
+        let body = Body { takes: vec![RunMessage::default()], ..Body::default() };
         let refused = Recording::decode(Head::default(), body, &HashMap::new());
         assert!(matches!(refused, Err(Damaged::Later)), "{refused:?}");
     }
 
     /// A run of one step to which this was said.
-    fn take(said: Option<EngineInput>) -> Take {
+    fn take(said: Option<EngineInput>) -> RecordedRun {
         let steps = json!([{"step": "one", "functionRef": {"name": "f"}}]);
         let inputs = Inputs {
             subject: CompositeSubject::new(Struct::default(), Layout::Modern).into(),
@@ -149,7 +149,7 @@ mod tests {
             grants: Arc::default(),
         };
         let notes = said.into_iter().map(TranscriptEntry::new).collect();
-        Take { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0, is_trial: false }
+        RecordedRun { inputs, notes, outcome: Vec::new(), unsynced: Vec::new(), written: 0, is_trial: false }
     }
 
     fn failed() -> EngineInput {

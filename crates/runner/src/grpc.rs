@@ -42,7 +42,7 @@ use crate::observer::Peer;
 use attempt::{Attempt, Progress};
 use explain::{Fault, is_untouched};
 use reachability::Reachability;
-use route::{Route, Way, endpoint};
+use route::{ConnectMethod, Route, endpoint};
 
 /// How soon a function that cannot be reached is tried again. Doubles up to [`SLOWEST_RETRY`].
 const FIRST_RETRY: Duration = Duration::from_millis(2);
@@ -148,7 +148,7 @@ pub struct Client {
     /// The target as text.
     address: String,
     options: Options,
-    way: Way,
+    way: ConnectMethod,
     reachability: Reachability,
     connection: Mutex<Connection>,
     /// The function is known to serve only v1beta1.
@@ -202,15 +202,15 @@ impl Client {
 
     /// The same, with another way to turn names into addresses.
     pub fn with_resolver(target: Target, options: Options, resolve: Resolve) -> Result<Self, CallError> {
-        Self::by_way(target, options, Way::Address(resolve))
+        Self::by_way(target, options, ConnectMethod::Address(resolve))
     }
 
     /// A client of a function with a foreign connection. The target is its name, in errors and in HTTP.
     pub fn with_connector(target: Target, options: Options, connector: Connector) -> Result<Self, CallError> {
-        Self::by_way(target, options, Way::Connector(connector))
+        Self::by_way(target, options, ConnectMethod::Connector(connector))
     }
 
-    fn by_way(target: Target, options: Options, way: Way) -> Result<Self, CallError> {
+    fn by_way(target: Target, options: Options, way: ConnectMethod) -> Result<Self, CallError> {
         // Needed even for a name with many addresses: what is wrong with certificates is said here and now.
         let endpoint = endpoint(&target, target.host(), &options)?;
         let connection = Connection { options: options.clone(), endpoint, route: None };

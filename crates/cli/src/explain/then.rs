@@ -7,7 +7,7 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_explain::{Diagnosis, Home, Id, List, Snapshot, State, diagnose};
 use ferroplane_offline::replay::began_at;
 use ferroplane_offline::times;
-use ferroplane_recorder::{Head, Recording, Take};
+use ferroplane_recorder::{Head, RecordedRun, Recording};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ fn action_set(recording: &Recording) -> (Id, Snapshot) {
 }
 
 /// The composite resource as it was read, with what was written to it.
-fn composite(recording: &Recording, last: Option<&Take>) -> Object {
+fn composite(recording: &Recording, last: Option<&RecordedRun>) -> Object {
     let head = &recording.head;
     let read = last.and_then(|take| take.inputs.subject.object().json().ok()).cloned();
     // One for which no pipeline could be run was not recorded itself.
@@ -151,7 +151,7 @@ fn events(recording: &Recording) -> Vec<Object> {
 }
 
 /// Enough of a revision to tell which step calls what.
-fn revision(head: &Head, take: &Take) -> Object {
+fn revision(head: &Head, take: &RecordedRun) -> Object {
     object(json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "CompositionRevision",
         "metadata": {"name": head.revision, "labels": {keys::COMPOSITION_NAME: head.composition}},

@@ -6,8 +6,8 @@
 use anyhow::Context as _;
 use ferroplane_client::{ApiClient, ObjectPath, Resource};
 use ferroplane_controllers::{
-    Counted, CredentialsStanding, Neighbours, Standing, Term, credentials_standing, definitions_standing,
-    inventory, neighbours, standing,
+    Counted, CredentialsStanding, OtherControlPlanes, Standing, Term, count_objects, credentials_standing,
+    definitions_standing, find_other_control_planes, standing,
 };
 use jiff::Timestamp;
 
@@ -23,16 +23,17 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     let site = Site::connect(configuration, Term::new())?;
     let cluster = ApiClient::new(site.fenced.clone());
     let reach = || format!("cannot reach the API server at {}; is it running?", site.server);
-    let company =
-        neighbours(&cluster, &configuration.namespace, Timestamp::now()).await.with_context(reach)?;
+    let company = find_other_control_planes(&cluster, &configuration.namespace, Timestamp::now())
+        .await
+        .with_context(reach)?;
     let mut text = format!("On {}, in the namespace `{}`:\n", site.server, configuration.namespace);
     text += &changes(configuration, &cluster).await?;
     text += "\nControllers that run there:\n";
     text += &tell_company(&company);
-    let found = inventory(&cluster).await.context("cannot count the objects")?;
+    let found = count_objects(&cluster).await.context("cannot count the objects")?;
     if !found.is_empty() {
         text += "\nObjects that exist:\n";
-        text += &tell_inventory(&found, configuration.packages.is_some());
+        text += &tell_counts(&found, configuration.packages.is_some());
     }
     let mut objection = company.objection();
     if objection.is_none() && !has_namespace(&cluster, &configuration.namespace).await {
@@ -103,7 +104,7 @@ fn line(found: Standing, kind: &str, name: &str) -> String {
     format!("  {what} {kind} `{name}`{why}\n")
 }
 
-fn tell_company(company: &Neighbours) -> String {
+fn tell_company(company: &OtherControlPlanes) -> String {
     let mut text = String::new();
     for deployed in &company.deployed {
         let (namespace, name, replicas) = (&deployed.namespace, &deployed.name, deployed.replicas);
@@ -121,7 +122,7 @@ fn tell_company(company: &Neighbours) -> String {
     if text.is_empty() { "  none found\n".to_owned() } else { text }
 }
 
-fn tell_inventory(found: &[Counted], installs_packages: bool) -> String {
+fn tell_counts(found: &[Counted], installs_packages: bool) -> String {
     let about = if installs_packages {
         "installed packages are managed from now on"
     } else {

@@ -287,7 +287,7 @@ impl Secrets<'_> {
                 LeafStatus::Missing => {}
                 LeafStatus::Bad(why) => warn!(name, why, "creating a new certificate"),
                 LeafStatus::Good { .. } => {
-                    warn!(name, why = "it is another authority's", "creating a new certificate");
+                    warn!(name, why = "signed by another authority", "creating a new certificate");
                 }
             }
             let made = authority.issue(&request(names, purpose), now).map_err(CredentialsError::Sign)?;

@@ -14,7 +14,7 @@ use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{SecretReference, connection_secret};
 use ferroplane_engine::{Answer, Callee, EngineInput, Layout, Turn, Want, replay};
 use ferroplane_functions::Library;
-use ferroplane_recorder::{Head, Recording, Take};
+use ferroplane_recorder::{Head, RecordedRun, Recording};
 use ferroplane_runner::{Directory, grpc};
 use ferroplane_wire::{Struct, to_json};
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ impl TestFiles {
         }
     }
 
-    fn add_pipeline(&mut self, head: &Head, take: &Take, library: &Library) {
+    fn add_pipeline(&mut self, head: &Head, take: &RecordedRun, library: &Library) {
         let directory = Directory::reproducible(library);
         let mut steps = take.inputs.pipeline.written_steps();
         let mut names = BTreeSet::new();
@@ -157,7 +157,7 @@ impl TestFiles {
     }
 
     /// What was read.
-    fn add_answers(&mut self, take: &Take) {
+    fn add_answers(&mut self, take: &RecordedRun) {
         // Replayed only to learn which question each answer belongs to; what it comes to is compared
         // elsewhere.
         let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
@@ -235,7 +235,7 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// What was composed, as it was recorded, by the name the composition knows it by.
-fn composed(take: &Take) -> BTreeMap<String, Value> {
+fn composed(take: &RecordedRun) -> BTreeMap<String, Value> {
     let outcome: Value = serde_json::from_slice(&take.outcome).unwrap_or_default();
     let apply = outcome["plan"]["apply"].as_array().cloned().unwrap_or_default();
     let name = |wanted: &Value| wanted["resource"].as_str().unwrap_or_default().to_owned();
@@ -264,7 +264,7 @@ fn remove_selectors(step: &mut Value) {
 }
 
 /// Everything that a step said.
-fn said_by(take: &Take, step: &str) -> Vec<Value> {
+fn said_by(take: &RecordedRun, step: &str) -> Vec<Value> {
     let mut said = Vec::new();
     let _ = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
         if let Turn::Call(call) = turn

@@ -1,6 +1,6 @@
 //! Compares the result of a replay with the recording.
 
-use ferroplane_recorder::{Replayed, Take};
+use ferroplane_recorder::{RecordedRun, Replayed};
 use serde_json::Value;
 
 /// How many differences are listed before they are only counted.
@@ -9,7 +9,7 @@ const LISTED: usize = 20;
 const SHOWN: usize = 120;
 
 /// The result of replaying a run.
-pub fn describe(number: usize, take: &Take, replayed: &Replayed, is_redacted: bool) -> String {
+pub fn describe(number: usize, take: &RecordedRun, replayed: &Replayed, is_redacted: bool) -> String {
     if replayed.is_same {
         let requests = match replayed.compared {
             0 if is_redacted => "; requests are not compared, because they held secrets".to_owned(),

@@ -1,7 +1,7 @@
 //! Everything that was recorded of a reconcile, as a document.
 
 use ferroplane_engine::{Answer, EngineInput, Turn, Want, replay};
-use ferroplane_recorder::{RecordedCall, Recording, Take};
+use ferroplane_recorder::{RecordedCall, RecordedRun, Recording};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, to_json};
 use serde_json::{Value, json};
@@ -55,7 +55,7 @@ fn phase_call(call: &RecordedCall) -> Value {
     })
 }
 
-fn run(take: &Take) -> Value {
+fn run(take: &RecordedRun) -> Value {
     let mut turns = Vec::new();
     let end = replay(take.inputs.clone(), take.notes.iter().cloned(), |turn, note| {
         turns.push(match turn {

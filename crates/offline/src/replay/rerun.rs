@@ -2,7 +2,7 @@
 
 use ferroplane_engine::{Answer, Cause, EngineInput, Outcome, Turn, Want, chain, replay as repeat, start};
 use ferroplane_functions::Library;
-use ferroplane_recorder::{Replayed, Take, outcome_snapshot};
+use ferroplane_recorder::{RecordedRun, Replayed, outcome_snapshot};
 use ferroplane_runner::Directory;
 use ferroplane_wire::v1::RunFunctionResponse;
 
@@ -15,7 +15,7 @@ struct Memory {
 }
 
 /// Have a run again, and ask the functions that are built in.
-pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
+pub fn replay(take: &RecordedRun, library: &Library) -> std::io::Result<Replayed> {
     let functions = Directory::reproducible(library);
     let mut memory = Memory::default();
     // Only to learn what each answer was about; whether it has the same result is seen below.
@@ -34,7 +34,7 @@ pub fn replay(take: &Take, library: &Library) -> std::io::Result<Replayed> {
     Ok(Replayed { outcome, is_same, compared: 0, unlike: Vec::new(), astray: None })
 }
 
-async fn run(take: &Take, functions: &Directory, mut memory: Memory) -> Outcome {
+async fn run(take: &RecordedRun, functions: &Directory, mut memory: Memory) -> Outcome {
     let mut turn = start(take.inputs.clone());
     loop {
         turn = match turn {

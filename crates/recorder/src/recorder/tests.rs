@@ -46,12 +46,12 @@ fn what_waits_is_kept_when_it_stops() {
 fn nobody_waits_for_a_recorder_that_is_behind() {
     let recorder = Recorder::in_memory(1 << 20, &[]).unwrap();
     let keeper = recorder.0.as_ref().unwrap().keeper.clone();
-    let book = keeper.book.lock().unwrap();
+    let state = keeper.state.lock().unwrap();
     let asked = u64::try_from(WAITING + TOGETHER + 10).unwrap();
     for _ in 0..2 * asked {
         recorder.keep(recording(&recorder, "no"));
     }
-    drop(book);
+    drop(state);
     recorder.stop();
     let counts = &keeper.counts;
     let (kept, dropped) = (counts.kept.load(Ordering::Relaxed), counts.crowded_out.load(Ordering::Relaxed));

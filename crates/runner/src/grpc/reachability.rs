@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::Target;
-use super::route::Way;
+use super::route::ConnectMethod;
 
 /// How often to look whether a function is back. One that starts is called at most so much later.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -51,7 +51,7 @@ impl Reachability {
     }
 
     /// It could not be reached: try to connect from now on, until that works. No call is needed for it.
-    pub(super) fn missed(&self, target: &Target, way: &Way) {
+    pub(super) fn missed(&self, target: &Target, way: &ConnectMethod) {
         if !self.0.is_missing.swap(true, Ordering::AcqRel) {
             tokio::spawn(look_for(Arc::downgrade(&self.0), target.clone(), way.clone()));
         }
@@ -72,7 +72,7 @@ impl State {
 }
 
 /// Try to connect to a function until that works, here or in a call, or until its client is dropped.
-async fn look_for(state: Weak<State>, target: Target, way: Way) {
+async fn look_for(state: Weak<State>, target: Target, way: ConnectMethod) {
     loop {
         sleep(PROBE_INTERVAL).await;
         if state.upgrade().is_none_or(|state| !state.is_missing.load(Ordering::Acquire)) {
@@ -88,10 +88,10 @@ async fn look_for(state: Weak<State>, target: Target, way: Way) {
 }
 
 /// Whether something listens there.
-async fn is_there(target: &Target, way: &Way) -> bool {
+async fn is_there(target: &Target, way: &ConnectMethod) -> bool {
     let resolve = match way {
-        Way::Address(resolve) => resolve,
-        Way::Connector(connector) => return connector.connect().await.is_ok(),
+        ConnectMethod::Address(resolve) => resolve,
+        ConnectMethod::Connector(connector) => return connector.connect().await.is_ok(),
     };
     let host = target.host().trim_matches(['[', ']']).to_owned();
     for address in resolve.addresses(host, target.port()).await.unwrap_or_default() {

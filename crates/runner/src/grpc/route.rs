@@ -20,7 +20,7 @@ const MAX_METADATA: u32 = 256 << 10;
 
 /// How connections to a function are made.
 #[derive(Debug, Clone)]
-pub(super) enum Way {
+pub(super) enum ConnectMethod {
     /// To an address, or to those of a name.
     Address(Resolve),
     /// By a foreign connector.
@@ -37,16 +37,16 @@ pub(super) struct Route {
 
 impl Route {
     /// Needs a Tokio runtime, and ends with it.
-    pub(super) fn new(target: &Target, endpoint: &Endpoint, options: &Options, way: &Way) -> Self {
+    pub(super) fn new(target: &Target, endpoint: &Endpoint, options: &Options, way: &ConnectMethod) -> Self {
         match way {
-            Way::Connector(connector) => {
+            ConnectMethod::Connector(connector) => {
                 let channel = endpoint.connect_with_connector_lazy(connector.clone());
                 Self { channel, balanced: None }
             }
-            Way::Address(_) if !target.is_balanced() => {
+            ConnectMethod::Address(_) if !target.is_balanced() => {
                 Self { channel: endpoint.connect_lazy(), balanced: None }
             }
-            Way::Address(resolve) => {
+            ConnectMethod::Address(resolve) => {
                 let (channel, balanced) = Balanced::new(target.clone(), options.clone(), resolve.clone());
                 Self { channel, balanced: Some(balanced) }
             }

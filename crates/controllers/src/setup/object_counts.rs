@@ -19,7 +19,7 @@ pub struct Counted {
 }
 
 /// Count definitions, compositions, composite resources and packages. Kinds that are not served are left out.
-pub async fn inventory(cluster: &ApiClient) -> Result<Vec<Counted>, Error> {
+pub async fn count_objects(cluster: &ApiClient) -> Result<Vec<Counted>, Error> {
     let mut found = Vec::new();
     let definitions = list(cluster, "apiextensions.crossplane.io/v1", "compositeresourcedefinitions").await?;
     let Some(definitions) = definitions else { return Ok(found) };

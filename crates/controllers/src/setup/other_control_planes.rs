@@ -37,7 +37,7 @@ pub struct Deployed {
 
 /// The other control planes on a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Neighbours {
+pub struct OtherControlPlanes {
     pub led: Vec<Led>,
     pub deployed: Vec<Deployed>,
     /// Whether controllers run, or ran, in the process of the API server.
@@ -51,7 +51,7 @@ impl Led {
     }
 }
 
-impl Neighbours {
+impl OtherControlPlanes {
     /// Why another control plane must not start here, and what to do about it.
     pub fn objection(&self) -> Option<String> {
         if self.is_embedded {
@@ -79,7 +79,11 @@ impl Neighbours {
 }
 
 /// Find other control planes on a cluster, as far as we may read.
-pub async fn neighbours(cluster: &ApiClient, namespace: &str, now: Timestamp) -> Result<Neighbours, Error> {
+pub async fn find_other_control_planes(
+    cluster: &ApiClient,
+    namespace: &str,
+    now: Timestamp,
+) -> Result<OtherControlPlanes, Error> {
     let mut led = Vec::new();
     for lease in [LEASE, RBAC_LEASE] {
         let found = leases_called(cluster, lease, namespace).await?;
@@ -95,7 +99,7 @@ pub async fn neighbours(cluster: &ApiClient, namespace: &str, now: Timestamp) ->
         deployments.iter().filter(|it| is_crossplane(it)).map(read_deployment).collect();
     deployed.sort_by(|one, other| (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name)));
     deployed.dedup();
-    Ok(Neighbours { led, deployed, is_embedded: is_embedded(cluster).await? })
+    Ok(OtherControlPlanes { led, deployed, is_embedded: is_embedded(cluster).await? })
 }
 
 /// The leases of a name: in all namespaces if we may list them, else in one.
@@ -221,12 +225,15 @@ mod tests {
     #[test]
     fn objection_says_what_to_do() {
         let running = read_deployment(&deployment(&Value::Null, &json!(["core", "start"])));
-        let neighbours = Neighbours { deployed: vec![running], ..Neighbours::default() };
+        let neighbours = OtherControlPlanes { deployed: vec![running], ..OtherControlPlanes::default() };
         let objection = neighbours.objection().unwrap();
         let line = "kubectl --namespace there scale deployment crossplane --replicas 0";
         assert!(objection.contains(line), "{objection}");
         let scaled = read_deployment(&deployment(&json!(0), &json!(["core", "start"])));
-        assert_eq!(Neighbours { deployed: vec![scaled], ..Neighbours::default() }.objection(), None);
+        assert_eq!(
+            OtherControlPlanes { deployed: vec![scaled], ..OtherControlPlanes::default() }.objection(),
+            None
+        );
     }
 
     #[test]
@@ -240,7 +247,7 @@ mod tests {
                 panic!("it is an object")
             };
             let led = read_lease(&object, now).into_iter().collect();
-            Neighbours { led, ..Neighbours::default() }.objection()
+            OtherControlPlanes { led, ..OtherControlPlanes::default() }.objection()
         };
         assert!(
             lease("crossplane-7d_x", "2026-01-01T00:00:30.000000Z").unwrap().contains("`crossplane-7d_x`")
