@@ -1,5 +1,6 @@
 //! `cargo xtask tidy`: guards what no compiler guards.
 
+mod calls;
 mod conditions;
 mod diagram;
 mod events;

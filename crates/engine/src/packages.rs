@@ -21,7 +21,8 @@ mod webhooks;
 pub use dependencies::{DependencyProblem, DependencyStanding, Incompatible, examine_dependencies};
 pub use establish::{AlreadyControlled, Establishing, Party, establish, release};
 pub use health::{
-    RUNTIME_CONDITIONS, in_service, installed, is_in_service, package_health, revision_health, unpacking,
+    RUNTIME_CONDITIONS, in_service, installed, is_in_service, package_health, revision_healthy,
+    revision_unhealthy, runtime_starting, unpacking,
 };
 pub use image_configs::{
     AppliedImageConfig, ImagePurpose, RewrittenImage, rewrite_image, select_image_config,

@@ -1,4 +1,4 @@
-//! Whether docs/reference/events.md has every reason of events in the code.
+//! Whether docs/reference/events.md has every reason of events in the code, and no other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,10 +6,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::shell::git;
+use super::calls::{arguments, is_name, names_on, sources, without_tests};
 
 const PAGE: &str = "docs/reference/events.md";
-const SOURCES: [&str; 2] = ["crates/controllers/src/*.rs", "crates/engine/src/*.rs"];
+/// Words that the page explains: the types of events.
+const OTHER_NAMES: [&str; 2] = ["Normal", "Warning"];
 
 /// Calls that are given the reason of an event as text.
 const CALLS: [&str; 10] = [
@@ -27,23 +28,23 @@ const CALLS: [&str; 10] = [
 /// How the comment of a constant begins that is a reason of events. The same line says that it is about events.
 const COMMENT: &str = "/// The reason of ";
 
-/// Complain about every reason that the page does not have.
+/// Complain about every reason that only the page or only the code has.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
-    let listed = git(root, &["ls-files", "--cached", "--", SOURCES[0], SOURCES[1]]).output()?;
-    let mut reasons = BTreeSet::new();
-    for name in listed.lines().filter(|name| !name.ends_with("/tests.rs") && root.join(name).exists()) {
-        let source = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
-        reasons.extend(reasons_in(&source));
-    }
+    let sources = sources(root)?;
+    let reasons: BTreeSet<_> = sources.iter().flat_map(|(_, source)| reasons_in(source)).collect();
     let missing = reasons.iter().filter(|reason| !page.contains(&format!("`{reason}`")));
     complaints.extend(missing.map(|reason| format!("{PAGE} does not have the reason `{reason}`")));
+    // Code puts some reasons together, so that any text in the code counts.
+    let is_in_code = |name: &str| sources.iter().any(|(_, source)| source.contains(&format!("\"{name}\"")));
+    let unknown = names_on(&page).filter(|name| !OTHER_NAMES.contains(name) && !is_in_code(name));
+    complaints.extend(unknown.map(|name| format!("{PAGE} has the reason `{name}`, which no code writes")));
     Ok(())
 }
 
 /// The reasons in calls and constants, outside of tests. Those that code puts together are not found.
 fn reasons_in(source: &str) -> BTreeSet<String> {
-    let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let source = without_tests(source);
     let mut reasons = BTreeSet::new();
     for call in CALLS {
         reasons.extend(source.split(call).skip(1).filter_map(|rest| reason_in(arguments(rest))));
@@ -59,28 +60,9 @@ fn reasons_in(source: &str) -> BTreeSet<String> {
     reasons
 }
 
-/// What stands before the parenthesis that closes a call.
-fn arguments(rest: &str) -> &str {
-    let mut depth = 1_usize;
-    for (at, letter) in rest.char_indices() {
-        match letter {
-            '(' => depth += 1,
-            ')' if depth == 1 => return &rest[..at],
-            ')' => depth -= 1,
-            _ => {}
-        }
-    }
-    rest
-}
-
 /// The first text that is one word in camel case.
 fn reason_in(code: &str) -> Option<String> {
-    let is_reason = |text: &&str| {
-        text.starts_with(|letter: char| letter.is_ascii_uppercase())
-            && text.len() > 1
-            && text.chars().all(|letter| letter.is_ascii_alphabetic())
-    };
-    code.split('"').skip(1).step_by(2).find(is_reason).map(str::to_owned)
+    code.split('"').skip(1).step_by(2).find(|text| is_name(text)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -91,6 +73,14 @@ mod tests {
     fn check(source: &str, expected: &[&str]) {
         let expected: BTreeSet<_> = expected.iter().map(|reason| (*reason).to_owned()).collect();
         assert_eq!(reasons_in(source), expected);
+    }
+
+    #[test]
+    fn page_and_code_agree() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut complaints = Vec::new();
+        super::check(&root, &mut complaints).unwrap();
+        assert!(complaints.is_empty(), "{complaints:#?}");
     }
 
     #[test]

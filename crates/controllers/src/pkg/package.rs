@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, Object, PackageKind, PackageSpec, meta};
 use ferroplane_client::{ObjectPath, Propagation, Subresource};
+use ferroplane_engine::composite::{PAUSED_EVENT, RECONCILIATION_PAUSED};
 use ferroplane_engine::packages::{
     FetchedPackage, PackageRevisions, RevisionOptions, installed, known_digest, package_health,
     plan_package_revisions, unpacking,
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::caches::{PackageKey, PackageQueue};
 use super::images::PreparedImage;
-use super::status::{self, Fields, PAUSED_EVENT, PAUSED_MESSAGE, with_status, write_status};
+use super::status::{self, Fields, with_status, write_status};
 use super::verification::VerificationProblem;
 use super::{Manager, PackagePullPolicy};
 use crate::runtime::cause::cause_of_writes;
@@ -244,7 +245,7 @@ impl Packages {
             return self.say(kind, package, conditions, Fields::new()).await.err().unwrap_or(Next::Retry);
         }
         let why = &self.with_remedy(kind, package, why);
-        let conditions = unpacking(why).map(|it| it.with_failure(cause.into()));
+        let conditions = unpacking(why, cause);
         match self.say(kind, package, conditions.into(), Fields::new()).await {
             Ok(true) => self.recorder.failure(package, "UnpackPackage", why, cause),
             Ok(false) => {}
@@ -371,7 +372,7 @@ impl Packages {
 
     async fn pause(&self, kind: PackageKind, package: &Object) -> Next {
         match self.say(kind, package, vec![status::paused()], Fields::new()).await {
-            Ok(true) => self.recorder.normal(package, PAUSED_EVENT, PAUSED_MESSAGE),
+            Ok(true) => self.recorder.normal(package, RECONCILIATION_PAUSED, PAUSED_EVENT),
             Ok(false) => {}
             Err(next) => return next,
         }

@@ -2,6 +2,7 @@
 
 use ferroplane_api::{Condition, NOT_SUPPORTED, Object, Status, keys, meta, set_condition};
 use ferroplane_client::{Informer, ObjectPath, Subresource};
+use ferroplane_engine::composite::PAUSED_EVENT;
 use ferroplane_engine::{chain, conditions_in, conditions_to_json};
 use serde_json::Value;
 use tracing::warn;
@@ -12,9 +13,6 @@ use crate::runtime::queue::Next;
 /// The condition of a paused object.
 const SYNCED: &str = "Synced";
 const PAUSED: &str = "ReconcilePaused";
-/// The reason of the event for a paused object.
-pub(super) const PAUSED_EVENT: &str = "ReconciliationPaused";
-pub(super) const PAUSED_MESSAGE: &str = "Reconciliation is paused via the pause annotation";
 
 /// Fields of a status. Null removes one.
 pub(super) type Fields = Vec<(&'static str, Value)>;
@@ -26,7 +24,7 @@ pub(super) fn is_paused(object: &Object) -> bool {
 
 /// The condition of a paused object.
 pub(super) fn paused() -> Condition {
-    Condition::new(SYNCED, Status::False, PAUSED).with_message(PAUSED_MESSAGE)
+    Condition::new(SYNCED, Status::False, PAUSED).with_message(PAUSED_EVENT)
 }
 
 /// The conditions of an object.

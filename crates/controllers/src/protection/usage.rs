@@ -276,8 +276,9 @@ impl Controller {
 
     /// Report that a usage protects nothing, and why. It is reconciled again when it changes.
     async fn refuse(&self, key: &UsageKey, mut usage: Object, failure: UsageFailure) -> Next {
-        let mut ready = Condition::new("Ready", Status::False, OUT_OF_REACH);
-        ready.message.clone_from(&failure.message);
+        let ready = Condition::new("Ready", Status::False, OUT_OF_REACH)
+            .with_message(&*failure.message)
+            .with_failure(failure.cause.into());
         let is_new = self.set_ready(&mut usage, ready);
         if is_new {
             self.recorder(key).failure(&usage, failure.reason, failure.message, failure.cause);

@@ -219,7 +219,8 @@ async fn usage_that_nobody_refused_neither_holds_nor_deletes_what_it_does_not_re
     make_map(&plane, "default", "user", json!({})).await;
     let refused = |usage: &Value| condition(usage, "Ready").as_deref() == Some("False/OutOfReach");
     plane.apply(&format!("{USAGES}/u"), &usage).await;
-    plane.until(&format!("{USAGES}/u"), refused).await;
+    let usage = plane.until(&format!("{USAGES}/u"), refused).await;
+    assert_eq!(usage["status"]["conditions"][0]["code"], "UsageOutOfReach", "{usage}");
     plane.until_said("u", "a Usage reaches only its own").await;
     plane.apply(&format!("{USAGES}/hostage"), &of_namespace("hostage", &json!({"name": "other"}))).await;
     plane.until(&format!("{USAGES}/hostage"), refused).await;

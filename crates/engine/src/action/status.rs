@@ -409,7 +409,9 @@ pub fn tell_conditions(action_set: &Object, status: &mut ActionSetStatus, now: i
                 .with_message(first.message.clone())
                 .with_failure(point)
         }
-        (ActionState::Failed, None) => Condition::new(SUCCEEDED, Status::False, "ActionFailed"),
+        (ActionState::Failed, None) => {
+            Condition::new(SUCCEEDED, Status::False, "ActionFailed").with_failure(Cause::PhaseFailed.into())
+        }
         (ActionState::Running, _) => Condition::new(SUCCEEDED, Status::Unknown, "ActionsRunning"),
         (ActionState::Pending, _) => Condition::new(SUCCEEDED, Status::Unknown, "ActionsPending"),
     };

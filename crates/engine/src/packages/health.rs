@@ -2,7 +2,7 @@
 //!
 //! Follows Crossplane 2.4.0, `apis/pkg/v1/conditions.go`.
 
-use ferroplane_api::{Condition, Object, PackageKind, Status};
+use ferroplane_api::{Cause, Condition, Object, PackageKind, Status};
 
 use crate::settle::conditions_in;
 
@@ -44,19 +44,26 @@ pub fn installed(is_active: bool) -> Condition {
 }
 
 /// The conditions of a package that cannot be fetched, for this reason.
-pub fn unpacking(why: &str) -> [Condition; 2] {
-    [
-        Condition::new("Installed", Status::False, "UnpackingPackage").with_message(why),
-        Condition::new("Healthy", Status::False, UNHEALTHY).with_message(why),
-    ]
+pub fn unpacking(why: &str, cause: Cause) -> [Condition; 2] {
+    [("Installed", "UnpackingPackage"), ("Healthy", UNHEALTHY)].map(|(kind, reason)| {
+        Condition::new(kind, Status::False, reason).with_message(why).with_failure(cause.into())
+    })
 }
 
-/// Whether a revision is healthy, or why it is not. The condition is `RevisionHealthy` or `RuntimeHealthy`.
-pub fn revision_health(kind: &str, trouble: Option<&str>) -> Condition {
-    match trouble {
-        None => Condition::new(kind, Status::True, HEALTHY),
-        Some(why) => Condition::new(kind, Status::False, UNHEALTHY).with_message(why),
-    }
+/// The condition `RevisionHealthy` or `RuntimeHealthy` of a healthy revision.
+pub fn revision_healthy(kind: &str) -> Condition {
+    Condition::new(kind, Status::True, HEALTHY)
+}
+
+/// The condition `RevisionHealthy` or `RuntimeHealthy` of a revision that has failed.
+pub fn revision_unhealthy(kind: &str, why: &str, cause: Cause) -> Condition {
+    Condition::new(kind, Status::False, UNHEALTHY).with_message(why).with_failure(cause.into())
+}
+
+/// The condition of a revision whose program is being started, or whose pods are not available. It has no code: a Deployment does not
+/// tell whether its pods will be available later.
+pub fn runtime_starting(why: &str) -> Condition {
+    Condition::new("RuntimeHealthy", Status::False, UNHEALTHY).with_message(why)
 }
 
 /// The condition of a revision that has responded since it was activated.

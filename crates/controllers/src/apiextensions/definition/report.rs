@@ -109,7 +109,7 @@ impl<S: Side> Definer<S> {
             _ => S::WORDS.establish,
         };
         self.recorder.failure(xrd, reason, message.clone(), failure.cause());
-        let complaint = self.complaint(xrd, message).with_failure(failure.cause().into());
+        let complaint = self.complaint(xrd, message, failure.cause());
         let written = self.write(xrd, complaint, None).await;
         if written != Next::Rest {
             return written;
@@ -118,13 +118,15 @@ impl<S: Side> Definer<S> {
     }
 
     /// An established definition stays established: its condition stays true, with the problem of the change as its message.
-    fn complaint(&self, xrd: &Object, message: String) -> Condition {
+    fn complaint(&self, xrd: &Object, message: String, cause: Cause) -> Condition {
         let present = conditions(xrd).into_iter().find(|condition| condition.kind == S::WORDS.condition);
         match present {
-            Some(present) if self.side.is_running(meta::name(xrd)) => present.with_message(message),
+            Some(present) if self.side.is_running(meta::name(xrd)) => {
+                present.with_message(message).with_failure(cause.into())
+            }
             _ => {
                 let condition = Condition::new(S::WORDS.condition, Status::False, "ReconcileError");
-                at(xrd, condition.with_message(message))
+                at(xrd, condition.with_message(message).with_failure(cause.into()))
             }
         }
     }

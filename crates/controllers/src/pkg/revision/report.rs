@@ -3,8 +3,10 @@
 use ferroplane_api::{Cause, Condition, Object, PackageKind, Status};
 use ferroplane_client::Error;
 use ferroplane_engine::chain;
+use ferroplane_engine::composite::{PAUSED_EVENT, RECONCILIATION_PAUSED};
 use ferroplane_engine::packages::{
-    AppliedImageConfig, DependencyStanding, ImagePurpose, RUNTIME_CONDITIONS, in_service, revision_health,
+    AppliedImageConfig, DependencyStanding, ImagePurpose, RUNTIME_CONDITIONS, in_service, revision_healthy,
+    revision_unhealthy,
 };
 use ferroplane_package::{InvalidPackage, PackageManifest};
 use serde_json::{Value, json};
@@ -15,7 +17,7 @@ use crate::pkg::deployments::RunProblem;
 use crate::pkg::establish::EstablishError;
 use crate::pkg::images::{PreparedImage, applied_refs};
 use crate::pkg::status::{
-    self, Fields, PAUSED_EVENT, PAUSED_MESSAGE, with_status, with_status_instead_of, write_status,
+    self, Fields, with_status, with_status_instead_of, write_status,
 };
 use crate::pkg::{ImageRequest, SourceError};
 use crate::runtime::queue::Next;
@@ -186,15 +188,14 @@ impl Revisions {
         runtime: RuntimeStanding,
     ) -> Next {
         let (healthy, mut next) = match &outcome {
-            Ok(()) => (revision_health("RevisionHealthy", None), Next::Rest),
+            Ok(()) => (revision_healthy("RevisionHealthy"), Next::Rest),
             Err(trouble) if trouble.message.is_empty() => return trouble.next,
             // A revision in use stays healthy while its registry cannot be reached.
             Err(trouble) if trouble.is_unreachable && status::holds(&look.revision, "RevisionHealthy") => {
                 return trouble.next;
             }
             Err(trouble) => {
-                let health = revision_health("RevisionHealthy", Some(&trouble.message));
-                (health.with_failure(trouble.cause.into()), trouble.next)
+                (revision_unhealthy("RevisionHealthy", &trouble.message, trouble.cause), trouble.next)
             }
         };
         let mut conditions = vec![healthy];
@@ -247,7 +248,7 @@ impl Revisions {
         let Some(paused) = paused else { return Next::Rest };
         match write_status(&self.manager.context, &self.cache(kind).revisions, &paused).await {
             Ok(revision) => {
-                self.recorder.normal(&revision, PAUSED_EVENT, PAUSED_MESSAGE);
+                self.recorder.normal(&revision, RECONCILIATION_PAUSED, PAUSED_EVENT);
                 Next::Rest
             }
             Err(next) => next,

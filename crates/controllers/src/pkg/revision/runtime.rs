@@ -2,7 +2,8 @@
 
 use ferroplane_api::{Cause, Condition, ImageConfig, Object, PackageKind, PackageSpec, Status, keys, meta};
 use ferroplane_engine::packages::{
-    ProviderActivation, RuntimeNames, awaiting_activation, awaits_activation, is_active_kind, revision_health,
+    ProviderActivation, RuntimeNames, awaiting_activation, awaits_activation, is_active_kind,
+    revision_healthy, revision_unhealthy, runtime_starting,
 };
 use ferroplane_engine::versions::Replacement;
 use ferroplane_engine::{built_in_message, chain};
@@ -102,7 +103,7 @@ impl Revisions {
         match functions.state(&look.key.1) {
             Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
-            _ => revision_health("RuntimeHealthy", Some(STARTING)),
+            _ => runtime_starting(STARTING),
         }
     }
 
@@ -114,7 +115,7 @@ impl Revisions {
         };
         if self.awaits_activation(look, report) {
             providers.release(&look.key.1);
-            let conditions = vec![revision_health("RuntimeHealthy", None), awaiting_activation()];
+            let conditions = vec![revision_healthy("RuntimeHealthy"), awaiting_activation()];
             return RuntimeStanding { conditions, ..RuntimeStanding::default() };
         }
         let account = match accounts.keep(&look.revision).await {
@@ -144,7 +145,7 @@ impl Revisions {
                 RuntimeStanding { conditions, ..RuntimeStanding::default() }
             }
             Some(ProviderState::Down(why)) => not_running(&why, Cause::PackageNotRun).into(),
-            Some(ProviderState::Starting) | None => revision_health("RuntimeHealthy", Some(STARTING)).into(),
+            Some(ProviderState::Starting) | None => runtime_starting(STARTING).into(),
         }
     }
 
@@ -222,14 +223,14 @@ impl Revisions {
             report.pods.push(("endpoint", endpoint.into()));
         }
         if awaits_activation {
-            let conditions = vec![revision_health("RuntimeHealthy", None), awaiting_activation()];
+            let conditions = vec![revision_healthy("RuntimeHealthy"), awaiting_activation()];
             return RuntimeStanding { conditions, ..RuntimeStanding::default() };
         }
         if let Some(trouble) = running.trouble {
             // The Deployment changes before this does.
-            return revision_health("RuntimeHealthy", Some(&trouble)).into();
+            return runtime_starting(&trouble).into();
         }
-        let conditions = vec![revision_health("RuntimeHealthy", None), active_runtime()];
+        let conditions = vec![revision_healthy("RuntimeHealthy"), active_runtime()];
         RuntimeStanding { conditions, ..RuntimeStanding::default() }
     }
 
@@ -277,9 +278,9 @@ fn active_runtime() -> Condition {
 
 /// The condition of a revision whose program answers.
 fn running(message: String) -> Condition {
-    revision_health("RuntimeHealthy", None).with_message(message)
+    revision_healthy("RuntimeHealthy").with_message(message)
 }
 
 fn not_running(why: &str, cause: Cause) -> Condition {
-    revision_health("RuntimeHealthy", Some(why)).with_failure(cause.into())
+    revision_unhealthy("RuntimeHealthy", why, cause)
 }
