@@ -31,7 +31,7 @@ pub(crate) struct RecordingSelector {
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 
-    /// Last recording that had started then: a timestamp (2026-01-31T12:00:00Z) or an age (2h)
+    /// Last recording that started at or before this time: a timestamp (2026-01-31T12:00:00Z) or an age (2h)
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     at: Option<Timestamp>,
 }

@@ -1,6 +1,7 @@
 //! The only place that prints: data to standard output, words to standard error.
 
 pub(crate) mod harmless;
+mod wrap;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::os::fd::AsFd;
@@ -14,6 +15,9 @@ use harmless::harmless;
 
 /// How often a command that follows something looks whether it is still read.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long work may take before a terminal shows that it is in progress.
+const UNREMARKABLE: Duration = Duration::from_secs(1);
 
 /// Where a command's answer goes.
 #[derive(Debug)]
@@ -66,6 +70,11 @@ impl Terminal {
         Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
     }
 
+    /// A text in sentences, with lines that are no wider than the terminal that shows the data.
+    pub(crate) fn wrapped(&self, text: &str) -> String {
+        self.width().map_or_else(|| text.to_owned(), |columns| wrap::wrapped(text, columns))
+    }
+
     /// Prints a note.
     pub(crate) fn note(&mut self, words: &str) {
         self.say("note", "36", words);
@@ -110,11 +119,23 @@ impl Terminal {
         spinner
     }
 
-    /// Show progress, on a terminal to which nothing else is printed.
-    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
+    /// Wait for work, and show on a terminal that it is in progress if it takes longer than a second.
+    pub(crate) async fn wait<T>(&mut self, words: &'static str, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if let Ok(done) = tokio::time::timeout(UNREMARKABLE, &mut work).await {
+            return done;
+        }
+        let spinner = self.spinner(words);
+        let done = work.await;
+        spinner.finish_and_clear();
+        done
+    }
+
+    /// Show progress, on a terminal. A terminal to which data is printed, too, shows only that work is in progress, and so does a single
+    /// piece of work: print with [`ProgressBar::suspend`].
     pub(crate) fn progress(&mut self, total: usize, words: &'static str) -> ProgressBar {
         if io::stdout().is_terminal() || total < 2 {
-            return ProgressBar::hidden();
+            return self.spinner(words);
         }
         let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} ({eta} left)");
         let style = style.expect("the template is valid");
@@ -216,6 +237,18 @@ mod tests {
         assert!(is_unread(&writer));
         assert!(!is_unread(&tempfile::tempfile().unwrap()));
         assert!(!is_unread(&std::fs::File::options().write(true).open("/dev/null").unwrap()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_done_whether_it_is_short_or_long() {
+        let mut terminal = Terminal::new();
+        for seconds in [0, 5] {
+            let work = async {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                seconds
+            };
+            assert_eq!(terminal.wait("working", work).await, seconds);
+        }
     }
 
     #[test]

@@ -16,10 +16,10 @@ use crate::terminal::Terminal;
 
 /// Show what a change would do to a control plane
 ///
-/// Nothing is changed. The control plane plans: it runs the pipelines of all composite resources that the change reaches, with the
-/// functions that it has, until nothing changes any more, and asks its API server for the result of each write. Files may have composite
-/// resources, claims, Compositions, Functions, definitions (XRDs), and anything that functions read. Objects that name no namespace go to
-/// that of the context.
+/// Nothing is changed. The control plane makes the plan: it runs the pipelines of all composite resources that the change affects, with
+/// its own functions, until the result is stable. Each write is sent to its API server as a dry run. Files may have composite resources,
+/// claims, Compositions, Functions, definitions (XRDs), and anything that functions read. Objects without a namespace go to the namespace
+/// of the kubeconfig's context.
 ///
 /// Deletions and replacements come first. Composite resources with the same changes are shown together. Values of Secrets and of fields
 /// that definitions call sensitive are not shown. A composite resource that cannot be planned is listed with the reason.
@@ -74,7 +74,7 @@ impl Diff {
             ask(&planner, &request, terminal).await
         })?;
         let answer = match self.output {
-            DiffFormat::Table => draw(&plan, Paint(terminal.shows_data_in_colour())),
+            DiffFormat::Table => terminal.wrapped(&draw(&plan, Paint(terminal.shows_data_in_colour()))),
             DiffFormat::Json => format!("{:#}\n", serde_json::to_value(&plan)?),
             DiffFormat::Yaml => yaml::print(&plan)?,
         };

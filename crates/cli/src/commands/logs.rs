@@ -16,7 +16,8 @@ use crate::up::function_logs::{OF_FUNCTIONS, OF_PROVIDERS};
 /// Show the output of a function or provider
 ///
 /// The control plane of `ferroplane up` keeps the last 10,000 lines of each program that it runs from a package, up to 1 MiB, until it
-/// ends. Lines of a Function of which several revisions run begin with the name of the revision. On a cluster, programs run in pods: use `kubectl logs`.
+/// ends. If several revisions of a Function run, each line begins with the name of the revision. On a cluster, programs run in pods: use
+/// `kubectl logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane logs function/function-example

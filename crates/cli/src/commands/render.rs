@@ -75,7 +75,7 @@ pub(crate) struct Render {
     #[arg(long)]
     show_sources: bool,
 
-    /// Host, or host and beginning of a path, from which templates may be fetched; can be given several times
+    /// Host, with an optional path prefix, from which templates may be fetched; may be repeated
     ///
     /// For steps of function-go-templating with `source: Remote`.
     #[arg(long, value_name = "PLACE", value_delimiter = ',')]
@@ -284,7 +284,7 @@ impl Results {
     ) -> anyhow::Result<()> {
         self.progress.inc(1);
         match result {
-            Ok(printed) => {
+            Ok(printed) => self.progress.suspend(|| {
                 if let Some(fatal) = printed.fatal {
                     terminal.failure(&fatal);
                     self.verdict = Verdict::No;
@@ -294,7 +294,7 @@ impl Results {
             Err(error) => {
                 self.errors.push(error);
                 Ok(())
-            }
+            }),
         }
     }
 

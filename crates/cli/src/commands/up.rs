@@ -65,7 +65,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size::parse_recording)]
     recording_size: u64,
 
-    /// Further names of fields to redact in recordings, such as `pin`; fields whose names end so are redacted
+    /// Also redact fields in recordings whose names end with these, such as `pin`
     ///
     /// Secrets, credentials, connection details and fields that are named like passwords, tokens or keys are always redacted, as are fields
     /// that an XRD marks with `format: password`, `writeOnly: true` or its annotation `ferroplane.io/sensitive-fields`.
@@ -127,7 +127,10 @@ pub(crate) struct Up {
     #[arg(long)]
     allow_unisolated_functions: bool,
 
-    /// Host, or host and beginning of a path, from which templates may be fetched; can be given several times
+    #[command(flatten)]
+    registries: ClientFlags,
+
+    /// Host, with an optional path prefix, from which templates may be fetched; may be repeated
     ///
     /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or digest.
     #[arg(long, value_name = "PLACE", env = "ALLOW_REMOTE_TEMPLATES", value_delimiter = ',')]

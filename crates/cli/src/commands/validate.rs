@@ -139,7 +139,9 @@ impl Options {
             skips_success: self.skip_success_results,
             is_colourful: terminal.shows_data_in_colour(),
         };
-        terminal.text(&validate::print(&validated.report, self.output.into(), style)?)?;
+        let text = validate::print(&validated.report, self.output.into(), style)?;
+        let is_text = matches!(self.output, Format::Text);
+        terminal.text(&if is_text { terminal.wrapped(&text) } else { text })?;
         self.verdict(validated, terminal)
     }
 

@@ -71,16 +71,18 @@ impl Why {
         if self.subject.is_everything() {
             return self.run_everywhere(terminal);
         }
-        let (root, snapshot) = block_on(async {
+        let read = async {
             let inquiry = self.subject.inquire().await?;
             let snapshot = inquiry.read(Purpose::Cause).await?;
             Ok((inquiry.root, snapshot))
-        })?;
+        };
+        let (root, snapshot) = block_on(terminal.wait("reading objects", read))?;
         let diagnosis = diagnose(&snapshot, &root);
         let looked_at = format!("{} objects and {} events", snapshot.count(), snapshot.event_count());
         let answer = match self.output {
             WhyFormat::Text => {
-                drawing::answer(&diagnosis, &looked_at, Timestamp::now(), terminal.shows_data_in_colour())
+                let is_colourful = terminal.shows_data_in_colour();
+                terminal.wrapped(&drawing::answer(&diagnosis, &looked_at, Timestamp::now(), is_colourful))
             }
             WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&diagnosis)?),
             WhyFormat::Yaml => yaml::print(&diagnosis)?,
@@ -90,10 +92,11 @@ impl Why {
     }
 
     fn run_everywhere(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let overview = block_on(self.subject.survey())?;
+        let overview = block_on(terminal.wait("reading all composite resources", self.subject.survey()))?;
         let answer = match self.output {
             WhyFormat::Text => {
-                drawing::overview(&overview, Timestamp::now(), terminal.shows_data_in_colour())
+                let is_colourful = terminal.shows_data_in_colour();
+                terminal.wrapped(&drawing::overview(&overview, Timestamp::now(), is_colourful))
             }
             WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
             WhyFormat::Yaml => yaml::print(&overview)?,
@@ -110,7 +113,9 @@ impl Why {
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording);
         let answer = match self.output {
-            WhyFormat::Text => then.text(Timestamp::now(), terminal.shows_data_in_colour()),
+            WhyFormat::Text => {
+                terminal.wrapped(&then.text(Timestamp::now(), terminal.shows_data_in_colour()))
+            }
             WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&then)?),
             WhyFormat::Yaml => yaml::print(&then)?,
         };

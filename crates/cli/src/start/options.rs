@@ -147,7 +147,7 @@ pub(crate) struct Options {
         default_missing_value = "true", value_parser = BoolishValueParser::new())]
     strict_function_versions: Option<bool>,
 
-    /// Hosts, or hosts and beginnings of paths, from which templates may be fetched [default: none]
+    /// Hosts, with optional path prefixes, from which templates may be fetched [default: none]
     ///
     /// For steps of function-go-templating with `source: Remote`: repositories of git and artefacts in registries, pinned by commit or
     /// digest. They are fetched in the background.
@@ -180,7 +180,7 @@ pub(crate) struct Options {
     #[arg(long, env = "CA_BUNDLE_PATH", value_name = "FILE")]
     ca_bundle_path: Option<PathBuf>,
 
-    /// Name of the client that registries of packages are shown [default: ferroplane/VERSION]
+    /// User-Agent for package registries [default: ferroplane/VERSION]
     #[arg(long, env = "USER_AGENT", value_name = "NAME")]
     user_agent: Option<String>,
 
@@ -223,7 +223,7 @@ pub(crate) struct Options {
     #[arg(long, env = "CIRCUIT_BREAKER_BURST", value_name = "COUNT")]
     circuit_breaker_burst: Option<f64>,
 
-    /// Number of such changes per second that do not count [default: 0.5]
+    /// Changes per second that the circuit breaker tolerates [default: 0.5]
     #[arg(long, env = "CIRCUIT_BREAKER_REFILL_RATE", value_name = "RATE")]
     circuit_breaker_refill_rate: Option<f64>,
 
@@ -243,7 +243,7 @@ pub(crate) struct Options {
     #[arg(long, env = "RECORDING_DIR", value_name = "DIR")]
     recording_dir: Option<PathBuf>,
 
-    /// Further names of fields to redact in recordings, such as `pin`; fields whose names end so are redacted
+    /// Also redact fields in recordings whose names end with these, such as `pin`
     #[arg(long, env = "RECORDING_REDACT_FIELDS", value_name = "NAMES", value_delimiter = ',')]
     recording_redact_fields: Option<Vec<String>>,
 

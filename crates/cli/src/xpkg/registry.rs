@@ -26,7 +26,7 @@ pub(crate) struct ClientFlags {
     #[arg(long, value_name = "FILE")]
     certificate_authority: Option<PathBuf>,
 
-    /// Registry (HOST or HOST:PORT) to speak to without TLS; may be repeated. Registries on this machine need no such flag
+    /// Registry (HOST or HOST:PORT) to contact over plain HTTP; may be repeated. Registries on this machine need no such flag
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     plain_http: Vec<String>,
 

@@ -144,7 +144,7 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 }
 
 /// What a newcomer does first, and the page and the command that show it.
-const NEWCOMERS_PATH: [(&str, &str, &str); 12] = [
+const NEWCOMERS_PATH: [(&str, &str, &str); 13] = [
     ("see the demo", "README.md", "ferroplane up --demo"),
     ("start a control plane", "docs/getting-started.md", "ferroplane up --simulate"),
     ("render an own API", "docs/getting-started.md", "ferroplane render website.yaml composition.yaml"),
@@ -157,6 +157,7 @@ const NEWCOMERS_PATH: [(&str, &str, &str); 12] = [
     ("install a package", "docs/tutorial.md", "ferroplane xpkg install configuration"),
     ("roll out a function", "docs/tutorial.md", "ferroplane rollout status shops"),
     ("run an operation", "docs/tutorial.md", "ferroplane operation run grow.yaml"),
+    ("run an action", "docs/tutorial.md", "kubectl apply -f record.yaml"),
 ];
 
 #[test]

@@ -10,7 +10,7 @@ use crate::terminal::Terminal;
 
 /// Cancel a running ActionSet
 ///
-/// The phase that runs fails, later phases do not begin, and deferred phases run. What was done stays.
+/// The running phase fails, later phases do not begin, and deferred phases run. Completed work is not undone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane actionset cancel backup-x7k2p --namespace shop")]

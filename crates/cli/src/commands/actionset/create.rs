@@ -131,7 +131,7 @@ pub(crate) struct Create {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not check that the Blueprint, its action and what is named here exist
+    /// Do not check that the Blueprint, its action and the referenced objects exist
     #[arg(long)]
     skip_validation: bool,
 

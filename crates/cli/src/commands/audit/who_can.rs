@@ -88,11 +88,12 @@ struct Report<T> {
 
 impl WhoCan {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let (scene, question) = block_on(async {
+        let read = async {
             let scene = Scene::read(&self.access, self.composer.clone()).await?;
             let question = self.question(&scene)?;
             Ok((scene, question))
-        })?;
+        };
+        let (scene, question) = block_on(terminal.wait("reading roles and definitions", read))?;
         let (audit, mut notes) = (Audit::new(scene.input), scene.notes);
         notes.extend(audit.notes(question.as_ref()));
         if let Some(question) = question {

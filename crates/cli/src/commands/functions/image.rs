@@ -54,14 +54,16 @@ pub(super) async fn call(
     let mut calling = std::pin::pin!(call_with(&images, source, way, function, request, context));
     let answer = loop {
         tokio::select! {
+    let spinner = terminal.spinner("running the image");
             biased;
-            Some(line) = lines.recv() => terminal.line(&line),
+            Some(line) = lines.recv() => spinner.suspend(|| terminal.line(&line)),
             answer = &mut calling => break answer,
         }
     };
     images.close().await;
     while let Ok(line) = lines.try_recv() {
         terminal.line(&line);
+    spinner.finish_and_clear();
     }
     answer
 }

@@ -121,11 +121,12 @@ impl Versions {
         let states: Vec<_> = self.state.iter().map(|state| format!("state={state}")).collect();
         let query = if states.is_empty() { String::new() } else { format!("?{}", states.join("&")) };
         let name = self.name.as_deref().map(|name| full_name(library, name));
-        let document = block_on(async {
+        let asked = async {
             let connection = self.access.connect()?;
             let client = self.plane.planner(&self.access, &connection)?;
             discovery::ask(&client, name.as_deref(), &query).await
-        })?;
+        };
+        let document = block_on(terminal.wait("asking the control plane", asked))?;
         let document = document.with_context(|| {
             format!("the control plane has no function `{}`", name.as_deref().unwrap_or_default())
         })?;
@@ -144,7 +145,8 @@ impl Versions {
     ) -> anyhow::Result<Verdict> {
         let release = self.at.clone().unwrap_or_else(|| library.catalogue().release().clone());
         let uses = if paths.is_empty() {
-            let objects = block_on(async { used_live(&self.access.connect()?).await })?;
+            let used = async { used_live(&self.access.connect()?).await };
+            let objects = block_on(terminal.wait("reading the control plane", used))?;
             find_live(&objects, library, &release)?
         } else {
             let mut files = Files::default();

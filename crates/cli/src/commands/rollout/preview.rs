@@ -33,7 +33,7 @@ pub(crate) struct Preview {
 
 impl Preview {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let rollout = block_on(async {
+        let tried = async {
             let rollouts = Rollouts::connect(&self.access)?;
             loop {
                 let rollout = rollouts.get(&self.name).await?;
@@ -42,7 +42,8 @@ impl Preview {
                 }
                 tokio::time::sleep(INTERVAL).await;
             }
-        })?;
+        };
+        let rollout = block_on(terminal.wait("trying the revision for all composite resources", tried))?;
         let status = status(&rollout);
         if !is_previewed(&rollout) {
             bail!(
@@ -53,7 +54,8 @@ impl Preview {
         if status.differences.is_empty() {
             bail!("no revision has been tried for FunctionRollout `{}` yet", self.name);
         }
-        terminal.text(&lines(&status))?;
+        let text = terminal.wrapped(&lines(&status));
+        terminal.text(&text)?;
         if is_refused(&status) {
             terminal.failure(&status.message);
             return Ok(Verdict::No);

@@ -51,7 +51,8 @@ impl Status {
                 Some(name) if self.watch => watch(&rollouts, name, terminal).await,
                 Some(name) => {
                     let rollout = rollouts.get(name).await?;
-                    terminal.text(&describe(&rollout, Timestamp::now()))?;
+                    let text = terminal.wrapped(&describe(&rollout, Timestamp::now()));
+                    terminal.text(&text)?;
                     Ok(verdict(&rollout))
                 }
             }
