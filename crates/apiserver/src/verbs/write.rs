@@ -150,7 +150,11 @@ impl Attempt<'_> {
             }
             return dry_run_outcome(&written).map(Some);
         }
-        self.store(written, entry.as_deref(), reservation).await
+        // An object that brings its name may have a prefix as well.
+        let name = metadata_text(&written.object, "name");
+        let is_generated =
+            !metadata_text(&written.object, "generateName").is_empty() && name.ends_with(&random);
+        self.store(written, entry.as_deref(), reservation, is_generated).await
     }
 
     /// What to store, and the addresses that are reserved for it.
@@ -210,6 +214,7 @@ impl Attempt<'_> {
         written: Written,
         live: Option<&Entry>,
         reservation: Option<Reservation>,
+        is_generated: bool,
     ) -> Result<Option<WriteOutcome>, Status> {
         let Written { is_created, changes_nothing, .. } = written;
         let subject = Subject::of(&written.object);
@@ -219,7 +224,6 @@ impl Attempt<'_> {
             return Ok(Some(WriteOutcome { bytes, is_presented: false, is_created, subject, warnings }));
         }
         let name = subject.name.clone();
-        let is_generated = !metadata_text(&written.object, "generateName").is_empty();
         let key = self.location.key(self.store, &name);
         let mut last = None;
         let change = if live.is_some() && written.ends_deletion() {
