@@ -147,6 +147,8 @@ causes! {
     ScheduleInvalid: "The schedule of a CronOperation is not a crontab, or matches no time.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
     WatchLoop: "An Operation of a WatchOperation changes the object that triggered it.",
+    StartDeadlineMissed: "A change of a watched object waited longer than its WatchOperation lets it wait, and got no Operation.",
+    ActionSetFailed: "An ActionSet that an Operation applied failed, or was deleted before it ended.",
 
     // Blueprints and ActionSets.
     BlueprintNotFound: "The Blueprint that an action names does not exist, or does not have the action.",

@@ -45,6 +45,11 @@ impl std::fmt::Debug for ActionSettings {
     }
 }
 
+/// The ActionSets, for the controller that runs them and for operations that wait for them.
+pub(crate) fn action_sets(context: &Context) -> Arc<Informer> {
+    follow(context, "ActionSet", "actionsets")
+}
+
 /// Follow a kind of the group.
 fn follow(context: &Context, kind: &str, plural: &str) -> Arc<Informer> {
     let resource = Arc::new(Resource {

@@ -151,15 +151,20 @@ impl Standby {
             can_choose,
         ));
         tasks.spawn(rollout::intercept_controller::run(context.clone(), functions.clone()));
+        let actions = self.actions.as_ref().filter(|actions| actions.runs);
+        let actions = actions.map(|actions| (actions, blueprints::action_sets(context)));
         if self.runs_operations {
             let operations = ops::operations(context);
-            tasks.spawn(ops::operation::run(context.clone(), functions.clone(), operations.clone()));
+            let action_sets = actions.as_ref().map(|(_, action_sets)| action_sets.clone());
+            let run =
+                ops::operation::run(context.clone(), functions.clone(), operations.clone(), action_sets);
+            tasks.spawn(run);
             tasks.spawn(ops::cron_operation::run(context.clone(), operations.clone()));
             tasks.spawn(ops::watch_operation::run(context.clone(), operations));
         }
-        if let Some(actions) = self.actions.as_ref().filter(|actions| actions.runs) {
+        if let Some((actions, action_sets)) = actions {
             let registry = functions.clone();
-            tasks.spawn(blueprints::action_set::run(context.clone(), registry, actions.clone()));
+            tasks.spawn(blueprints::action_set::run(context.clone(), registry, actions.clone(), action_sets));
         }
         Controllers { tasks, standby: self }
     }

@@ -17,8 +17,9 @@ mod tests;
 mod watch;
 
 pub use attempt::{
-    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, begin, check_results, conclude,
-    is_concluded, standing, started, succeeded_at,
+    ActionSetResult, AppliedActionSet, Attempt, AttemptEnding, AttemptFailure, Awaited, Begin, Concluded,
+    Standing, action_set_result, applied_action_sets, await_action_sets, begin, check_results, conclude,
+    is_action_set, is_concluded, standing, started, succeeded_at,
 };
 pub use cron::{
     ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, check_cron, cron_may_forget, cron_operation_name,

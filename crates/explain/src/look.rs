@@ -4,12 +4,14 @@ use ferroplane_api::{Object, PackageKind, keys, meta, unsupported};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
 use ferroplane_engine::intercept::ACTIVE;
-use ferroplane_engine::operation::{CRON_LABEL, WATCH_LABEL};
+use ferroplane_engine::operation::{CRON_LABEL, WATCH_LABEL, applied_action_sets};
 use serde_json::Value;
 
 use crate::id::Id;
 use crate::packages::{self, PACKAGES};
 use crate::snapshot::{Home, List, Snapshot};
+
+const ACTION_SETS: &str = "cr.kanister.io/v1alpha1";
 
 /// What an object is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -292,12 +294,13 @@ pub(crate) fn children(snapshot: &Snapshot, id: &Id, object: &Object) -> Vec<Id>
             let list = operations_of(object);
             list.into_iter().flat_map(|list| snapshot.list(&list).map(Id::of).collect::<Vec<_>>()).collect()
         }
-        Role::CompositionRevision
-        | Role::Operation
-        | Role::ActionSet
-        | Role::Own
-        | Role::Unsupported
-        | Role::Other => Vec::new(),
+        Role::Operation => {
+            let action_sets = applied_action_sets(object).into_iter();
+            action_sets.map(|it| Id::new(ACTION_SETS, "ActionSet", &it.namespace, &it.name)).collect()
+        }
+        Role::CompositionRevision | Role::ActionSet | Role::Own | Role::Unsupported | Role::Other => {
+            Vec::new()
+        }
     }
 }
 

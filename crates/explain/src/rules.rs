@@ -104,6 +104,8 @@ const SHOWN: &[Cause] = &[
     Cause::StableRevisionGone,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
+    // Only an event says it, and the WatchOperation goes on.
+    Cause::StartDeadlineMissed,
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
     // They say themselves what helps.
@@ -403,6 +405,14 @@ pub(crate) const RULES: &[Rule] = &[
         &[Cause::OperationPanicked],
         operations::panicked,
     ),
+    Rule {
+        causes: &[Cause::ActionSetFailed],
+        ..first(
+            "action-set-gone",
+            "an ActionSet of an operation was deleted before it ended",
+            operations::action_set_gone,
+        )
+    },
     failed(
         "operation-not-created",
         "an operation cannot be created from its template, or operations cannot be listed",

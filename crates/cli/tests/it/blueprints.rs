@@ -5,6 +5,8 @@ use std::path::Path;
 use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
 
+const FERROPLANE: &str = env!("CARGO_BIN_EXE_ferroplane");
+
 /// A file of the example.
 fn file(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/blueprint").join(name);
@@ -53,4 +55,10 @@ fn example_backs_up_restores_and_explains_what_fails() {
     });
     let said = plane.says("kubectl get actionset incomplete -o jsonpath='{.status.error.message}'");
     assert!(said.contains("artifact `copy`"), "{said}");
+    let why = |name: &str| plane.says(&format!("{FERROPLANE} why actionset/{name}; echo \"code $?\""));
+    let told = why("incomplete");
+    assert!(told.starts_with("ActionSet default/incomplete: field `spec.actions`: "), "{told}");
+    assert!(told.contains("artifact `copy`") && told.contains("supply the missing input in a new ActionSet"), "{told}");
+    assert!(told.ends_with("code 3\n"), "{told}");
+    assert!(why("restore").ends_with("code 0\n"));
 }

@@ -1,9 +1,11 @@
 //! `ferroplane operation`, and what `render` makes of operations.
 
+use ferroplane_testkit::FunctionServer;
+use ferroplane_wire::from_json;
 use serde_json::{Value, json};
 
 use crate::plane::Plane;
-use crate::sandbox::{Sandbox, dummy};
+use crate::sandbox::{Sandbox, dummy, function};
 
 const FERROPLANE: &str = env!("CARGO_BIN_EXE_ferroplane");
 
@@ -249,6 +251,67 @@ fn whoever_interrupts_a_run_is_told_that_the_operation_goes_on() {
     );
     assert!(said.contains("code 143"), "{said}");
     assert_eq!(plane.says("kubectl get operations -o name").trim(), "operation.ops.crossplane.io/stuck");
+}
+
+/// An operation whose step returns an ActionSet of its own, which runs this action.
+fn backing_up(name: &str, action: &str) -> String {
+    let action_set = json!({
+        "apiVersion": "cr.kanister.io/v1alpha1", "kind": "ActionSet",
+        "metadata": {"generateName": format!("{name}-"), "namespace": "default"},
+        "spec": {"actions": [{"name": action, "blueprint": "b"}]},
+    });
+    let input = json!({"response": {"desired": {"resources": {"it": {"resource": action_set}}}}});
+    manifest(
+        "Operation",
+        &format!("{{mode: Pipeline, pipeline: [{{step: work, functionRef: {{name: function-served}}, input: {input}}}]}}"),
+    )
+    .replace("name: o}", &format!("name: {name}}}"))
+}
+
+#[test]
+fn run_of_an_operation_waits_for_its_action_set_and_ends_as_it_does() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let server = runtime.block_on(FunctionServer::start(|request| {
+        let input = request.input.as_ref().unwrap().json().unwrap();
+        Ok(from_json(&input["response"]).unwrap())
+    }));
+    let target = ("render.crossplane.io/runtime-development-target", server.address());
+    let served = function(
+        "function-served",
+        &[("render.crossplane.io/runtime", "Development"), (target.0, &target.1)],
+    );
+    let condition = json!({
+        "condition": "{{ eq .data.open \"yes\" }}",
+        "objectReference": {"apiVersion": "v1", "resource": "configmaps", "name": "gate", "namespace": "default"},
+    });
+    let wait = json!({"func": "WaitV2", "name": "gate", "args": {"timeout": "5m", "conditions": {"anyOf": [condition]}}});
+    let lost = json!({"func": "KubeOps", "name": "drop", "args": {"operation": "get", "objectReference": {
+        "apiVersion": "v1", "resource": "configmaps", "name": "nothing", "namespace": "default",
+    }}});
+    let blueprint = json!({
+        "apiVersion": "cr.kanister.io/v1alpha1", "kind": "Blueprint", "metadata": {"name": "b", "namespace": "default"},
+        "actions": {"good": {"phases": [wait]}, "bad": {"phases": [lost]}},
+    });
+    let plane = Plane::start(tempfile::TempDir::new().unwrap(), &["--in-memory"])
+        .with("function.yaml", &served)
+        .with("blueprint.yaml", &blueprint.to_string())
+        .with("good.yaml", &backing_up("good", "good"))
+        .with("bad.yaml", &backing_up("bad", "bad"));
+    plane.says("kubectl apply -f function.yaml -f blueprint.yaml && kubectl create configmap gate --from-literal open=no");
+    let said = ran(&plane, "run good.yaml --timeout 2s");
+    assert!(said.contains("waiting for ActionSet `default/good-"), "{said}");
+    assert!(said.contains("Operation `good` still runs") && said.contains("code 3"), "{said}");
+    let why = |name: &str| plane.says(&format!("{FERROPLANE} why operation/{name}; echo \"code $?\""));
+    let told = why("good");
+    assert!(told.starts_with("ActionSet default/good-") && told.contains("phase `gate` waits"), "{told}");
+    plane.says("kubectl patch configmap gate --type=merge -p '{\"data\":{\"open\":\"yes\"}}'");
+    plane.says("kubectl wait operation/good --for=condition=Succeeded=True --timeout=60s");
+    let said = ran(&plane, "run bad.yaml");
+    assert!(said.contains("Operation `bad` failed: ActionSet `default/bad-"), "{said}");
+    assert!(said.contains("code 3"), "{said}");
+    let told = why("bad");
+    assert!(told.starts_with("ActionSet default/bad-") && told.contains("step `drop`"), "{told}");
+    runtime.shutdown_background();
 }
 
 #[test]

@@ -53,10 +53,14 @@ const POLL: Duration = Duration::from_secs(10);
 pub(super) type Key = Arc<(String, String)>;
 
 /// Run all ActionSets, until dropped.
-pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, settings: ActionSettings) {
+pub(crate) async fn run(
+    context: Arc<Context>,
+    registry: Arc<FunctionRegistry>,
+    settings: ActionSettings,
+    action_sets: Arc<Informer>,
+) {
     let queue = context.queue(LONGEST_PAUSE, COMPONENT);
     let blueprints = follow(&context, "Blueprint", "blueprints");
-    let action_sets = follow(&context, "ActionSet", "actionsets");
     blueprints.synced().await;
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),

@@ -7,7 +7,9 @@
 //! * Between two attempts there is a pause, however often the operation is written meanwhile.
 //! * Every attempt that ends is counted, however it ends: also if it times out or panics. Objects that it has applied are recorded.
 //! * An operation whose result the API server does not store fails once, with a small status that says so.
+//! * An operation that has applied ActionSets ends when they have ended, and occupies no worker meanwhile.
 
+mod action_sets;
 mod apply;
 mod pauses;
 mod stop;
@@ -20,8 +22,8 @@ use std::time::{Duration, Instant};
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
 use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
-    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, attempt_limit, begin, check_results, conclude,
-    deleted_object_of, is_concluded, started,
+    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, attempt_limit, begin, check_results,
+    conclude, deleted_object_of, is_concluded, started,
 };
 use ferroplane_engine::{
     Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
@@ -45,6 +47,7 @@ use crate::live_resources::LiveResources;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue, Slot};
+use action_sets::ActionSetWatch;
 use pauses::Pauses;
 use stop::Stop;
 
@@ -59,18 +62,24 @@ const WRITE_PAUSES: [Duration; 4] =
     [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1), Duration::from_secs(4)];
 
 /// Run all operations, until dropped.
-pub(crate) async fn run(context: Arc<Context>, registry: Arc<FunctionRegistry>, operations: Arc<Informer>) {
+pub(crate) async fn run(
+    context: Arc<Context>,
+    registry: Arc<FunctionRegistry>,
+    operations: Arc<Informer>,
+    action_sets: Option<Arc<Informer>>,
+) {
+    let queue = context.queue(LONGEST_PAUSE, COMPONENT);
     let controller = Arc::new(Controller {
         recorder: context.recorder.of(COMPONENT),
         grants: GrantCache::new(&context.grants),
         context,
         registry,
         operations,
+        action_sets: ActionSetWatch::new(action_sets, queue.clone()),
         running: Mutex::default(),
         waiting: Semaphore::new(WAITING),
         pauses: Pauses::default(),
     });
-    let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
     queue.work_in_slots(CONCURRENCY, |name, slot| controller.clone().reconcile(name, slot)).await;
 }
@@ -81,6 +90,7 @@ struct Controller {
     registry: Arc<FunctionRegistry>,
     grants: Arc<GrantCache>,
     operations: Arc<Informer>,
+    action_sets: ActionSetWatch,
     /// Notifies running operations to stop, by name.
     running: Mutex<HashMap<String, Arc<Stop>>>,
     /// The places of attempts that take long.
@@ -92,6 +102,12 @@ struct Controller {
 struct Told {
     attempt: Attempt,
     events: Vec<Event>,
+}
+
+/// What was written of an attempt.
+struct Written {
+    retry_in: Option<Duration>,
+    standing: Standing,
 }
 
 /// The progress of an attempt. It is kept outside of the attempt: applied objects are recorded even if the attempt is aborted.
@@ -137,6 +153,10 @@ impl Controller {
         };
         match begin(&operation, &self.context.clock.now()) {
             Begin::Ended | Begin::Paused => Next::Rest,
+            Begin::Await => {
+                let cause = cause_of_writes(&operation);
+                cause.scope(self.await_action_sets(operation)).await
+            }
             Begin::GiveUp => {
                 let told = Progress::default().end(AttemptEnding::GaveUp);
                 self.conclude(&operation, told, &mut RecordingBuilder::off()).await
@@ -277,7 +297,7 @@ impl Controller {
         let resources =
             WatchedResources { live, gone: deleted_object_of(operation, &self.context.clock.now()) };
         let notes = recording.run(&inputs);
-        let outcome = drive_noting(inputs, &callables.directory, &resources, notes).await;
+        let outcome = drive_noting(inputs, &callables.directory, &resources, notes, None).await;
         recording.came_to(&outcome);
         self.context.metrics.count_versions(&outcome.ran);
         Ok(outcome)
@@ -299,9 +319,9 @@ impl Controller {
         for event in &said {
             self.say(operation, event);
         }
-        let retry_in = match self.write(operation, &mut attempt, concluded).await {
+        let Written { retry_in, standing } = match self.write(operation, &mut attempt, concluded).await {
             Err(next) => return next,
-            Ok(retry_in) => retry_in,
+            Ok(written) => written,
         };
         recording.wrote();
         if let Some(length) = retry_in {
@@ -309,22 +329,14 @@ impl Controller {
             return Next::After(length);
         }
         self.pauses.forget(meta::name(operation));
-        self.count(operation, &attempt.ending);
+        // One that waits for ActionSets, is paused or is deleted has not ended.
+        if standing != Standing::Running {
+            self.context.metrics.count_operation(operation, standing == Standing::Succeeded);
+        }
         Next::Rest
     }
 
-    /// Count an operation that has ended. An aborted one has not: it is paused or deleted.
-    fn count(&self, operation: &Object, ending: &AttemptEnding) {
-        match ending {
-            AttemptEnding::Succeeded => self.context.metrics.count_operation(operation, true),
-            AttemptEnding::Failed(_) | AttemptEnding::GaveUp | AttemptEnding::TooLarge => {
-                self.context.metrics.count_operation(operation, false);
-            }
-            AttemptEnding::BrokenOff => {}
-        }
-    }
-
-    /// Write the result of an attempt. Returns when to try again, or how to requeue if it cannot be written.
+    /// Write the result of an attempt. The error is how to requeue if it cannot be written.
     ///
     /// If this fails, the whole pipeline runs again. So if another client has changed the operation meanwhile, or the API server cannot
     /// be reached for a short time, the attempt is concluded on the operation as it is now. A result that the API server does not store
@@ -334,15 +346,15 @@ impl Controller {
         during: &Object,
         attempt: &mut Attempt,
         mut concluded: Concluded,
-    ) -> Result<Option<Duration>, Next> {
+    ) -> Result<Written, Next> {
         let mut operation = during.clone();
         let mut pauses = WRITE_PAUSES.into_iter();
         loop {
-            let Concluded { status, retry_in, .. } = concluded;
+            let Concluded { status, retry_in, standing, .. } = concluded;
             let written =
                 write_changed_status(&self.context.cluster, &self.operations, &mut operation, status).await;
             match written {
-                Ok(()) => return Ok(retry_in),
+                Ok(()) => return Ok(Written { retry_in, standing }),
                 // Not even that one: the operation has no room for a status. It is tried again when it changes.
                 Err(NotWritten::TooLarge) if matches!(attempt.ending, AttemptEnding::TooLarge) => {
                     return Err(Next::Rest);
@@ -367,7 +379,7 @@ impl Controller {
             }
             // The response to a write can be lost.
             if is_concluded(during, &operation) {
-                return Ok(retry_in);
+                return Ok(Written { retry_in, standing });
             }
             concluded = conclude(&operation, attempt.clone(), &self.context.clock.now());
         }
@@ -407,6 +419,7 @@ impl Controller {
 impl Drop for Controller {
     fn drop(&mut self) {
         self.operations.stop();
+        self.action_sets.stop();
     }
 }
 

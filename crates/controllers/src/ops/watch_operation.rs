@@ -211,7 +211,7 @@ impl Controller {
         }
         for key in &decision.missed {
             let message = format!("{} waited too long: no Operation is created for it", said(key));
-            self.recorder.warning(watch, "MissedDeadline", message);
+            self.recorder.failure(watch, "MissedDeadline", message, Cause::StartDeadlineMissed);
         }
     }
 

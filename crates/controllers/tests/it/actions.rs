@@ -5,6 +5,7 @@ mod fields;
 mod forged;
 mod log_records;
 mod masses;
+mod operations;
 mod recorded;
 mod refusals;
 mod scaling;

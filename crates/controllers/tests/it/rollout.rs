@@ -35,7 +35,8 @@ impl Rollout {
     async fn with(enables_function_revision_selectors: bool) -> Self {
         let registry = FakeRegistry::default();
         for version in (0..10).map(|minor| format!("v1.{minor}.0")) {
-            let package = package_yaml("Function", &json!({}), &[]);
+            let capabilities = json!({"capabilities": ["composition", "operation"]});
+            let package = package_yaml("Function", &capabilities, &[]);
             let image = format!("registry.example.org/acme/function-own:{version}");
             registry.push(&image, &format!("# {version}\n{package}"));
         }
@@ -569,6 +570,39 @@ async fn steps_choose_by_name_by_labels_or_get_the_newest() {
     let site =
         rollout.plane.until(&path, |site| code(site).contains(&"FunctionInactive") && names_it(site)).await;
     assert_eq!(condition(&site, "Synced").as_deref(), Some("False/ReconcileError"));
+}
+
+#[tokio::test]
+async fn operation_that_names_a_revision_calls_it_and_fails_if_it_is_not_active() {
+    const OPERATIONS: &str = "/apis/ops.crossplane.io/v1alpha1/operations";
+    let mut rollout = Rollout::begin().await;
+    let first = rollout.install_serving("v1.0.0", Some("stable"), "one").await;
+    rollout.install_serving("v1.1.0", None, "two").await;
+    let operation = |name: &str| {
+        let step = json!({
+            "step": "own", "functionRef": {"name": "own"}, "functionRevisionRef": {"name": first},
+        });
+        json!({
+            "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": name},
+            "spec": {"mode": "Pipeline", "retryLimit": 1, "pipeline": [step]},
+        })
+    };
+    let path = |name: &str| format!("{OPERATIONS}/{name}");
+    rollout.plane.apply(&path("active"), &operation("active")).await;
+    let is = |it: &Value, wanted: &str| condition(it, "Succeeded").as_deref() == Some(wanted);
+    rollout.plane.until(&path("active"), |it| is(it, "True/PipelineSuccess")).await;
+    // The limit is two, so that the third version ends the first.
+    rollout.install_serving("v1.2.0", None, "three").await;
+    rollout.plane.apply(&path("inactive"), &operation("inactive")).await;
+    let failed = rollout.plane.until(&path("inactive"), |it| is(it, "False/PipelineError")).await;
+    let conditions = failed["status"]["conditions"].as_array().unwrap();
+    let succeeded = conditions.iter().find(|it| it["type"] == "Succeeded").unwrap();
+    let words = format!("revision `{first}` of function `own` is not active");
+    assert!(succeeded["message"].as_str().unwrap().contains(&words), "{succeeded}");
+    assert_eq!((&succeeded["code"], &succeeded["step"]), (&json!("FunctionInactive"), &json!("own")));
+    rollout.plane.until_said("inactive", &words).await;
+    let events = rollout.plane.events("inactive").await;
+    assert!(events.iter().any(|it| it.starts_with("Warning/InvalidPipeline")), "{events:#?}");
 }
 
 #[tokio::test]

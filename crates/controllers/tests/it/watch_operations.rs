@@ -429,6 +429,10 @@ async fn change_that_waits_for_longer_than_it_may_is_dropped_and_told() {
     until_called(&plane, &seen, 1).await;
     put(&plane, "b", &json!({}), &json!({"v": "1"})).await;
     plane.until_said("w", "MissedDeadline").await;
+    let events = plane.get("/api/v1/events").await;
+    let mut events = events["items"].as_array().unwrap().iter();
+    let missed = events.find(|it| it["reason"] == "MissedDeadline").unwrap();
+    assert!(missed["metadata"]["annotations"].to_string().contains("StartDeadlineMissed"), "{missed:#}");
     is_held.store(false, Ordering::Relaxed);
     until(&plane, |it| it["status"]["runningOperationRefs"].is_null()).await;
     plane.quiet().await;

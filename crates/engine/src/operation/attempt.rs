@@ -5,6 +5,8 @@
 //! * The number of failures never decreases. The number in the status is the number of failed attempts.
 //! * No function, however much it returns, makes the status larger than an API server stores.
 
+mod action_sets;
+
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, keys, meta, set_condition};
@@ -18,6 +20,12 @@ use crate::status_size::{STATUS_LIMIT, json_size, shortened};
 use crate::wording::{active_deadline, failure_limit};
 
 use super::limits::{active_deadline_of, failures, retry_limit, started_at, time_left};
+use action_sets::is_waiting;
+
+pub use action_sets::{
+    ActionSetResult, AppliedActionSet, Awaited, action_set_result, applied_action_sets, await_action_sets,
+    is_action_set,
+};
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
@@ -48,6 +56,8 @@ pub enum Begin {
     Ended,
     /// Nothing, until the annotation is removed.
     Paused,
+    /// Wait for the ActionSets that it has applied: its pipeline has ended.
+    Await,
     /// Mark it as failed: it has reached its retry limit or its deadline.
     GiveUp,
     /// Run its pipeline.
@@ -60,6 +70,8 @@ pub fn begin(operation: &Object, now: &str) -> Begin {
         Begin::Ended
     } else if meta::annotation(operation, keys::PAUSED) == "true" {
         Begin::Paused
+    } else if is_waiting(operation) {
+        Begin::Await
     } else if failures(operation) >= retry_limit(operation) || is_overdue(operation, now) {
         Begin::GiveUp
     } else {
@@ -70,7 +82,7 @@ pub fn begin(operation: &Object, now: &str) -> Begin {
 /// The state of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
-    /// Its pipeline has not run to its end. An operation without a status counts, too.
+    /// Its pipeline has not run to its end, or its ActionSets have not ended. An operation without a status counts, too.
     Running,
     Succeeded,
     Failed,
@@ -78,7 +90,11 @@ pub enum Standing {
 
 /// The state of an operation.
 pub fn standing(operation: &Object) -> Standing {
-    match conditions(operation).iter().find(|condition| condition.kind == SUCCEEDED) {
+    standing_by(&conditions(operation))
+}
+
+fn standing_by(conditions: &[Condition]) -> Standing {
+    match conditions.iter().find(|condition| condition.kind == SUCCEEDED) {
         Some(condition) if condition.status == Status::True => Standing::Succeeded,
         Some(condition) if condition.status == Status::False => Standing::Failed,
         _ => Standing::Running,
@@ -235,8 +251,10 @@ pub fn check_results(
 pub struct Concluded {
     pub status: Object,
     pub events: Vec<Event>,
-    /// When to try again. None if it has ended.
+    /// When to try again. None if it has ended, or waits for its ActionSets.
     pub retry_in: Option<Duration>,
+    /// What the status says.
+    pub standing: Standing,
 }
 
 /// Conclude an attempt. Its results are kept even if it failed.
@@ -252,13 +270,13 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
     match ending {
         AttemptEnding::Succeeded => {
             status.complete(Condition::new(SUCCEEDED, Status::True, "PipelineSuccess"));
+            events.extend(status.begin_to_wait());
         }
         AttemptEnding::BrokenOff => {}
         AttemptEnding::TooLarge => events.push(status.give_up_results()),
         AttemptEnding::GaveUp => {
-            let exhaustion = Exhaustion::of(operation, failures(operation), now);
-            let exhaustion = exhaustion.unwrap_or_else(|| Exhaustion::failures(retry_limit(operation)));
-            events.push(status.give_up(exhaustion, None));
+            let waits = status.begin_to_wait_failed(None);
+            events.push(waits.unwrap_or_else(|| status.give_up(Exhaustion::at(operation, now), None)));
         }
         AttemptEnding::Failed(failure) => {
             let failures = failures(operation) + 1;
@@ -266,7 +284,8 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
             events.push(Event::failure(failure.reason, &failure.message, failure.point.clone()));
             // Crossplane gives up only when it would try again.
             if let Some(exhaustion) = Exhaustion::of(operation, failures, now) {
-                events.push(status.give_up(exhaustion, Some(&failure)));
+                let waits = status.begin_to_wait_failed(Some(&failure));
+                events.push(waits.unwrap_or_else(|| status.give_up(exhaustion, Some(&failure))));
             } else {
                 status.set(Condition::new(SUCCEEDED, Status::Unknown, RUNNING));
                 let synced = Condition::new(SYNCED, Status::False, "ReconcileError");
@@ -276,13 +295,13 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
             }
         }
     }
-    Concluded { status: status.object, events, retry_in }
+    Concluded { retry_in, ..status.concluded(events) }
 }
 
 /// Whether the result of an attempt is in the status of an operation already, given the operation as it was during the attempt. Then it
 /// must not be concluded again: its failure would count twice.
 pub fn is_concluded(during: &Object, operation: &Object) -> bool {
-    is_complete(operation) || failures(operation) > failures(during)
+    is_complete(operation) || is_waiting(operation) || failures(operation) > failures(during)
 }
 
 /// Why an operation is not tried again.
@@ -339,6 +358,11 @@ impl<'a> OperationStatus<'a> {
         let mut conditions = self.object.get("conditions").map(conditions_in).unwrap_or_default();
         set_condition(&mut conditions, condition);
         self.object.insert("conditions".to_owned(), Value::Array(conditions_to_json(&conditions)));
+    }
+
+    fn concluded(self, events: Vec<Event>) -> Concluded {
+        let conditions = self.object.get("conditions").map(conditions_in).unwrap_or_default();
+        Concluded { standing: standing_by(&conditions), status: self.object, events, retry_in: None }
     }
 
     fn complete(&mut self, succeeded: Condition) {

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::{Object, keys, meta, names};
+use ferroplane_api::{Object, meta, names};
 use ferroplane_wire::v1::Resource;
 use serde_json::Value;
 
+use super::attempt::is_action_set;
 use crate::failure::{Failure, Inapplicable};
 use crate::names::composed_name;
 use crate::plan::{Plan, Reference, Scopes, Wanted, group_kind};
@@ -50,7 +51,7 @@ fn read(
 ) -> Result<Object, Inapplicable> {
     let object = desired.resource.and_then(|object| object.into_json().ok());
     let mut object = object.ok_or(Inapplicable::NotAnObject)?;
-    if group_kind(&object) == (keys::KANISTER, "ActionSet") {
+    if is_action_set(&object) {
         adopt(&mut object, operation, resource);
     }
     for field in ["apiVersion", "kind"] {

@@ -1,11 +1,13 @@
 //! Rules about operations, and about the kinds that create them.
 
+use ferroplane_api::Cause;
 use serde_json::Value;
 
 use super::{Suspect, describe};
 use crate::complaint::Complaint;
 use crate::finding::Finding;
-use crate::look::{Role, at, condition, created_at};
+use crate::inquiry::is_fine;
+use crate::look::{Role, at, children, condition, created_at};
 
 /// A schedule or watch creates no operations now, because a user paused or suspended it.
 pub(super) fn suspended(suspect: &Suspect<'_>) -> Option<Finding> {
@@ -53,6 +55,17 @@ pub(super) fn not_created(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding
     suspect.own(said).field("spec.operationTemplate").advice(describe(suspect.id))
 }
 
+/// An ActionSet that it waited for cannot say any more why it failed.
+pub(super) fn action_set_gone(suspect: &Suspect<'_>) -> Option<Finding> {
+    let said = suspect.said(&[Cause::ActionSetFailed])?;
+    let action_sets = children(suspect.snapshot, suspect.id, suspect.object?);
+    let mut present = action_sets.iter().filter_map(|id| suspect.snapshot.object(id));
+    if present.any(|action_set| !is_fine(Role::ActionSet, action_set)) {
+        return None;
+    }
+    Some(suspect.own(said).code(said.cause).advice(retry(suspect)))
+}
+
 pub(super) fn schedule(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let finding = suspect.own(said).field("spec.schedule");
     finding.advice("try schedules out: ferroplane operation next --schedule '0 3 * * *'")
@@ -74,7 +87,12 @@ pub(super) fn watch_loop(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
 pub(super) fn running(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|_| suspect.role == Role::Operation && !suspect.is_leaving)?;
     let succeeded = condition(object, "Succeeded").filter(|it| it.status == "Unknown")?;
-    let message = "its pipeline runs, and has not ended yet";
+    // It says so if it waits for ActionSets.
+    let message = if succeeded.message.is_empty() {
+        "its pipeline runs, and has not ended yet"
+    } else {
+        succeeded.message
+    };
     let since = if succeeded.since.is_empty() { created_at(object) } else { succeeded.since };
     let finding = Finding::new(suspect.id, message).since(since);
     Some(finding.advice(format!("ferroplane operation logs {}", suspect.id.name)))

@@ -38,7 +38,7 @@ pub(crate) async fn render_operation(
     let OperationInput { operation, pipeline, context, now } = input;
     let mut operation = operation.clone();
     match begin(&operation, now) {
-        Begin::Ended | Begin::Paused => return Ok(rendered(operation, context)),
+        Begin::Ended | Begin::Paused | Begin::Await => return Ok(rendered(operation, context)),
         Begin::GiveUp => {
             let Concluded { status, events, .. } =
                 conclude(&operation, Attempt::new(AttemptEnding::GaveUp), now);

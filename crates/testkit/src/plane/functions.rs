@@ -6,6 +6,7 @@ use ferroplane_controllers::BuiltIns;
 use ferroplane_engine::versions::{Lifecycle, Version};
 use ferroplane_functions::{Contract, Declaration, Implementation, Library, VersionMetadata};
 use ferroplane_runner::Directory;
+use ferroplane_wire::Struct;
 use ferroplane_wire::v1::RunFunctionResponse;
 
 /// What is built in, functions of a test, and two that show what versions and capabilities do.
@@ -38,7 +39,7 @@ pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
     }
 }
 
-/// A function with an old version, which will go, and a new one. Steps and phases can call it.
+/// A function with an old version, which will go, and a new one. Steps and phases can call it. Its output says which one ran.
 fn aged() -> Declaration {
     let release = |text: &str| Some(text.parse().unwrap());
     let capabilities = ["composition", "operation", "action"].map(str::to_owned).to_vec();
@@ -54,17 +55,20 @@ fn aged() -> Declaration {
         capabilities,
         ..VersionMetadata::default()
     };
-    let pass_on = Implementation::new(|request| RunFunctionResponse {
-        desired: request.desired.clone(),
-        ..RunFunctionResponse::default()
-    });
+    let pass_on = |version: &'static str| {
+        Implementation::new(move |request| RunFunctionResponse {
+            desired: request.desired.clone(),
+            output: Struct::try_from(serde_json::Map::from_iter([("ran".to_owned(), version.into())])).ok(),
+            ..RunFunctionResponse::default()
+        })
+    };
     Declaration {
         function: "function-aged".to_owned(),
         contract: Contract::default(),
         stable: "v0.2.0".to_owned(),
         versions: vec![
-            ("v0.1.0".to_owned(), old, Some(pass_on.clone())),
-            ("v0.2.0".to_owned(), new, Some(pass_on)),
+            ("v0.1.0".to_owned(), old, Some(pass_on("v0.1.0"))),
+            ("v0.2.0".to_owned(), new, Some(pass_on("v0.2.0"))),
         ],
     }
 }

@@ -11,7 +11,7 @@ use crate::terminal::Terminal;
 
 /// Cancel a running operation by deleting it
 ///
-/// It stops between two calls or two writes. Objects that it has applied stay.
+/// It stops between two calls or two writes. Objects that it has applied stay, except for ActionSets: those that run are cancelled, too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane operation cancel nightly-1700000000")]

@@ -79,6 +79,25 @@ async fn operation_that_names_a_version_gets_the_warning_that_a_phase_gets() {
 }
 
 #[tokio::test]
+async fn step_and_phase_that_name_the_same_version_call_the_same_one() {
+    let plane = Plane::new().await;
+    for version in ["v0.1.0", "v0.2.0"] {
+        let (name, expected) = (version.replace('.', "-"), json!({"ran": version}));
+        let blueprint = super::blueprint(&name, &json!({"phases": [aged(version)]}));
+        plane.apply(&format!("{}/{name}", super::BLUEPRINTS), &blueprint).await;
+        let action_set = super::action_set(&name, &json!({"blueprint": name}));
+        plane.apply(&format!("{ACTION_SETS}/{name}"), &action_set).await;
+        let done = super::until_state(&plane, &name, "complete").await;
+        assert_eq!(done["status"]["actions"][0]["phases"][0]["output"], expected);
+        operate(&plane, &name, &json!({"name": "function-aged", "version": version})).await;
+        let path = format!("{OPERATIONS}/{name}");
+        let is_done = |it: &Value| condition(it, "Succeeded").as_deref() == Some("True/PipelineSuccess");
+        let done = plane.until(&path, is_done).await;
+        assert_eq!(done["status"]["pipeline"][0]["output"], expected);
+    }
+}
+
+#[tokio::test]
 async fn operation_that_calls_a_function_of_phases_fails_with_what_to_do_instead() {
     let plane = Plane::new().await;
     operate(&plane, "o", &json!({"name": "KubeOps", "version": "v0.1.0"})).await;

@@ -5,10 +5,12 @@
 use std::time::Duration;
 
 use ferroplane_testkit::plane::condition;
+use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 
+use super::functions::saying;
 use super::in_virtual_time;
-use super::operations::{MAPS, settle};
+use super::operations::{self, MAPS, OPS, settle};
 use super::world::World;
 
 const BLUEPRINTS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/blueprints";
@@ -107,6 +109,49 @@ fn phases_run_once_whenever_controllers_are_killed() {
         settle(&world).await;
         for write in 1..=WRITES {
             assert_eq!(made(&world, &format!("s-{write}-false")).await, [1, 1, 1]);
+        }
+        world.end().await;
+    });
+}
+
+/// An operation takes the result of its ActionSet, whichever of the writes of both is the last one of a process.
+#[test]
+fn operation_ends_like_its_action_set_whenever_controllers_are_killed() {
+    let action_set_of = |request: &RunFunctionRequest| {
+        let input = request.input.as_ref().unwrap().json().unwrap();
+        let action =
+            json!({"name": "backup", "blueprint": input["blueprint"], "options": {"set": input["name"]}});
+        let action_set = json!({
+            "apiVersion": "cr.kanister.io/v1alpha1", "kind": "ActionSet",
+            "metadata": {"generateName": "s-", "namespace": "default"}, "spec": {"actions": [action]},
+        });
+        json!({"desired": {"resources": {"it": {"resource": action_set}}}})
+    };
+    in_virtual_time(async {
+        let function = saying(operations::FUNCTION, action_set_of);
+        let world = World::with_actions_of_operations(0, vec![function]).await;
+        define(&world).await;
+        // Those of the operation come before and after those of its ActionSet.
+        for write in 1..=WRITES + 4 {
+            for fails in [false, true] {
+                world.weather.kill_soon(write, write % 2 == 0);
+                let name = format!("o-{write}-{fails}");
+                let blueprint = if fails { "fails" } else { "works" };
+                let spec = operations::spec(&json!({"name": name, "blueprint": blueprint}));
+                operations::apply(&world, "operations", "Operation", &name, &spec).await;
+                settle(&world).await;
+                let operation = world.plane.get(&format!("{OPS}/operations/{name}")).await;
+                let (ended, expected) = if fails {
+                    ("False/ActionSetFailed", [1, 0, 1])
+                } else {
+                    ("True/PipelineSuccess", [1, 1, 1])
+                };
+                assert_eq!(condition(&operation, "Succeeded").as_deref(), Some(ended), "{name}: {operation}");
+                assert_eq!(made(&world, &name).await, expected, "{name}: {operation}");
+                assert_eq!(operation["status"].get("failures"), None, "{name}: {operation}");
+                let applied = operation["status"]["appliedResourceRefs"].as_array().unwrap();
+                assert_eq!(applied.len(), 1, "{name}: {operation}");
+            }
         }
         world.end().await;
     });

@@ -84,6 +84,13 @@ impl World {
         Self::made_of(seed, false, Equipment { runs_actions: true, ..Equipment::default() }).await
     }
 
+    /// One that runs ActionSets and operations, with functions for these.
+    pub(super) async fn with_actions_of_operations(seed: u64, functions: Vec<Function>) -> Self {
+        let equipment =
+            Equipment { functions, runs_operations: true, runs_actions: true, ..Equipment::default() };
+        Self::made_of(seed, false, equipment).await
+    }
+
     /// One in which what sites become may never change, if it is steady.
     pub(super) async fn with(seed: u64, is_steady: bool, functions: Vec<Function>) -> Self {
         Self::made_of(seed, is_steady, Equipment { functions, ..Equipment::default() }).await

@@ -30,7 +30,7 @@ fn action_set(status: &ActionSetStatus) -> Value {
 }
 
 /// One that failed because of this.
-fn failed(cause: Cause, phase: &str, message: &str) -> Value {
+pub(in crate::rules) fn failed(cause: Cause, phase: &str, message: &str) -> Value {
     let error = PhaseError {
         phase: phase.to_owned(),
         code: cause.code().to_owned(),
@@ -44,7 +44,7 @@ fn failed(cause: Cause, phase: &str, message: &str) -> Value {
     })
 }
 
-fn running() -> Value {
+pub(in crate::rules) fn running() -> Value {
     let phase = PhaseStatus { name: "gate".to_owned(), state: PhaseState::Running, ..PhaseStatus::default() };
     let action =
         ferroplane_api::ActionStatus { phases: vec![phase], ..ferroplane_api::ActionStatus::default() };

@@ -2,10 +2,14 @@
 #![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
 use ferroplane_api::{Cause, FailurePoint};
-use ferroplane_engine::operation::{Attempt, AttemptEnding, AttemptFailure, conclude, started};
-use ferroplane_engine::{Failure, InvalidPipeline};
+use ferroplane_engine::operation::{
+    ActionSetResult, Attempt, AttemptEnding, AttemptFailure, applied_action_sets, await_action_sets,
+    conclude, started,
+};
+use ferroplane_engine::{Failure, InvalidPipeline, Reference, conditions_in};
 use serde_json::{Value, json};
 
+use crate::rules::actions::tests::{failed as failed_action_set, running as action_set_running};
 use crate::testing::{Plane, SINCE, condition, object};
 use crate::{Diagnosis, Id, diagnose};
 
@@ -255,8 +259,49 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
             vec![operation("o")],
             "Operation o: no controller has reconciled it yet: it is new, or the control plane runs no operations",
         ),
+        case(
+            "action-set-gone",
+            vec![with_action_set(ActionSetResult::Gone)],
+            "Operation o: ActionSet `shop/s` was deleted before its result was read",
+        ),
         case("operation-running", vec![running], "Operation o: its pipeline runs, and has not ended yet"),
     ]
+}
+
+/// An operation that has applied an ActionSet, with this result.
+fn with_action_set(result: ActionSetResult) -> Value {
+    let applied = Reference {
+        api_version: "cr.kanister.io/v1alpha1".to_owned(),
+        kind: "ActionSet".to_owned(),
+        name: "s".to_owned(),
+        namespace: Some("shop".to_owned()),
+    };
+    let mut whole = operation("o");
+    let attempt = Attempt { applied: vec![applied], ..Attempt::new(AttemptEnding::Succeeded) };
+    whole["status"] = conclude(&object(&whole), attempt, SINCE).status.into();
+    let waiting = object(&whole);
+    let results: Vec<_> = applied_action_sets(&waiting).into_iter().map(|it| (it, result.clone())).collect();
+    whole["status"] = await_action_sets(&waiting, &results, SINCE).concluded.status.into();
+    whole
+}
+
+#[test]
+fn operation_is_explained_by_its_action_set() {
+    let message = "phase `dump`: disk full".to_owned();
+    let failed = with_action_set(ActionSetResult::Failed(message.clone()));
+    let diagnosis = explain(&[failed, failed_action_set(Cause::PhaseFailed, "dump", &message)]);
+    assert_eq!(
+        diagnosis.cause.unwrap().to_string(),
+        "ActionSet shop/s: step `dump`: phase `dump`: disk full"
+    );
+    let waiting = with_action_set(ActionSetResult::Running);
+    let diagnosis = explain(&[waiting.clone(), action_set_running()]);
+    let line = diagnosis.cause.unwrap().to_string();
+    assert!(line.starts_with("ActionSet shop/s: phase `gate` "), "{line}");
+    // Whoever may not read the ActionSet is told what the operation waits for.
+    let says = conditions_in(&waiting["status"]["conditions"]).into_iter();
+    let says: Vec<_> = says.map(|it| it.message).collect();
+    assert!(says.contains(&"waiting for ActionSet `shop/s`".to_owned()), "{says:?}");
 }
 
 fn explain(objects: &[Value]) -> Diagnosis {
