@@ -174,6 +174,8 @@ fn composed_rules(custom_groups: &str) -> Value {
         rule(&[keys::PROTECTION], &["usages", "clusterusages"]),
         // The same user writes the objects of an operation, so that composing one gives no further rights.
         rule(&[keys::OPS], &["operations", "cronoperations", "watchoperations"]),
+        // An operation owns the ActionSets that it applies, which some clusters allow only to users who may set finalizers.
+        json!({"apiGroups": [keys::OPS], "resources": ["operations/finalizers"], "verbs": ["update"]}),
         // The namespace of an ActionSet decides what its actions may access, whatever created it.
         rule(&[keys::KANISTER], &["actionsets", "blueprints", "profiles"]),
     ])

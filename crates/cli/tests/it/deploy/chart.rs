@@ -46,6 +46,71 @@ fn operations_are_off_and_bring_their_rights_when_they_are_on() {
     assert!(find(&on, "Deployment", "ferroplane").to_string().contains("--enable-operations"));
 }
 
+/// The user that writes composed resources applies them: the control plane itself, or a composer.
+#[test]
+fn operations_may_apply_action_sets_where_both_are_on() {
+    let name = "ferroplane:operation-action-sets";
+    let both = "--set=operations.enabled=true,blueprints.enabled=true";
+    for one in ["--set=operations.enabled=true", "--set=blueprints.enabled=true"] {
+        let Some(objects) = rendered(&[one]) else { return };
+        assert!(!objects.iter().any(|object| object["metadata"]["name"] == name), "{one}");
+    }
+    for (flags, subjects) in [
+        (&[both][..], &["ferroplane"][..]),
+        (&[both, "--set=rbac.separateComposer=true"], &["ferroplane", "ferroplane-composer"]),
+    ] {
+        let Some(objects) = rendered(flags) else { return };
+        let role = find(&objects, "ClusterRole", name);
+        assert_eq!(role["metadata"]["labels"]["rbac.crossplane.io/aggregate-to-crossplane"], "true");
+        let rules = json!([
+            {"apiGroups": ["cr.kanister.io"], "resources": ["actionsets"], "verbs": ["get", "create", "patch"]},
+            {"apiGroups": ["ops.crossplane.io"], "resources": ["operations/finalizers"], "verbs": ["update"]},
+        ]);
+        assert_eq!(role["rules"], rules);
+        let all = find(&objects, "ClusterRoleBinding", "ferroplane")["subjects"].as_array().unwrap();
+        let all: Vec<_> = all.iter().map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(all, subjects);
+        // The control plane waits for them, and cancels them at the deadline of their operation.
+        let waits = find(&objects, "ClusterRole", "ferroplane:blueprints")["rules"][0]["verbs"].to_string();
+        assert!(["get", "list", "watch", "patch"].iter().all(|verb| waits.contains(verb)), "{waits}");
+    }
+}
+
+/// On the API server of `up`, which aggregates roles and decides by them as any other does.
+#[test]
+fn users_of_the_chart_have_the_rights_that_operations_with_action_sets_take() {
+    let flags = "--set=operations.enabled=true,blueprints.enabled=true,rbac.separateComposer=true";
+    let (Some(_), Some(rendered)) = (peer("kubectl"), rendered(&[flags])) else { return };
+    let is_right =
+        |object: &Value| ["ClusterRole", "ClusterRoleBinding"].iter().any(|kind| object["kind"] == *kind);
+    let rights: Vec<_> = rendered.into_iter().filter(is_right).collect();
+    let plane = Plane::new();
+    // Roles with this label are aggregated into that of the chart, too.
+    plane.says("kubectl delete clusterrole system:ferroplane:composed-resources");
+    plane.told(
+        "kubectl apply -f -",
+        &json!({"apiVersion": "v1", "kind": "List", "items": rights}).to_string(),
+    );
+    let account = "--as=system:serviceaccount:ferroplane-system:ferroplane";
+    let may = |user: &str, what: &str| format!("kubectl auth can-i {what} {account}{user} || true");
+    let [action_sets, finalizers] =
+        ["actionsets.cr.kanister.io", "operations.ops.crossplane.io --subresource=finalizers"];
+    // Roles are aggregated a moment later.
+    plane.until_said(&may("-composer", &format!("create {action_sets}")), |said| said.trim() == "yes");
+    for (user, verbs, object) in [
+        ("-composer", &["get", "patch"][..], action_sets),
+        ("-composer", &["update"], finalizers),
+        ("", &["get", "list", "watch", "patch"], action_sets),
+    ] {
+        for verb in verbs {
+            // kubectl warns that an object is in no namespace.
+            let said = plane.says(&may(user, &format!("{verb} {object}")));
+            assert!(said.trim().ends_with("yes"), "{user} {verb} {object}: {said}");
+        }
+    }
+    assert_eq!(plane.says(&may("-composer", &format!("delete {action_sets}"))).trim(), "no");
+}
+
 #[test]
 fn webhooks_are_the_only_open_port_and_open_to_those_who_are_named() {
     let metrics = "--set=metrics.enabled=true";
