@@ -106,7 +106,7 @@ pub use usage::{
     used_by,
 };
 pub use validity::{
-    Capabilities, InvalidPipeline, can_act, functions_of, pipeline_condition, validate_operation,
-    validate_pipeline,
+    COMPOSITION, Capabilities, InvalidPipeline, OPERATION, can_act, check_capability, functions_of,
+    pipeline_condition, validate_operation, validate_pipeline,
 };
 pub use written::Unreadable;

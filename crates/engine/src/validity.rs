@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::failure::chain;
 use crate::pipeline::{Pipeline, PipelineError, UnresolvedStep};
 use crate::resources::to_pipeline;
-use crate::versions::{Catalogue, resolve};
+use crate::versions::{Catalogue, Record, resolve};
 
 /// The capability of functions in compositions.
-const COMPOSITION: &str = "composition";
+pub const COMPOSITION: &str = "composition";
 /// The capability of functions in operations.
-const OPERATION: &str = "operation";
+pub const OPERATION: &str = "operation";
 
 /// The capability of functions that phases of Blueprints call.
 const ACTION: &str = "action";
@@ -110,18 +110,27 @@ fn check(
             // it.
             Err(_) => continue,
         };
-        let revision = &resolution.record.revision.name;
-        let said = capabilities.get(revision).filter(|capabilities| !can(capabilities, needed));
-        if let Some(capabilities) = said {
-            let (step, function) = (step.name.clone(), step.function.clone());
-            if can_act(capabilities) {
-                return Err(InvalidPipeline::OnlyForPhases { step, function });
-            }
-            let revision = revision.clone();
-            return Err(InvalidPipeline::MissingCapability { step, function, revision, missing: needed });
-        }
+        check_capability((&step.name, &step.function), resolution.record, needed, capabilities)?;
     }
     Ok(())
+}
+
+/// Check that a step can call a version of its function.
+pub fn check_capability(
+    (step, function): (&str, &str),
+    record: &Record,
+    needed: &'static str,
+    capabilities: &Capabilities,
+) -> Result<(), InvalidPipeline> {
+    let revision = &record.revision.name;
+    let said = capabilities.get(revision).filter(|capabilities| !can(capabilities, needed));
+    let Some(capabilities) = said else { return Ok(()) };
+    let (step, function) = (step.to_owned(), function.to_owned());
+    if can_act(capabilities) {
+        return Err(InvalidPipeline::OnlyForPhases { step, function });
+    }
+    let revision = revision.clone();
+    Err(InvalidPipeline::MissingCapability { step, function, revision, missing: needed })
 }
 
 /// Whether no version of the function can be called.

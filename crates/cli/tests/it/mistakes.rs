@@ -154,6 +154,45 @@ fn function_that_is_missing_from_a_list_of_functions_is_an_error() {
 }
 
 #[test]
+fn step_that_cannot_call_its_function_is_reported() {
+    let of = |kind: &str, spec: &str| {
+        format!(
+            "apiVersion: ops.crossplane.io/v1alpha1\nkind: {kind}\nmetadata: {{name: nightly}}\nspec: {spec}\n"
+        )
+    };
+    let steps =
+        |function: &str| format!("{{mode: Pipeline, pipeline: [{{step: work, functionRef: {function}}}]}}");
+    let run = |manifest: &str| Sandbox::new().with("o.yaml", manifest).run(&["validate", "o.yaml"]);
+    let phases = "functionRef.name: function `KubeOps` can be called by phases of Blueprints only: have a step return an ActionSet that \
+                  runs it";
+    let cron = of(
+        "CronOperation",
+        &format!("{{schedule: '@daily', operationTemplate: {{spec: {}}}}}", steps("{name: KubeOps}")),
+    );
+    let cases = [
+        (of("Operation", &steps("{name: KubeOps, version: v0.1.0}")), format!("spec.pipeline[0].{phases}")),
+        (cron, format!("spec.operationTemplate.spec.pipeline[0].{phases}")),
+        (
+            of("Operation", &steps("{name: function-auto-ready}")),
+            "does not have the capability `operation`".to_owned(),
+        ),
+        (
+            of("Operation", &steps("{name: function-schedule, version: v9.9.9}")),
+            "spec.pipeline[0].functionRef.version: function `function-schedule`".to_owned(),
+        ),
+        (
+            composition(&[("one", "function-schedule", "")]),
+            "does not have the capability `composition`".to_owned(),
+        ),
+    ];
+    for (manifest, words) in cases {
+        let ran = run(&manifest);
+        assert_eq!(ran.code, Some(3), "{words}: {ran:#?}");
+        assert!(ran.stdout.contains(&words), "{words}: {ran:#?}");
+    }
+}
+
+#[test]
 fn cluster_scoped_xr_that_composes_a_namespaced_kind_needs_a_namespace() {
     let ran = validate(&bucket(""), "Cluster");
     assert_eq!(ran.code, Some(3), "{ran:#?}");

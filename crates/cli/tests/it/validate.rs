@@ -536,9 +536,14 @@ spec:
         input: {apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, resuorces: []}
 ";
     let found = complaints(operation);
-    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(found.len(), 2, "{found:#?}");
     assert!(
-        found[0].starts_with("11: spec.operationTemplate.spec.pipeline[0].input.resuorces: "),
+        found[0].starts_with("10: spec.operationTemplate.spec.pipeline[0].functionRef.name: ")
+            && found[0].ends_with("does not have the capability `operation`"),
+        "{found:#?}"
+    );
+    assert!(
+        found[1].starts_with("11: spec.operationTemplate.spec.pipeline[0].input.resuorces: "),
         "{found:#?}"
     );
 }

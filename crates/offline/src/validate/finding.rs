@@ -35,6 +35,8 @@ pub(crate) enum ProblemKind {
     FunctionInput,
     /// The function is unknown.
     UnknownFunction,
+    /// The function is known, and no such pipeline can call it, or it does not have the version.
+    NotCallable,
     /// A field is read and has no effect.
     NoEffect,
     /// What the kind of the object is missing.

@@ -5,6 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::versions::{Question, Unresolved, Version, resolve};
+use ferroplane_engine::{chain, check_capability};
 use ferroplane_functions::{InputMistake, Library, Native};
 use ferroplane_schema::field::Path;
 use ferroplane_schema::structural::Schema;
@@ -48,6 +49,10 @@ enum Callee {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call<'c> {
     pub(super) function: &'c str,
+    /// The version that the step asks for.
+    pub(super) version: Option<&'c str>,
+    /// The capability that pipelines like this need.
+    pub(super) capability: &'static str,
     pub(super) input: Option<&'c Object>,
     /// Where the function is named.
     pub(super) function_at: &'c str,
@@ -104,6 +109,9 @@ impl Functions {
         let is_mistake = !self.packages.is_empty() || !self.similar(call.function).is_empty();
         let (mut errors, more): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|_| is_mistake);
         warnings.extend(more);
+        if let Callee::BuiltIn(function) = &callee {
+            errors.extend(self.uncallable(function, call, manifest));
+        }
         let input_errors = match (call.input.and_then(|input| given_schema(input, kinds)), callee) {
             (Some(schema), _) => against(schema, call, manifest),
             (None, Callee::BuiltIn(function)) => {
@@ -167,6 +175,26 @@ impl Functions {
                 (None, None) => Callee::Unknown,
             },
         }
+    }
+
+    /// Why steps of such a pipeline cannot call a function that is built in, or not in this version.
+    fn uncallable(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Option<Problem> {
+        let library = self.library()?;
+        // A package has revisions of its own, which only a control plane knows.
+        let version = call.version.filter(|_| !self.packages.contains_key(call.function));
+        let question = Question { version: version.map(str::to_owned), ..Question::about(function) };
+        let (field, message) = match resolve(library.catalogue(), &question) {
+            Err(unresolved) => {
+                let field = call.function_at.strip_suffix(".name").unwrap_or(call.function_at);
+                (format!("{field}.version"), chain(&unresolved))
+            }
+            Ok(resolution) => {
+                let (callee, capabilities) = (("", call.function), library.capabilities());
+                let checked = check_capability(callee, resolution.record, call.capability, &capabilities);
+                (call.function_at.to_owned(), chain(&checked.err()?))
+            }
+        };
+        Some(Problem::new(ProblemKind::NotCallable, manifest, &field, format!("{field}: {message}")))
     }
 
     /// The name that the user probably meant.

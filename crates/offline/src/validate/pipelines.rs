@@ -2,7 +2,7 @@
 
 use ferroplane_api::{CompositionSpec, Mode, Object, keys, meta};
 use ferroplane_engine::operation::{CronSpec, FieldPath};
-use ferroplane_engine::{Pipeline, PipelineError, ineffective_fields, to_pipeline};
+use ferroplane_engine::{COMPOSITION, OPERATION, Pipeline, PipelineError, ineffective_fields, to_pipeline};
 use serde_json::Value;
 
 use super::finding::{Finding, Problem, ProblemKind};
@@ -47,10 +47,15 @@ fn check_steps(
     functions: &Functions,
 ) {
     let steps = spec.and_then(|spec| spec.get("pipeline")?.as_array());
+    let is_operation = meta::group(meta::api_version(manifest.object())) == keys::OPS;
+    let capability = if is_operation { OPERATION } else { COMPOSITION };
     for (index, step) in steps.into_iter().flatten().enumerate() {
-        let function = step.get("functionRef").and_then(|function| function.get("name")?.as_str());
+        let function =
+            |field: &str| step.get("functionRef").and_then(|function| function.get(field)?.as_str());
         let call = Call {
-            function: function.unwrap_or_default(),
+            function: function("name").unwrap_or_default(),
+            version: function("version"),
+            capability,
             input: step.get("input").and_then(Value::as_object),
             function_at: &format!("{at}.pipeline[{index}].functionRef.name"),
             input_at: &format!("{at}.pipeline[{index}].input"),
@@ -116,6 +121,8 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
         let name = &step.function_ref.name;
         let call = Call {
             function: name,
+            version: step.function_ref.version.as_deref(),
+            capability: COMPOSITION,
             input: step.input.as_ref(),
             function_at: at,
             input_at: at,

@@ -138,6 +138,25 @@ fn command_runs_in_all_containers_of_all_pods_and_no_output_is_lost() {
 }
 
 #[test]
+fn commands_in_all_containers_are_never_run_twice_wherever_the_plane_stops() {
+    let commands = [(); 8].map(|()| ended(0, "", ""));
+    for place in 1..=4 {
+        for crash in [Crash::Before(place), Crash::After(place)] {
+            let mut world = world(&commands);
+            let end = Plane { crash, ..everywhere() }.run(&mut world);
+            let mut once = world.effects.clone();
+            once.dedup();
+            assert_eq!(world.effects, once, "{crash:?}");
+            // The plane stopped only if the phase had come so far.
+            let is_whole = matches!(end, End::Done(_)) && world.effects.len() == 4;
+            let is_interrupted = matches!(end, End::Failed(Cause::PhaseInterrupted, _));
+            assert!(is_whole || is_interrupted, "{crash:?}: {end:?} {:?}", world.effects);
+            assert!(place > 1 || is_interrupted, "{crash:?}");
+        }
+    }
+}
+
+#[test]
 fn all_containers_in_which_a_command_fails_are_told() {
     let mut world = world(&[ended(0, "", ""), ended(1, "", "bad"), ended(0, "", ""), ended(2, "", "worse")]);
     let failure = everywhere().run(&mut world).failure();

@@ -45,6 +45,8 @@ fn pod_is_run_its_output_kept_and_the_pod_deleted() {
 #[test]
 fn pod_is_run_once_wherever_the_plane_stops() {
     survives_crashes(task, &logging(PRINTED), &succeeds());
+    let arguments = task().arguments;
+    survives_crashes(|| Plane::of(&KubeTask::V0_1, arguments.clone().into()), &logging(PRINTED), &succeeds());
     for place in 1..8 {
         for crash in [Crash::Before(place), Crash::After(place)] {
             let mut world = logging(PRINTED);
@@ -187,6 +189,67 @@ fn log_of_a_long_pod_is_read_while_it_runs() {
     assert_eq!(output, json!({"path": "/a", "b": "2"}));
 }
 
+/// Hours of it cost a look and a reading every ten minutes, until the kubelet ends it.
+#[test]
+fn pod_that_hangs_is_waited_for_until_its_deadline() {
+    const PERIODS: u32 = 50;
+    let deadline = json!({
+        "phase": "Failed", "reason": "DeadlineExceeded",
+        "message": "Pod was active on the node longer than the specified deadline",
+    });
+    let turns = std::cell::Cell::new(0);
+    let meanwhile = |world: &mut World| {
+        turns.set(turns.get() + 1);
+        match turns.get() {
+            1 => ends(json!({"phase": "Running"}))(world),
+            PERIODS => ends(deadline.clone())(world),
+            _ => false,
+        }
+    };
+    let mut plane = Plane::of(
+        &KubeTask::V0_0,
+        json!({"image": "tools:1", "command": ["sleep", "infinity"], "podOverride": {"activeDeadlineSeconds": 28_800}}),
+    );
+    assert_eq!(pod_of(&plane)["spec"]["activeDeadlineSeconds"], 28_800);
+    let (mut world, begun) = (logging("still here\n"), plane.now);
+    let failure = plane.run_while(&mut world, &meanwhile).failure();
+    assert!(failure.contains("DeadlineExceeded; Pod was active on the node longer"), "{failure}");
+    assert_eq!(plane.now - begun, i64::from(PERIODS - 2) * 10 * 60_000);
+    let [created, deleted] = &world.effects[..] else { panic!("{:?}", world.effects) };
+    assert!(created.starts_with("create ") && deleted.starts_with("delete "));
+}
+
+#[test]
+fn log_that_never_ends_holds_no_worker_and_the_pod_can_be_cancelled() {
+    let plane = task();
+    let running = object(json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "p", "annotations": {ferroplane_engine::action::PHASE_ANNOTATION: plane.identity.clone()}},
+        "status": {"phase": "Running"},
+    }));
+    let looked = json!({"step": "look", "log": {"offset": 0}, "since": plane.now, "nextRead": plane.now});
+    let got = [Answer::Object { object: running, resource: "pods".to_owned() }];
+    let Move::Perform { mut checkpoint, requests } = plane.advance(&looked, &got) else { panic!("it reads") };
+    assert!(matches!(&requests[..], [Request::ReadLog { offset: 0, .. }]));
+    // There is always more, as long as the plane reads on.
+    for part in 1..=4_u64 {
+        let answer = Answer::Log { text: "noise\n".to_owned(), next_offset: part << 22, is_end: false };
+        let Move::Perform { checkpoint: next, requests } = plane.advance(&checkpoint, &[answer]) else {
+            panic!("part {part}")
+        };
+        assert!(matches!(&requests[..], [Request::ReadLog { offset, .. }] if *offset == part << 22));
+        checkpoint = next;
+    }
+    // The plane reads no further than its limit. The pod continues, and nothing is done for ten minutes.
+    let limit = Answer::Refused(refused(413, "RequestEntityTooLarge", "the log has more than 16 MiB"));
+    let Move::Wait { checkpoint, wake_at, watch, .. } = plane.advance(&checkpoint, &[limit]) else {
+        panic!("it waits")
+    };
+    assert_eq!((wake_at, watch.len()), (Some(plane.now + 10 * 60_000), 1), "or until the pod changes");
+    let requests = KubeTask::V0_0.clean_up(&plane.phase(&checkpoint, &[]));
+    assert!(matches!(&requests[..], [Request::Delete { .. }]), "{requests:?}");
+}
+
 #[test]
 fn pod_that_somebody_deletes_fails_the_phase() {
     let vanish = |world: &mut World| {
@@ -309,6 +372,7 @@ fn failing_preparation_fails_the_phase_if_that_is_wanted() {
     };
     assert_eq!(prepare(false).run_while(&mut logging(PRINTED), &failed()).output(), json!({"path": "/a"}));
     assert!(matches!(prepare(true).run_while(&mut logging(PRINTED), &failed()), End::Failed(..)));
+    survives_crashes(|| prepare(true), &logging(PRINTED), &succeeds());
 }
 
 #[test]
