@@ -142,10 +142,10 @@ fn action_settings(configuration: &Configuration) -> ActionSettings {
 /// How packages are installed.
 fn package_manager(
     packages: &RegistryPackages,
+    dependencies: ResolveOptions,
     functions: &Arc<PackagedFunctions>,
     providers: &Arc<PackagedProviders>,
 ) -> PackageManager {
-    dependencies: ResolveOptions,
     PackageManager {
         source: Arc::new(packages.clone()),
         namespace: PULL_SECRETS.to_owned(),

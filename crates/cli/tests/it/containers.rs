@@ -2,16 +2,16 @@
 //!
 //! Where the machine does not allow containers, or has no runtime, each test prints why it is skipped.
 
-mod built_by_others;
+pub(crate) mod built_by_others;
 mod idle;
 pub(crate) mod images;
-mod installed;
+pub(crate) mod installed;
 mod languages;
 mod phases;
 pub(crate) mod processes;
 mod providers;
 pub(crate) mod registry;
-mod served;
+pub(crate) mod served;
 
 use serde_json::{Value, json};
 

@@ -86,6 +86,14 @@ fn packages_are_installed_from_a_registry_and_stay_without_it() {
     plane.says("kubectl wait function/acme-function-own --for=condition=Installed --timeout=60s");
     let columns = plane.says("kubectl get configurations");
     assert!(columns.contains("True        True"), "{columns}");
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    // The package of the function has no program, so that it is not healthy.
+    let tree = plane.says(&format!("{ferroplane} trace configuration/platform; test $? = 3"));
+    for words in ["ConfigurationRevision/platform-", "Function/acme-function-own", "Healthy is False"] {
+        assert!(tree.contains(words), "{words}\n{tree}");
+    }
+    let why = plane.says(&format!("{ferroplane} why configuration/platform"));
+    assert!(why.starts_with("Configuration platform is ready."), "{why}");
     plane.told(
         "kubectl apply -f -",
         &package("Configuration", "platform", &format!("{address}/acme/platform:v1.1.0")),
@@ -102,6 +110,53 @@ fn packages_are_installed_from_a_registry_and_stay_without_it() {
     plane.says("kubectl wait configuration/platform --for=condition=Healthy --timeout=60s");
     plane.says("kubectl delete configuration platform --timeout=60s");
     plane.says("kubectl wait xrd/things.acme.org --for=delete --timeout=60s");
+}
+
+#[test]
+fn dependencies_are_upgraded_and_downgraded_only_if_the_flags_allow_it() {
+    let (Some(_), Some(registry)) = (peer("kubectl"), LocalRegistry::start()) else { return };
+    let address = &registry.address;
+    for (name, version) in [("up", "v1.0.0"), ("up", "v1.1.0"), ("down", "v1.0.0"), ("down", "v1.1.0")] {
+        // Another text, so that each has a digest of its own.
+        let manifest = format!(
+            "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: {name}, annotations: {{version: {version}}}}}\n"
+        );
+        registry.push(&format!("acme/{name}:{version}"), &manifest);
+    }
+    let platform = format!(
+        "apiVersion: meta.pkg.crossplane.io/v1\nkind: Configuration\nmetadata: {{name: platform}}\nspec:\n  dependsOn:\n  \
+         - {{function: {address}/acme/up, version: '>=v1.1.0'}}\n  - {{function: {address}/acme/down, version: '<v1.1.0'}}\n"
+    );
+    registry.push("acme/platform:v1.0.0", &platform);
+    let packages = [
+        package("Function", "up", &format!("{address}/acme/up:v1.0.0")),
+        package("Function", "down", &format!("{address}/acme/down:v1.1.0")),
+        package("Configuration", "platform", &format!("{address}/acme/platform:v1.0.0")),
+    ];
+    let installs = |plane: &Plane, name: &str, version: &str| {
+        plane.says(&format!(
+            "kubectl wait function/{name} --for=jsonpath={{.spec.package}}={address}/acme/{name}:{version} --timeout=60s"
+        ));
+    };
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    for function in &packages[..2] {
+        plane.told("kubectl apply -f -", function);
+    }
+    plane.says("kubectl wait function/up function/down --for=condition=Installed --timeout=60s");
+    plane.told("kubectl apply -f -", &packages[2]);
+    let message = "kubectl get configurationrevisions -o jsonpath='{.items[0].status.conditions[?(@.type==\"RevisionHealthy\")].message}'";
+    plane.until_said(message, |said| said.contains("cannot resolve package dependencies"));
+    installs(&plane, "up", "v1.0.0");
+
+    let flags = ["--data-dir", "data", "--enable-dependency-version-upgrades"];
+    let plane = Plane::start(plane.stop(), &flags);
+    installs(&plane, "up", "v1.1.0");
+    installs(&plane, "down", "v1.1.0");
+    let flags = ["--data-dir", "data", "--enable-dependency-version-downgrades"];
+    let plane = Plane::start(plane.stop(), &flags);
+    installs(&plane, "down", "v1.0.0");
+    plane.says("kubectl wait configuration/platform --for=condition=Healthy --timeout=60s");
+    plane.stop();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod company;
 mod crossplane_packages;
 mod ground;
 mod leaders;
+mod registries;
 mod replica;
 mod rollout;
 #[cfg(feature = "wasm")]

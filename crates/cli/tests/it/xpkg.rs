@@ -40,7 +40,7 @@ impl Workshop {
         Self { directory: TempDir::new().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
@@ -81,6 +81,24 @@ impl Workshop {
         let ran = self.run(arguments);
         assert_eq!(ran.code, Some(1), "{arguments:?}\n{}{}", ran.stdout, ran.stderr);
         ran.stderr
+    }
+
+    /// Build a Function package whose program is this executable.
+    pub(crate) fn pack_function(&self, program: &Path, file: &str) {
+        self.write("function/crossplane.yaml", FUNCTION);
+        fs::create_dir_all(self.path("bin")).unwrap();
+        fs::copy(program, self.path("bin/function")).unwrap();
+        self.says(&[
+            "build",
+            "-f",
+            "function",
+            "-o",
+            file,
+            "--embed-runtime-image",
+            "bin",
+            "--entrypoint",
+            "/function",
+        ]);
     }
 
     /// Build a package with a manifest of its own, and push it.

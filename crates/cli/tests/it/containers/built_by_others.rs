@@ -23,7 +23,7 @@ CMD ["an argument"]
 "#;
 
 /// Whether a tool is there. Says so if it is not; if somebody insists, it has to be.
-fn is_there(tool: &str) -> bool {
+pub(crate) fn is_there(tool: &str) -> bool {
     let is_there = Command::new(tool).arg("--version").output().is_ok();
     assert!(is_there || std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_none(), "{tool} is not there");
     if !is_there {

@@ -5,7 +5,7 @@ use std::fs;
 use ferroplane_image::Reference;
 use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{Options, Push, Registry};
-use ferroplane_testkit::{DebianRegistry, RegistrySetup};
+use ferroplane_testkit::{DebianRegistry, Pki, RegistrySetup};
 
 use super::images::TestImage;
 
@@ -13,13 +13,23 @@ use super::images::TestImage;
 pub(crate) struct TestRegistry {
     debian: DebianRegistry,
     has_passwords: bool,
+    /// Whom its clients have to trust, in PEM.
+    authorities: String,
 }
 
 impl TestRegistry {
     /// Nothing if it is not installed.
     pub(crate) fn start(has_passwords: bool) -> Option<Self> {
         let debian = DebianRegistry::start(&RegistrySetup { has_passwords, ..RegistrySetup::default() })?;
-        Some(Self { debian, has_passwords })
+        Some(Self { debian, has_passwords, authorities: String::new() })
+    }
+
+    /// One with a certificate that only those trust who know this authority.
+    pub(crate) fn start_certified_by(pki: &Pki) -> Option<Self> {
+        let leaf = pki.issue(&["127.0.0.1"]);
+        let setup = RegistrySetup { tls: Some(&leaf), ..RegistrySetup::default() };
+        let debian = DebianRegistry::start(&setup)?;
+        Some(Self { debian, has_passwords: false, authorities: pki.ca() })
     }
 
     /// Put an image there. Returns its reference.
@@ -31,11 +41,17 @@ impl TestRegistry {
         let reference = format!("{}/tests/{name}", self.debian.address);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
-            let registry = Registry::new(Options { credentials, ..Options::default() }).unwrap();
+            let authorities = self.authorities.clone().into_bytes();
+            let registry = Registry::new(Options { credentials, authorities, ..Options::default() }).unwrap();
             let target = Reference::parse(&reference, None).unwrap();
             registry.push(&target, &image.descriptor.digest, &Push::from(&image.store)).await.unwrap();
         });
         reference
+    }
+
+    /// Host and port.
+    pub(crate) fn address(&self) -> &str {
+        &self.debian.address
     }
 
     /// Delete all images. Those that were pushed cannot be fetched any more.

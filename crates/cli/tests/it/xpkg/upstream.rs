@@ -4,7 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::{CONFIGURATION, EXAMPLE, Workshop, registry, uncompressed};
+use super::{CONFIGURATION, EXAMPLE, FUNCTION, Workshop, registry, uncompressed};
+use crate::containers::built_by_others::is_there;
+use crate::containers::images::{machine, run};
+use crate::containers::installed::compose_with;
+use crate::containers::served;
+use crate::logs::PLATFORM;
 use crate::peers;
 use crate::plane::Plane;
 
@@ -90,4 +95,25 @@ fn package_of_crossplanes_command_line_is_installed() {
     plane.told("kubectl apply -f -", &package);
     plane.says("kubectl wait configuration/theirs --for=condition=Healthy --timeout=60s");
     plane.says("kubectl wait xrd/apps.example.org --for=condition=Established --timeout=60s");
+}
+
+#[test]
+fn function_that_crossplanes_command_line_packed_is_installed_and_called() {
+    let (Some(program), Some(_)) = (crossplane(), peers::peer("kubectl")) else { return };
+    let (Some(_), Some(auto_ready)) = (machine(), peers::peer("function-auto-ready")) else { return };
+    let Some(registry) = registry::start(None, false) else { return };
+    if !is_there("skopeo") {
+        return;
+    }
+    let workshop = Workshop::new();
+    served::program(&auto_ready).export(&workshop.path("layout"), &workshop.path("layout.tar"));
+    // Crossplane's command line embeds what `docker save` writes.
+    let copy = ["copy", "--insecure-policy", "oci:layout:latest", "docker-archive:image.tar:program:latest"];
+    run(Command::new("skopeo").args(copy).current_dir(workshop.directory.path()));
+    workshop.write("package/crossplane.yaml", FUNCTION);
+    let build = ["build", "-f", "package", "-o", "theirs.xpkg", "--embed-runtime-image-tarball", "image.tar"];
+    workshop.crossplane(&program, &build);
+    let image = format!("{}/team/theirs:v1.0.0", registry.address);
+    workshop.crossplane(&program, &["push", &image, "-f", "theirs.xpkg"]);
+    compose_with(&image, PLATFORM).stop();
 }
