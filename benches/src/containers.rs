@@ -76,7 +76,7 @@ pub(crate) fn run() {
 fn make_image(image: &Path) {
     fs::create_dir_all(image.join("bin")).expect("there is room");
     fs::copy("/bin/busybox", image.join("bin/busybox")).expect("busybox-static is installed");
-    for name in ["cat", "sleep"] {
+    for name in ["sh", "cat", "sleep"] {
         std::os::unix::fs::symlink("busybox", image.join("bin").join(name)).expect("there is room");
     }
     let own = std::env::current_exe().expect("this program is somewhere");
@@ -135,30 +135,54 @@ fn row(what: &str, times: &Times, base: Option<Duration>) {
     println!("| {what} | {best} | {p50} | {p99} | {against} |");
 }
 
-/// How long after its time limit a call comes back, with everything that it started gone.
-fn stops(runtime: &Runtime, containers: &ferroplane_sandbox::Runtime, image: &Path) {
+/// A program that uses more than it may.
+struct Runaway {
+    what: &'static str,
+    script: &'static str,
+    limits: Limits,
+    /// How long it may go on. None where the limit is not one of time: then the whole call counts.
+    budget: Option<Duration>,
+}
+
+fn runaways() -> [Runaway; 5] {
     let time = Duration::from_millis(100);
-    println!("`sleep` for longer than its limit of {}\n", pretty(time));
+    let timed = |what, script, limits| Runaway { what, script, limits, budget: Some(time) };
+    let sized = |what, script, limits| Runaway { what, script, limits, budget: None };
+    let usual = Limits::default();
+    [
+        timed("`sleep`, beyond 100 ms", "sleep 60", Limits { time, ..usual }),
+        timed("endless forks, beyond 100 ms", "f() { f | f & }; f; sleep 60", Limits { time, ..usual }),
+        timed("endless loop, beyond 100 ms of processor time", LOOP, Limits { cpu_time: time, ..usual }),
+        sized("32 MiB of memory, whole call", HOARD, Limits { memory: 32 << 20, ..usual }),
+        sized("16 MiB of output, whole call", "cat /dev/zero", usual),
+    ]
+}
+
+const LOOP: &str = "while :; do :; done";
+const HOARD: &str = "x=a; while :; do x=$x$x; done";
+
+/// How long after a limit a call comes back, with everything that it started gone.
+fn stops(runtime: &Runtime, containers: &ferroplane_sandbox::Runtime, image: &Path) {
+    println!("Programs that use more than they may\n");
     println!("| what | best | p50 | p99 |\n|---|---|---|---|");
-    let sleep = container(image, &["/bin/sleep", "60"]);
-    let mut times = Vec::new();
-    runtime.block_on(async {
-        for _ in 0..CALLS {
-            let started = Instant::now();
-            let limits = Limits { time, ..Limits::default() };
-            let (grants, log) = (Grants::default(), LineSink::nowhere());
-            let call = Call { container: &sleep, input: b"", limits, grants, key: "", log };
-            containers.call(call).await.expect_err("it sleeps for longer");
-            times.push(started.elapsed().saturating_sub(time));
-        }
-    });
-    let times = Times::from(times);
-    println!(
-        "| beyond the limit | {} | {} | {} |",
-        pretty(times.best()),
-        pretty(times.p50()),
-        pretty(times.p99())
-    );
+    for Runaway { what, script, limits, budget } in runaways() {
+        let program = container(image, &["/bin/sh", "-c", script]);
+        let mut times = Vec::new();
+        runtime.block_on(async {
+            for _ in 0..CALLS {
+                let started = Instant::now();
+                let (grants, log) = (Grants::default(), LineSink::nowhere());
+                let call = Call { container: &program, input: b"", limits, grants, key: "", log };
+                let answer = containers.call(call).await;
+                times.push(started.elapsed().saturating_sub(budget.unwrap_or_default()));
+                // A shell that gets no more memory may end before it is ended.
+                assert!(answer.is_err() || answer.is_ok_and(|output| output.exit_code != 0), "{what}");
+            }
+        });
+        let times = Times::from(times);
+        let (best, p50, p99) = (pretty(times.best()), pretty(times.p50()), pretty(times.p99()));
+        println!("| {what} | {best} | {p50} | {p99} |");
+    }
 }
 
 /// The same bundle, started by a shell in the namespaces of the host, where nothing of ours comes in between.

@@ -78,7 +78,7 @@ pub const NATIVE: &str = "ferroplane.io/native";
 pub const WASM_GRANTS: &str = "ferroplane.io/wasm-grants";
 /// On Functions: how long their server may go on without being called, where the control plane runs it.
 pub const IDLE_TIMEOUT: &str = "ferroplane.io/idle-timeout";
-/// On Providers: the network that their program has, where the control plane runs it (`Isolated` or `Runner`).
+/// On Providers and Functions: the network that their program has, where the control plane runs it (`Isolated` or `Runner`).
 pub const NETWORK: &str = "ferroplane.io/network";
 /// On revisions of packages: the digest of the image that they were made of, with its algorithm.
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use ferroplane_engine::Isolation;
 use ferroplane_runner::{CallError, External, ImageRunner, ImageSettings, Images};
+use ferroplane_sandbox::CgroupChoice;
+
+use crate::package_source::RegistryAccess;
 
 /// What programs run with that are in no container.
 const YOUR_RIGHTS: &str =
@@ -33,15 +36,26 @@ pub(crate) enum RegistryUser {
 }
 
 /// Where and how images are run on this machine.
-pub(crate) fn image_settings(user: RegistryUser) -> anyhow::Result<ImageSettings> {
-    Ok(image_settings_in(directory()?, user))
+pub(crate) fn image_settings(user: RegistryUser, access: &RegistryAccess) -> anyhow::Result<ImageSettings> {
+    Ok(image_settings_in(directory()?, user, access))
 }
 
 /// The same, with what is kept of images in this directory.
-pub(crate) fn image_settings_in(directory: PathBuf, user: RegistryUser) -> ImageSettings {
+pub(crate) fn image_settings_in(
+    directory: PathBuf,
+    user: RegistryUser,
+    access: &RegistryAccess,
+) -> ImageSettings {
     let host = ["/proc/self/exe", "internal", "host"].map(Into::into);
     let settings = ImageSettings::new(directory, host.into());
-    ImageSettings { uses_docker_config: user == RegistryUser::Own, ..settings }
+    ImageSettings {
+        uses_docker_config: user == RegistryUser::Own,
+        authorities: access.authorities.clone(),
+        plain_http: access.plain_http.clone(),
+        // A command that ends soon may use it like a service: it is found only if everything in there is of this process.
+        cgroup: CgroupChoice::Delegated,
+        ..settings
+    }
 }
 
 /// Where images are kept. They can be fetched again, so that it is a cache.
@@ -55,8 +69,8 @@ fn directory() -> anyhow::Result<PathBuf> {
 }
 
 /// Calls images and webhooks.
-pub(crate) fn external(trust: Trust, user: RegistryUser) -> External {
-    let runner = match image_settings(user) {
+pub(crate) fn external(trust: Trust, user: RegistryUser, access: &RegistryAccess) -> External {
+    let runner = match image_settings(user, access) {
         Ok(settings) => Images::new(settings).runner(),
         Err(error) => refusing(&error),
     };
@@ -91,4 +105,27 @@ fn refusing(error: &anyhow::Error) -> ImageRunner {
     ImageRunner::new(move |call| {
         std::future::ready(Err(CallError::Image { image: call.image.reference, reason: reason.clone() }))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_runs_images_has_the_delegated_cgroup_and_trusts_the_same_registries() {
+        let access = RegistryAccess {
+            authorities: b"authority".to_vec(),
+            plain_http: vec!["registry.example.org".to_owned()],
+            ..RegistryAccess::default()
+        };
+        for user in [RegistryUser::Own, RegistryUser::Nobody] {
+            let settings = image_settings_in("images".into(), user, &access);
+            assert_eq!(settings.cgroup, CgroupChoice::Delegated);
+            assert_eq!(settings.uses_docker_config, user == RegistryUser::Own);
+            assert_eq!(
+                (settings.authorities, settings.plain_http),
+                (access.authorities.clone(), access.plain_http.clone())
+            );
+        }
+    }
 }

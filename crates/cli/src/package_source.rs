@@ -32,10 +32,12 @@ pub(crate) fn open_store(images: &Path) -> anyhow::Result<Store> {
 }
 
 /// How registries are asked.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RegistryAccess {
     /// Certificate authorities in PEM, beside those of the system.
     pub(crate) authorities: Vec<u8>,
+    /// Registries (`host` or `host:port`) that are spoken to without TLS.
+    pub(crate) plain_http: Vec<String>,
     /// What registries are shown as the name of this program. None is its own name and version.
     pub(crate) user_agent: Option<HeaderValue>,
 }
@@ -54,12 +56,7 @@ pub(crate) struct RegistryPackages {
 
 impl RegistryPackages {
     /// Keep what is fetched in this directory or, without one, until the end.
-    pub(crate) fn open(directory: Option<&Path>) -> anyhow::Result<Self> {
-        Self::open_with(directory, RegistryAccess::default())
-    }
-
-    /// The same, and ask registries like this.
-    pub(crate) fn open_with(directory: Option<&Path>, access: RegistryAccess) -> anyhow::Result<Self> {
+    pub(crate) fn open(directory: Option<&Path>, access: RegistryAccess) -> anyhow::Result<Self> {
         let mut temporary = None;
         let directory = if let Some(directory) = directory {
             directory
@@ -80,6 +77,11 @@ impl RegistryPackages {
     /// Where images are: their content, and what was unpacked of it.
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// How registries are asked.
+    pub(crate) fn access(&self) -> &RegistryAccess {
+        &self.access
     }
 
     /// What a tag led to when its package came from a bundle. A registry that answers counts more.
@@ -104,6 +106,7 @@ fn options(credentials: Credentials, access: &RegistryAccess) -> Options {
     let mut options = Options {
         credentials,
         authorities: access.authorities.clone(),
+        plain_http: access.plain_http.clone(),
         retries: RetryPolicy { attempts: ATTEMPTS, ..RetryPolicy::default() },
         timeouts: Timeouts { connect: CONNECT, total: TOTAL, ..Timeouts::default() },
         ..Options::default()

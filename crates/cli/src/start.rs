@@ -34,11 +34,13 @@ use crate::Verdict;
 use crate::external::{RegistryUser, Trust, external_with, image_settings_in};
 use crate::functions::discovery::VersionsPage;
 use crate::interrupt::Interrupts;
+use crate::package_source::RegistryPackages;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::Terminal;
 use crate::up::controllers::{built_ins, response_cache};
 use crate::up::function_containers::{FunctionContainers, Programs};
 pub(crate) use options::{Configuration, File, Options};
+use packages::Packages;
 use pages::Pages;
 use site::Site;
 pub(crate) use upstream::Upstream;
@@ -69,7 +71,7 @@ pub(crate) fn run(configuration: &Configuration, advice: &[String]) -> anyhow::R
         let site = Site {
             recorder: site::recorder(configuration)?,
             metadata: telemetry.metadata(),
-            packages: configuration.packages.as_ref().map(packages::Packages::open).transpose()?,
+            packages: packages(configuration)?,
             ..Site::connect(configuration, term)?
         };
         site.health.add_metrics(telemetry.metrics());
@@ -302,16 +304,23 @@ async fn refuse_company(configuration: &Configuration, site: &Site) -> anyhow::R
     }
 }
 
+/// Where packages come from, if any are installed.
+fn packages(configuration: &Configuration) -> anyhow::Result<Option<RegistryPackages>> {
+    let open = |packages: &Packages| packages.open(configuration.registry_access()?);
+    configuration.packages.as_ref().map(open).transpose()
+}
+
 /// What runs images and calls webhooks for steps.
-fn external(configuration: &Configuration) -> External {
-    match &configuration.images {
+fn external(configuration: &Configuration) -> anyhow::Result<External> {
+    let access = configuration.registry_access()?;
+    Ok(match &configuration.images {
         Some(directory) => {
             // Beside the images of packages, which others manage.
-            let settings = image_settings_in(directory.join("steps"), RegistryUser::Nobody);
+            let settings = image_settings_in(directory.join("steps"), RegistryUser::Nobody, &access);
             external_with(Trust::Grants, Images::new(settings).runner())
         }
-        None => crate::external::external(Trust::Grants, RegistryUser::Nobody),
-    }
+        None => crate::external::external(Trust::Grants, RegistryUser::Nobody, &access),
+    })
 }
 
 /// How the phases of actions run: in pods of the cluster.
@@ -349,7 +358,7 @@ async fn stand_by(
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(
-            configuration.enables_alpha_functions.then(|| external(configuration)),
+            configuration.enables_alpha_functions.then(|| external(configuration)).transpose()?,
             templates,
         )?,
         calls,

@@ -32,6 +32,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::Verdict;
 use crate::interrupt::Interrupts;
+use crate::package_source::RegistryAccess;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use manifests::Manifests;
@@ -64,10 +65,12 @@ pub(crate) struct Configuration {
     pub(crate) enables_function_revision_selectors: bool,
     /// Whether packages are installed.
     pub(crate) installs_packages: bool,
-    /// Whether functions run as processes where containers cannot be run.
     /// Which versions of dependencies may be changed.
     pub(crate) dependencies: ResolveOptions,
+    /// Whether functions run as processes where containers cannot be run.
     pub(crate) allows_unisolated_functions: bool,
+    /// How the registries of packages, steps and phases are asked.
+    pub(crate) registries: RegistryAccess,
     /// Where templates may be fetched from.
     pub(crate) remote_templates: Vec<String>,
     /// Where the certificates are that functions are called with.

@@ -44,6 +44,8 @@ pub struct PackagedImage {
     pub grants: String,
     /// How long its server may run without calls, as its Function says. Empty: for ever.
     pub idle_timeout: String,
+    /// The network that its Function grants it, if its program is not WebAssembly.
+    pub network: String,
 }
 
 /// The state of a function in a package.
@@ -90,9 +92,8 @@ impl PackagedProgram for PackagedImage {
 
     fn runs_as(&self, other: &Self) -> bool {
         // Not the pull secrets and the policy: a running program needs no image any more.
-        self.image.image == other.image.image
-            && self.grants == other.grants
-            && self.idle_timeout == other.idle_timeout
+        let is_same_image = self.image.image == other.image.image;
+        is_same_image && *self == Self { image: self.image.clone(), ..other.clone() }
     }
 }
 
@@ -172,9 +173,13 @@ mod tests {
     use super::*;
     use crate::pkg::PackagePullPolicy;
 
-    fn provider(image: &str, network: &str, secret: &[u8]) -> PackagedProvider {
+    fn request(image: &str, secret: &[u8]) -> ImageRequest {
         let (image, pull_secrets) = (image.to_owned(), vec![secret.to_vec()]);
-        let image = ImageRequest { image, pull_secrets, policy: PackagePullPolicy::IfNotPresent };
+        ImageRequest { image, pull_secrets, policy: PackagePullPolicy::IfNotPresent }
+    }
+
+    fn provider(image: &str, network: &str, secret: &[u8]) -> PackagedProvider {
+        let image = request(image, secret);
         PackagedProvider {
             image,
             package: "p".to_owned(),
@@ -191,6 +196,19 @@ mod tests {
         assert!(runs.runs_as(&provider("a@sha256:1", "", b"new")));
         assert!(!runs.runs_as(&provider("a@sha256:2", "", b"old")));
         assert!(!runs.runs_as(&provider("a@sha256:1", "Runner", b"old")));
+    }
+
+    #[test]
+    fn function_is_started_again_for_what_its_annotations_say_and_not_for_other_credentials() {
+        let function = |[grants, idle_timeout, network]: [&str; 3], secret: &[u8]| {
+            let [grants, idle_timeout, network] = [grants, idle_timeout, network].map(str::to_owned);
+            PackagedImage { image: request("a@sha256:1", secret), grants, idle_timeout, network }
+        };
+        let runs = function([""; 3], b"old");
+        assert!(runs.runs_as(&function([""; 3], b"new")));
+        for annotations in [["clock", "", ""], ["", "10m", ""], ["", "", "Runner"]] {
+            assert!(!runs.runs_as(&function(annotations, b"old")), "{annotations:?}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@
 #[path = "revisions/generate.rs"]
 mod generate;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -121,6 +122,39 @@ fn generated_compositions_have_the_hash_that_crossplane_gives_them() {
     let _ = writeln!(io::stderr(), "{all} generated compositions, {count} hashed differently");
     let shown = differences.iter().take(3).map(String::as_str).collect::<Vec<_>>();
     assert!(differences.is_empty(), "{count} of {all} differ:\n{}", shown.join("\n"));
+}
+
+#[test]
+fn whatever_changes_in_the_functions_array_changes_the_hash() {
+    let function = |name: &str, image: &str| {
+        json!({"name": name, "type": "Container", "config": {"color": "red"},
+            "container": {"image": image, "network": {"policy": "Isolated"}, "resources": {"limits": {"memory": "64Mi"}}}})
+    };
+    let (one, other) =
+        (function("a", "registry.example.org/a:v1"), function("b", "registry.example.org/b:v1"));
+    let hash = |functions: &[&Value]| {
+        composition_hash(&object(&json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "c"},
+            "spec": {"compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "functions": functions},
+        })))
+    };
+    let changed = |pointer: &str, value: Value| {
+        let mut function = one.clone();
+        *function.pointer_mut(pointer).unwrap() = value;
+        function
+    };
+    let changes = [
+        changed("/name", json!("c")),
+        changed("/config/color", json!("blue")),
+        changed("/container/image", json!("registry.example.org/a:v2")),
+        changed("/container/network/policy", json!("Runner")),
+        changed("/container/resources/limits/memory", json!("128Mi")),
+    ];
+    let mut hashes: Vec<_> = changes.iter().map(|change| hash(&[change, &other])).collect();
+    hashes.extend([hash(&[&one, &other]), hash(&[&other, &one]), hash(&[&one]), hash(&[])]);
+    let distinct: BTreeSet<_> = hashes.iter().collect();
+    assert_eq!(distinct.len(), hashes.len(), "{hashes:#?}");
+    assert_eq!(hash(&[&one, &other]), hash(&[&one.clone(), &other.clone()]));
 }
 
 #[test]

@@ -58,6 +58,7 @@ use ferroplane_image::unpack::{self, Roots};
 use ferroplane_sandbox::{CgroupChoice, Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
 use tokio::sync::OnceCell;
 
+pub use adapter::FunctionGrants;
 pub use error::ImageError;
 pub use group::{ContainerError, ContainerRunner};
 pub use package::PROTOCOL_ANNOTATION;
@@ -85,6 +86,10 @@ pub struct ImageSettings {
     pub helper: Vec<OsString>,
     /// Whether Docker's `config.json` of the user has credentials for registries.
     pub uses_docker_config: bool,
+    /// Certificate authorities of registries in PEM, beside those of the system.
+    pub authorities: Vec<u8>,
+    /// Registries (`host` or `host:port`) that are spoken to without TLS.
+    pub plain_http: Vec<String>,
     /// The container runtime, if not the one that is found.
     pub engine: Option<Engine>,
     /// The cgroup that holds the limits of containers.
@@ -104,6 +109,8 @@ impl ImageSettings {
             directory: directory.into(),
             helper,
             uses_docker_config: false,
+            authorities: Vec::new(),
+            plain_http: Vec::new(),
             engine: None,
             cgroup: CgroupChoice::None,
             lines: None,
@@ -237,7 +244,12 @@ impl Images {
         for secret in secrets {
             credentials = credentials.with_pull_secret(secret)?;
         }
-        let registry = Registry::new(registry::Options { credentials, ..registry::Options::default() })?;
+        let registry = Registry::new(registry::Options {
+            credentials,
+            authorities: settings.authorities.clone(),
+            plain_http: settings.plain_http.clone(),
+            ..registry::Options::default()
+        })?;
         if registries.len() >= MOST_REGISTRIES {
             registries.remove(0);
         }

@@ -32,8 +32,9 @@ pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput
 #[cfg(feature = "wasm")]
 pub use ferroplane_wasm as wasm;
 pub use images::{
-    ContainerError, ContainerRunner, FunctionLog, ImageError, ImageSettings, ImageSource, Images, KeepImage,
-    KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage, ServedImage,
+    ContainerError, ContainerRunner, FunctionGrants, FunctionLog, ImageError, ImageSettings, ImageSource,
+    Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage,
+    ServedImage,
 };
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};

@@ -38,7 +38,7 @@ pub enum CgroupChoice {
     /// None: the host holds the limits alone.
     #[default]
     None,
-    /// The one that was delegated to this process, if there is one. This process moves below it, with everything that it has started.
+    /// The one that was delegated to this process alone, if there is one. This process moves below it, with everything that it has started.
     Delegated,
     /// This directory. It is an error if it cannot be used.
     Given(PathBuf),

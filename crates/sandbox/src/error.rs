@@ -11,7 +11,7 @@ pub enum Error {
     )]
     NoEngine,
 
-    #[error("cannot run containers: this machine does not let us {step} ({cause}); {remedy}")]
+    #[error("cannot run containers: this machine does not allow the process to {step} ({cause}); {remedy}")]
     Forbidden { step: String, cause: String, remedy: &'static str },
 
     #[error("cannot start the process that runs containers")]
@@ -32,7 +32,7 @@ pub enum Error {
     Program { message: String },
 
     #[error(
-        "cannot run the program with another root directory: this machine does not let us {step} ({cause})"
+        "cannot run the program with another root directory: this machine does not allow the process to {step} ({cause})"
     )]
     NoChroot { step: String, cause: String },
 

@@ -56,7 +56,7 @@ struct Refusal {
     cause: io::Error,
 }
 
-/// Names the step that failed. It completes "this machine does not let us".
+/// Names the step that failed. It completes "this machine does not allow the process to".
 trait Step<T> {
     fn step(self, step: &'static str) -> Result<T, Refusal>;
 }

@@ -10,6 +10,7 @@ mod process;
 mod registry;
 mod server;
 mod sigstore;
+mod skip;
 mod tcp;
 
 #[cfg(feature = "plane")]
@@ -24,4 +25,5 @@ pub use process::Process;
 pub use registry::{DebianRegistry, RegistrySetup, program};
 pub use server::{FunctionServer, Versions};
 pub use sigstore::{KeylessSigner, KeylessStatement, Sigstore};
+pub use skip::{skip, skip_containers};
 pub use tcp::{TcpServer, forward, free_port, free_ports};

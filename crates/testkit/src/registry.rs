@@ -7,7 +7,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::{Leaf, Pki, Process};
+use crate::{Leaf, Pki, Process, skip};
 
 /// `alice` with the password `open sesame`, hashed by bcrypt.
 const PASSWORDS: &str = "alice:$2b$04$abcdefghijklmnopqrstuu/LVz6MZlItEy42I2juLihZ66HnQx/cy\n";
@@ -80,7 +80,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     if found.is_none() {
         let insists = std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_some();
         assert!(!insists, "{name} is not installed; `cargo xtask test` installs it");
-        eprintln!("skipped: {name} is not installed; on Debian, install the package `{name}`");
+        skip(&format!("{name} is not installed; on Debian, install the package `{name}`"));
     }
     found
 }

@@ -69,19 +69,47 @@ async fn starlark(runtime: &Runtime) {
     }
 }
 
-/// By how much code exceeds its time before it is stopped.
+/// By how much code exceeds its time before it is stopped, and how soon it is stopped that exceeds another limit.
 async fn stop(runtime: &Runtime) {
-    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
     let looping = code::command(&[], r#"(func (export "_start") (loop $again (br $again)))"#);
-    let program = runtime.compile(&wat::parse_str(looping).unwrap()).unwrap();
-    let mut times = Vec::new();
-    for _ in 0..100 {
-        let began_at = Instant::now();
-        let error = program.call(Call { limits: limits.clone(), ..Call::new("") }).await.unwrap_err();
-        assert!(matches!(error, Error::Time { .. }));
-        times.push(began_at.elapsed().saturating_sub(limits.time));
+    // A subscription: user data, the tag of a clock, which clock, for how long, precision, flags.
+    let sleeping = code::command(
+        &["poll_oneoff"],
+        r#"(func (export "_start")
+            (i32.store8 (i32.const 208) (i32.const 0))
+            (i32.store (i32.const 216) (i32.const 1))
+            (i64.store (i32.const 224) (i64.const 0x7fffffffffffffff))
+            (drop (call $poll_oneoff (i32.const 200) (i32.const 400) (i32.const 1) (i32.const 600))))"#,
+    );
+    let hoarding = code::command(
+        &[],
+        r#"(func (export "_start") (loop $again
+            (br_if $again (i32.ne (i32.const -1) (memory.grow (i32.const 16)))) (unreachable)))"#,
+    );
+    let recursing = code::command(
+        &[],
+        r#"(func $deeper (param i32) (call $deeper (i32.add (local.get 0) (i32.const 1))))
+            (func (export "_start") (call $deeper (i32.const 0)))"#,
+    );
+    let limits = Limits { time: Duration::from_millis(100), ..Limits::default() };
+    let time = limits.time;
+    for (what, text, budget) in [
+        ("endless loop, time beyond its 100 ms", looping, time),
+        ("endless sleep, time beyond its 100 ms", sleeping, time),
+        ("more memory than its limit, whole call", hoarding, Duration::ZERO),
+        ("endless recursion, whole call", recursing, Duration::ZERO),
+    ] {
+        let program = runtime.compile(&wat::parse_str(text).unwrap()).unwrap();
+        let mut times = Vec::new();
+        for _ in 0..100 {
+            let began_at = Instant::now();
+            let error = program.call(Call { limits: limits.clone(), ..Call::new("") }).await.unwrap_err();
+            times.push(began_at.elapsed().saturating_sub(budget));
+            let is_limit = matches!(error, Error::Time { .. } | Error::Memory { .. } | Error::Stack);
+            assert!(is_limit, "{what}: {error:?}");
+        }
+        print(what, times);
     }
-    print("endless loop, time beyond its 100 ms", times);
 }
 
 /// What it takes to compile code, and to read it back.

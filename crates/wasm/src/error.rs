@@ -39,7 +39,7 @@ pub enum Error {
     #[error("cannot limit the code by fuel: this runtime does not meter it")]
     NotMetered,
 
-    #[error("cannot read what the code needs: `{word}` cannot be granted")]
+    #[error("cannot read the declaration of the code: it has the word `{word}`, which names nothing that can be granted")]
     Wish { word: String },
 
     #[error("cannot grant `{wish}`: the code does not declare that it needs it")]
@@ -57,10 +57,10 @@ pub enum Error {
     #[error("the code used up its fuel of {limit} instructions")]
     Fuel { limit: u64 },
 
-    #[error("the code wants more than the {limit} bytes of memory that it may have")]
+    #[error("the code exceeded its limit of {limit} bytes of memory")]
     Memory { limit: usize },
 
-    #[error("the code wants tables of more than {limit} elements")]
+    #[error("the code exceeded its limit of {limit} elements of a table")]
     Table { limit: usize },
 
     #[error("the code calls itself too deeply: its stack is used up")]

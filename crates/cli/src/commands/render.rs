@@ -22,6 +22,7 @@ use crate::external::{RegistryUser, Trust, external_with, image_settings};
 use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::{Terminal, until_unread};
+use crate::xpkg::registry::ClientFlags;
 use from_recording::Recorded;
 use inputs::Inputs;
 
@@ -96,6 +97,9 @@ pub(crate) struct Render {
     /// Number of XRs to render at the same time
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=4096))]
     max_concurrency: u32,
+
+    #[command(flatten)]
+    registries: ClientFlags,
 
     #[command(flatten)]
     recorded: Recorded,
@@ -211,7 +215,8 @@ impl Render {
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
         let spinner = terminal.spinner("starting functions");
         let runs_images = renderer.calls_external() || renderer.serves_images();
-        let images = runs_images.then(|| image_settings(RegistryUser::Own)).transpose()?.map(Images::new);
+        let settings = || image_settings(RegistryUser::Own, &self.registries.access()?);
+        let images = runs_images.then(settings).transpose()?.map(Images::new);
         let functions = self.start_functions(&renderer, &options, images.as_ref(), terminal).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
@@ -290,11 +295,11 @@ impl Results {
                     self.verdict = Verdict::No;
                 }
                 terminal.data(&printed.text)
-            }
+            }),
             Err(error) => {
                 self.errors.push(error);
                 Ok(())
-            }),
+            }
         }
     }
 

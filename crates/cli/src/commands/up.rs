@@ -14,6 +14,7 @@ use crate::Verdict;
 use crate::telemetry::Telemetry;
 use crate::terminal::Terminal;
 use crate::up::{self, AuditFlags, Configuration, Selection, Simulated, Wanted, data_directory};
+use crate::xpkg::registry::ClientFlags;
 use crate::{address, duration, size};
 
 /// Start a control plane on this machine, without Kubernetes
@@ -110,7 +111,6 @@ pub(crate) struct Up {
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     install_packages: bool,
 
-    /// Run functions as processes, without isolation, if this machine cannot run containers
     /// Upgrade packages that others depend on
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "false",
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
@@ -121,6 +121,7 @@ pub(crate) struct Up {
         default_missing_value = "true", value_parser = BoolishValueParser::new(), action = ArgAction::Set)]
     enable_dependency_version_downgrades: bool,
 
+    /// Run functions as processes, without isolation, if this machine cannot run containers
     ///
     /// Only functions whose program is a static executable. Such a process can use the network of this machine and, unless you are root,
     /// everything that you can. The condition `RuntimeHealthy` of its revision says so. See docs/containers.md.
@@ -229,14 +230,15 @@ impl Up {
             has_strict_function_versions: self.strict_function_versions,
             enables_function_revision_selectors: self.enable_function_revision_selectors,
             installs_packages: self.install_packages,
-            allows_unisolated_functions: self.allow_unisolated_functions,
-            remote_templates: self.allow_remote_templates,
-            client_certificates: self.tls_client_certs_dir,
-            has_demo: self.demo,
             dependencies: ResolveOptions::allowing(
                 self.enable_dependency_version_upgrades,
                 self.enable_dependency_version_downgrades,
             ),
+            allows_unisolated_functions: self.allow_unisolated_functions,
+            registries: self.registries.access()?,
+            remote_templates: self.allow_remote_templates,
+            client_certificates: self.tls_client_certs_dir,
+            has_demo: self.demo,
             recording_size: self.recording_size,
             redacted_fields: self.recording_redact_fields,
             manifests: Wanted {

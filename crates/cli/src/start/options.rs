@@ -391,7 +391,6 @@ impl Options {
         let packages = Packages {
             kinds,
             cache: self.xpkg_cache_dir.clone(),
-            authorities: self.ca_bundle_path.clone().filter(|file| !file.as_os_str().is_empty()),
             user_agent: self.user_agent()?,
             dependencies: ResolveOptions::allowing(upgrades, downgrades),
             establishers: self.max_concurrent_package_establishers.map_or(ESTABLISHERS, NonZeroUsize::get),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use ferroplane_api::PackageKind;
 use ferroplane_controllers::{DeploymentRuntime, PackageManager, PackagedFunctions};
 use ferroplane_engine::packages::ResolveOptions;
@@ -20,8 +20,6 @@ pub(super) struct Packages {
     pub(super) kinds: Vec<PackageKind>,
     /// None keeps images until the end.
     pub(super) cache: Option<PathBuf>,
-    /// A file with certificate authorities of registries, in PEM.
-    pub(super) authorities: Option<PathBuf>,
     /// What registries are shown as the name of this program. None is its own name and version.
     pub(super) user_agent: Option<HeaderValue>,
     pub(super) dependencies: ResolveOptions,
@@ -36,14 +34,9 @@ pub(super) struct Packages {
 
 impl Packages {
     /// Where packages come from.
-    pub(super) fn open(&self) -> anyhow::Result<RegistryPackages> {
-        let read = |file: &PathBuf| {
-            std::fs::read(file)
-                .with_context(|| format!("cannot read the authorities in `{}`", file.display()))
-        };
-        let authorities = self.authorities.as_ref().map(read).transpose()?.unwrap_or_default();
-        let access = RegistryAccess { authorities, user_agent: self.user_agent.clone() };
-        RegistryPackages::open_with(self.cache.as_deref(), access)
+    pub(super) fn open(&self, access: RegistryAccess) -> anyhow::Result<RegistryPackages> {
+        let access = RegistryAccess { user_agent: self.user_agent.clone(), ..access };
+        RegistryPackages::open(self.cache.as_deref(), access)
     }
 
     /// How controllers install packages from there.

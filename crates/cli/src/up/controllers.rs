@@ -31,7 +31,7 @@ use super::provider_containers::{ProviderSite, TokenDirectory};
 use super::{Configuration, client_certificates, plane, plans};
 use crate::external::{RegistryUser, Trust, external, image_settings};
 use crate::functions::discovery::VersionsPage;
-use crate::package_source::RegistryPackages;
+use crate::package_source::{RegistryAccess, RegistryPackages};
 use crate::random_values;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::telemetry::Installed;
@@ -79,7 +79,10 @@ pub(super) async fn start(
     let packages = packages(configuration)?;
     let settings = Settings {
         clock: Clock::system(),
-        built_ins: built_ins(configuration.enables_alpha_functions.then(in_containers), templates)?,
+        built_ins: built_ins(
+            configuration.enables_alpha_functions.then(|| in_containers(configuration)),
+            templates,
+        )?,
         calls: call_options(configuration, telemetry)?,
         local_functions,
         answers: Arc::new(response_cache(kept_in("answers").as_deref())?),
@@ -128,7 +131,7 @@ fn call_options(configuration: &Configuration, telemetry: &Installed) -> anyhow:
 
 /// How the phases of actions run: in containers of this machine, if it can run any. There are no pods to run commands in.
 fn action_settings(configuration: &Configuration) -> ActionSettings {
-    let containers = phase_containers();
+    let containers = phase_containers(&configuration.registries);
     ActionSettings {
         runs: true,
         has_exec: false,
@@ -163,7 +166,7 @@ fn package_manager(
 /// Where packages come from, if any are installed.
 fn packages(configuration: &Configuration) -> anyhow::Result<Option<RegistryPackages>> {
     let directory = configuration.data_dir.as_ref().map(|directory| directory.join("images"));
-    let open = || RegistryPackages::open(directory.as_deref());
+    let open = || RegistryPackages::open(directory.as_deref(), configuration.registries.clone());
     configuration.installs_packages.then(open).transpose()
 }
 
@@ -247,13 +250,13 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
 }
 
 /// What runs images and calls webhooks for steps.
-fn in_containers() -> External {
-    external(Trust::Grants, RegistryUser::Nobody)
+fn in_containers(configuration: &Configuration) -> External {
+    external(Trust::Grants, RegistryUser::Nobody, &configuration.registries)
 }
 
 /// What runs images for phases of actions. None if there is no directory for images. Opens nothing before the first phase needs it.
-fn phase_containers() -> Option<ContainerRunner> {
-    match image_settings(RegistryUser::Nobody) {
+fn phase_containers(registries: &RegistryAccess) -> Option<ContainerRunner> {
+    match image_settings(RegistryUser::Nobody, registries) {
         Ok(settings) => Some(ContainerRunner::new(Images::new(settings))),
         Err(error) => {
             warn!(error = format!("{error:#}"), "phases of actions cannot run images");

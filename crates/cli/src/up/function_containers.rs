@@ -4,19 +4,19 @@
 //! # Invariants
 //! * A function runs only if its revision is active. When that ends, so does the container, as soon as nothing calls it any more. All of
 //!   them end with the plane.
-//! * Functions have no network, and see nothing of this machine, unless the administrator allows processes.
+//! * Functions see nothing of this machine, unless the administrator allows processes, and have no network, unless their Function says so.
 //! * A failure that may pass never makes a function a process: only a machine that runs no containers at all does.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use super::function_logs::FunctionLogs;
 use super::function_processes::{ServerPlace, refusal};
 use super::on_demand::{CallServer, OnDemand, RunningServer};
-use super::packaged_programs::follow;
+use super::packaged_programs::{ProgramNetwork, follow};
 use super::provider_containers::{self, ProviderSite};
 use crate::external::{RegistryUser, image_settings_in};
 use crate::package_source::RegistryPackages;
@@ -26,10 +26,10 @@ use ferroplane_controllers::{
 };
 use ferroplane_golang::time::duration;
 use ferroplane_runner::{
-    AsyncFunction, CallError, FunctionLog, ImageSettings, ImageSource, Images, PullWhen, Runner, ServeImage,
-    ServedImage,
+    AsyncFunction, CallError, FunctionGrants, FunctionLog, ImageSettings, ImageSource, Images, PullWhen,
+    Runner, ServeImage, ServedImage,
 };
-use ferroplane_sandbox::{CgroupChoice, ServerState};
+use ferroplane_sandbox::ServerState;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -74,16 +74,15 @@ impl FunctionContainers {
         programs: Programs,
     ) -> Self {
         // What was fetched to be installed need not be fetched again to be run.
-        let settings = image_settings_in(packages.directory().to_owned(), RegistryUser::Own);
+        let directory = packages.directory().to_owned();
+        let settings = image_settings_in(directory, RegistryUser::Own, packages.access());
         let logs = Arc::<FunctionLogs>::default();
         let log = logs.clone();
         let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
-        let cgroup = CgroupChoice::Delegated;
-        let images = Images::new(ImageSettings { function_log: Some(function_log), cgroup, ..settings });
+        let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
         let (wanted, starting) = (functions.clone(), images.clone());
         let keep = move |revision, image, unwanted| {
-            let runtime = FunctionStarter { images: starting.clone(), programs };
-            keep(revision, image, functions.clone(), runtime, unwanted)
+            keep(revision, image, functions.clone(), starting.clone(), programs, unwanted)
         };
         let following = vec![tokio::spawn(follow(wanted, logs.clone(), keep))];
         Self { following, images, logs, provider_logs: Arc::default(), _packages: packages }
@@ -134,19 +133,23 @@ async fn keep(
     revision: String,
     wanted: PackagedImage,
     functions: Arc<PackagedFunctions>,
-    runtime: FunctionStarter,
+    images: Images,
+    programs: Programs,
     mut unwanted: oneshot::Receiver<()>,
 ) {
     let mut pause = FIRST_PAUSE;
-    let PackagedImage { image: request, grants, idle_timeout } = wanted;
-    let idle = match parse_idle_timeout(&idle_timeout) {
-        Ok(idle) => idle,
-        Err(why) => {
-            functions.set(&revision, Some(PackagedFunction::Down(why)));
+    let PackagedImage { image: request, grants, idle_timeout, network } = wanted;
+    let (idle, network) = match parse_idle_timeout(&idle_timeout)
+        .and_then(|idle| Ok((idle, ProgramNetwork::parse(&network)?)))
+    {
+        Ok(annotations) => annotations,
+        Err(error) => {
+            functions.set(&revision, Some(PackagedFunction::Down(error.to_string())));
             let _ = unwanted.await;
             return;
         }
     };
+    let runtime = FunctionStarter { images, programs, network };
     loop {
         let source = source_of(&request);
         let started = tokio::select! {
@@ -204,6 +207,7 @@ enum Started {
 struct FunctionStarter {
     images: Images,
     programs: Programs,
+    network: ProgramNetwork,
 }
 
 impl FunctionStarter {
@@ -214,6 +218,7 @@ impl FunctionStarter {
         grants: &str,
         idle: Option<Duration>,
     ) -> anyhow::Result<Started> {
+        let grants = FunctionGrants { code: grants, has_network: self.network == ProgramNetwork::Runner };
         if let Some(runner) = self.images.unserved_function(revision, &source, grants).await? {
             return Ok(Started::Unserved(Arc::new(runner)));
         }
@@ -223,7 +228,8 @@ impl FunctionStarter {
         if let Some(idle) = idle {
             // Nothing is tried before it is called, unless the status could say something wrong.
             let may_be_process = self.programs == Programs::Unisolated;
-            let place = if may_be_process { self.place().await? } else { ServerPlace::Container };
+            let usual = ServerPlace::Container(self.network);
+            let place = if may_be_process { self.place().await? } else { usual };
             return Ok(Started::Idle(idle, place));
         }
         let place = self.place().await?;
@@ -244,13 +250,14 @@ impl FunctionStarter {
         if let Some(why) = self.images.why_no_containers().await? {
             bail!(refusal(&why));
         }
-        Ok(self.images.serve(ServeImage::function(revision, source)).await?)
+        let has_network = self.network == ProgramNetwork::Runner;
+        Ok(self.images.serve(ServeImage { has_network, ..ServeImage::function(revision, source) }).await?)
     }
 
     /// Where servers can run, and may.
     async fn place(&self) -> anyhow::Result<ServerPlace> {
         match self.images.why_no_containers().await? {
-            None => Ok(ServerPlace::Container),
+            None => Ok(ServerPlace::Container(self.network)),
             Some(why) if self.programs == Programs::Unisolated => Ok(ServerPlace::Process { why }),
             Some(why) => bail!(refusal(&why)),
         }
@@ -258,13 +265,13 @@ impl FunctionStarter {
 }
 
 /// How long a server may continue without being called. None is for ever.
-fn parse_idle_timeout(text: &str) -> Result<Option<Duration>, String> {
+fn parse_idle_timeout(text: &str) -> anyhow::Result<Option<Duration>> {
     if text.is_empty() {
         return Ok(None);
     }
     let parsed = duration::parse_positive(text).filter(|idle| !idle.is_zero());
     parsed.map(Some).ok_or_else(|| {
-        format!(
+        anyhow!(
             "cannot read the annotation `{}: {text}`: expected a duration such as 10m",
             keys::IDLE_TIMEOUT
         )

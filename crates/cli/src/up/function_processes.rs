@@ -7,6 +7,8 @@ use std::time::Duration;
 use ferroplane_golang::time::duration;
 use ferroplane_sandbox::file_owner;
 
+use super::packaged_programs::ProgramNetwork;
+
 /// What would run a function though this machine runs no containers.
 const REMEDY: &str = "`ferroplane up --allow-unisolated-functions` runs a function that is a static executable as a process instead, \
                       without isolation";
@@ -14,7 +16,7 @@ const REMEDY: &str = "`ferroplane up --allow-unisolated-functions` runs a functi
 /// Where the server of a function runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ServerPlace {
-    Container,
+    Container(ProgramNetwork),
     /// This is why it runs in no container.
     Process {
         why: String,
@@ -25,7 +27,7 @@ impl ServerPlace {
     /// How a server runs there, for the status of its revision. One with an idle timeout runs only while it is called.
     pub(super) fn describe(&self, idle: Option<Duration>) -> String {
         let place = match self {
-            Self::Container => "in a container on this machine",
+            Self::Container(_) => "in a container on this machine",
             Self::Process { .. } => "as a process of this machine",
         };
         let when = idle.map(|idle| {
@@ -33,7 +35,8 @@ impl ServerPlace {
             format!(" when it is called, until it has not been called for {idle}")
         });
         let isolation = match self {
-            Self::Container => String::new(),
+            Self::Container(ProgramNetwork::Isolated) => String::new(),
+            Self::Container(ProgramNetwork::Runner) => ", with the network of this machine".to_owned(),
             Self::Process { why } => format!("; not isolated: it has {}; {why}", rights(file_owner())),
         };
         format!("runs {place}{}{isolation}", when.unwrap_or_default())
@@ -59,7 +62,7 @@ mod tests {
 
     #[test]
     fn status_says_where_a_function_runs_and_what_isolates_it() {
-        let container = ServerPlace::Container;
+        let container = ServerPlace::Container(ProgramNetwork::Isolated);
         assert_eq!(container.describe(None), "runs in a container on this machine");
         let idle = container.describe(Some(Duration::from_secs(1)));
         assert!(idle.ends_with("machine when it is called, until it has not been called for 1s"), "{idle}");

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use ferroplane_api::keys;
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{PackagedProvider, PackagedProviders, ProviderState};
@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::function_logs::FunctionLogs;
+use super::packaged_programs::ProgramNetwork;
 use credentials::{Credentials, RENEWED_AFTER};
 
 /// Pauses after an image cannot be run at all.
@@ -92,35 +93,16 @@ impl TokenDirectory {
     }
 }
 
-/// What a provider may reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ProviderNetwork {
-    /// The API server.
-    Isolated,
-    /// What this machine reaches.
-    Runner,
-}
-
-impl ProviderNetwork {
-    fn parse(text: &str) -> anyhow::Result<Self> {
-        match text {
-            "" | "Isolated" => Ok(Self::Isolated),
-            "Runner" => Ok(Self::Runner),
-            _ => bail!("cannot read the annotation `{}: {text}`: expected Isolated or Runner", keys::NETWORK),
-        }
-    }
-
-    /// How a provider runs in it.
-    fn describe(self) -> String {
-        match self {
-            Self::Isolated => format!(
-                "runs in a container on this machine that reaches the API server and nothing else; the annotation `{}: Runner` of the \
-                 Provider grants it the network of this machine",
-                keys::NETWORK
-            ),
-            Self::Runner => {
-                "runs in a container on this machine, with the network of this machine".to_owned()
-            }
+/// How a provider runs in this network.
+fn describe(network: ProgramNetwork) -> String {
+    match network {
+        ProgramNetwork::Isolated => format!(
+            "runs in a container on this machine that reaches the API server and nothing else; the annotation `{}: Runner` of the \
+             Provider grants it the network of this machine",
+            keys::NETWORK
+        ),
+        ProgramNetwork::Runner => {
+            "runs in a container on this machine, with the network of this machine".to_owned()
         }
     }
 }
@@ -135,7 +117,7 @@ pub(super) async fn keep(
     logs: Arc<FunctionLogs>,
     mut unwanted: oneshot::Receiver<()>,
 ) {
-    let network = match ProviderNetwork::parse(&provider.network) {
+    let network = match ProgramNetwork::parse(&provider.network) {
         Ok(network) => network,
         Err(error) => {
             providers.set(&revision, Some(ProviderState::Down(error.to_string())));
@@ -152,7 +134,7 @@ pub(super) async fn keep(
         let why = match started {
             Err(error) => format!("{error:#}"),
             Ok((credentials, image)) => {
-                let how = network.describe();
+                let how = describe(network);
                 return attend(&revision, &how, image, &credentials, &site, &providers, unwanted).await;
             }
         };
@@ -168,7 +150,7 @@ pub(super) async fn keep(
 async fn start(
     revision: &str,
     provider: &PackagedProvider,
-    network: ProviderNetwork,
+    network: ProgramNetwork,
     images: &Images,
     site: &ProviderSite,
     logs: Arc<FunctionLogs>,
@@ -191,7 +173,7 @@ async fn start(
             source,
             environment: environment(revision, provider, network, to),
             shared: Some((credentials.directory().to_owned(), ACCOUNT.to_owned())),
-            leads_to: (network == ProviderNetwork::Isolated).then_some((port, to)),
+            leads_to: (network == ProgramNetwork::Isolated).then_some((port, to)),
             lines,
         })
         .await?;
@@ -260,12 +242,12 @@ impl Renewal {
 fn environment(
     revision: &str,
     provider: &PackagedProvider,
-    network: ProviderNetwork,
+    network: ProgramNetwork,
     server: SocketAddr,
 ) -> Vec<(String, String)> {
     let host = match network {
-        ProviderNetwork::Isolated => Ipv4Addr::LOCALHOST.to_string(),
-        ProviderNetwork::Runner => server.ip().to_string(),
+        ProgramNetwork::Isolated => Ipv4Addr::LOCALHOST.to_string(),
+        ProgramNetwork::Runner => server.ip().to_string(),
     };
     let variables = [
         ("KUBERNETES_SERVICE_HOST", host),
@@ -291,18 +273,6 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn network_is_shared_only_if_the_provider_says_so() {
-        assert_eq!(ProviderNetwork::parse("").unwrap(), ProviderNetwork::Isolated);
-        assert_eq!(ProviderNetwork::parse("Isolated").unwrap(), ProviderNetwork::Isolated);
-        assert_eq!(ProviderNetwork::parse("Runner").unwrap(), ProviderNetwork::Runner);
-        let error = ProviderNetwork::parse("runner").unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "cannot read the annotation `ferroplane.io/network: runner`: expected Isolated or Runner"
-        );
-    }
 
     #[tokio::test(start_paused = true)]
     async fn token_of_a_provider_that_restarts_is_renewed() {

@@ -1,11 +1,13 @@
 //! How the commands talk to registries, and where they keep images.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{Options, Registry};
 use ferroplane_image::store::{Limits, Store};
+
+use crate::package_source::RegistryAccess;
 
 /// Registries, and the cache of what comes from them
 #[derive(Debug, clap::Args)]
@@ -19,7 +21,7 @@ pub(crate) struct RegistryFlags {
 }
 
 /// Registries
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Registries")]
 pub(crate) struct ClientFlags {
     /// PEM file with further certificate authorities for registries
@@ -56,24 +58,29 @@ impl RegistryFlags {
 impl ClientFlags {
     /// A client for registries, with the credentials of the user.
     pub(crate) fn open(&self) -> anyhow::Result<Registry> {
+        let RegistryAccess { authorities, plain_http, .. } = self.access()?;
+        let credentials = Credentials::of_the_user();
+        let options = Options { credentials, authorities, plain_http, ..Options::default() };
+        Registry::new(options).context("cannot set up the client for registries")
+    }
+
+    /// How these flags say that registries are asked.
+    pub(crate) fn access(&self) -> anyhow::Result<RegistryAccess> {
         if self.insecure_skip_tls_verify {
             bail!(
                 "cannot skip the verification of TLS certificates: name the registry's authority with \
                  --certificate-authority, or pass --plain-http HOST for a registry without TLS"
             );
         }
-        let authorities = match &self.certificate_authority {
-            Some(path) => std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?,
-            None => Vec::new(),
-        };
-        let options = Options {
-            credentials: Credentials::of_the_user(),
-            authorities,
-            plain_http: self.plain_http.clone(),
-            ..Options::default()
-        };
-        Registry::new(options).context("cannot set up the client for registries")
+        let authorities = self.certificate_authority.as_deref().map(read_authorities).transpose()?;
+        let (authorities, plain_http) = (authorities.unwrap_or_default(), self.plain_http.clone());
+        Ok(RegistryAccess { authorities, plain_http, ..RegistryAccess::default() })
     }
+}
+
+/// The authorities in a file.
+pub(crate) fn read_authorities(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read the authorities in `{}`", file.display()))
 }
 
 impl CacheFlags {

@@ -103,9 +103,14 @@ fn mistakes_in_functions_have_their_line() {
 
 #[test]
 fn versions_that_do_not_exist_are_refused() {
-    let said = with_composition(&DESIGN.replace("v2alpha1", "v3alpha1")).render(&[]).fails_with(1);
+    let sandbox = with_composition(&DESIGN.replace("v2alpha1", "v3alpha1"));
+    let said = sandbox.render(&[]).fails_with(1);
     let expected = "only in `apiextensions.crossplane.io/v1` and `apiextensions.crossplane.io/v2alpha1`";
     assert!(said.contains(expected), "{said}");
+    let found = sandbox.run(&["validate", "composition.yaml"]);
+    assert_eq!(found.code, Some(3), "{found:?}");
+    let expected = "Composition (apiextensions.crossplane.io) has no version v3alpha1, only v1";
+    assert!(found.stdout.contains(expected), "{found:?}");
 }
 
 #[test]

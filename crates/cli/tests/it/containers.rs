@@ -13,6 +13,7 @@ mod providers;
 pub(crate) mod registry;
 pub(crate) mod served;
 
+use ferroplane_testkit::Pki;
 use serde_json::{Value, json};
 
 use crate::sandbox::Sandbox;
@@ -199,6 +200,29 @@ fn pull_secrets_and_docker_s_login_open_a_registry() {
     let sandbox = sandbox().with("docker/config.json", &registry.docker_config());
     let mut command = sandbox.command(&["functions", "run", &other, "request.json"]);
     crate::sandbox::Ran::from(command.env("DOCKER_CONFIG", sandbox.path("docker")).output().unwrap()).ok();
+}
+
+#[test]
+fn registry_with_a_private_authority_is_used_by_who_names_it() {
+    let (Some(machine), pki) = (machine(), Pki::new()) else { return };
+    let Some(registry) = TestRegistry::start_certified_by(&pki) else { return };
+    let image = TestImage::new(&machine, shell(LIST_LABELIZER));
+    // What one command fetches, another one need not: each has an image of its own.
+    let [image, rendered] = ["0.1.0", "0.2.0"].map(|tag| registry.push(&image, &format!("certified:{tag}")));
+    let sandbox = sandbox().with("ca.pem", &pki.ca()).with("composition.yaml", &design(&rendered, ""));
+    let run = ["functions", "run", &image, "request.json", "--protocol", "resource-list"];
+    let trust = ["--certificate-authority", "ca.pem"];
+    let said = sandbox.run(&run).fails_with(1);
+    assert!(said.contains("cannot pull image") && said.contains("certificate"), "{said}");
+    let said = sandbox.render(&[]).fails_with(1);
+    assert!(said.contains("cannot pull image") && said.contains("certificate"), "{said}");
+    sandbox.run(&[&run[..], &trust].concat()).ok();
+    let documents = sandbox.render(&trust).documents();
+    assert_eq!(documents[1]["metadata"]["annotations"]["example.org/touched"], "yes", "{documents:#?}");
+    let said = sandbox.run(&[&run[..], &["--certificate-authority", "none.pem"]].concat()).fails_with(1);
+    assert!(said.contains("cannot read the authorities in `none.pem`"), "{said}");
+    let said = sandbox.run(&[&run[..], &["--insecure-skip-tls-verify"]].concat()).fails_with(1);
+    assert!(said.contains("cannot skip the verification of TLS certificates"), "{said}");
 }
 
 #[test]

@@ -176,26 +176,27 @@ fn three_languages_greet_in_one_pipeline() {
     );
 }
 
+/// Has patch-and-transform compose a ConfigMap with the size of the XR.
+pub(crate) const PATCHES: &str = "{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, resources: [{name: config, \
+    base: {apiVersion: v1, kind: ConfigMap, data: {size: none}}, \
+    patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size}]}]}";
+
+/// Has go-templating compose the same.
+pub(crate) const TEMPLATE: &str = "{apiVersion: gotemplating.fn.crossplane.io/v1beta1, kind: GoTemplate, source: Inline, \
+    inline: {template: \"apiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  annotations:\\n    \
+    gotemplating.fn.crossplane.io/composition-resource-name: config\\ndata:\\n  \
+    size: {{ .observed.composite.resource.spec.size }}\\n\"}}";
+
 #[test]
 fn upstreams_patch_and_transform_patches() {
-    let input = "{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, resources: [{name: config, \
-                 base: {apiVersion: v1, kind: ConfigMap, data: {size: none}}, \
-                 patches: [{type: FromCompositeFieldPath, fromFieldPath: spec.size, toFieldPath: data.size}]}]}";
-    for documents in render_both_ways("function-patch-and-transform", input, |sandbox| sandbox, &[]) {
+    for documents in render_both_ways("function-patch-and-transform", PATCHES, |sandbox| sandbox, &[]) {
         assert_eq!(documents[1]["data"]["size"], "small");
     }
 }
 
 #[test]
 fn upstreams_go_templating_templates() {
-    let template = "apiVersion: v1\\nkind: ConfigMap\\nmetadata:\\n  annotations:\\n    \
-                    gotemplating.fn.crossplane.io/composition-resource-name: config\\ndata:\\n  \
-                    size: {{ .observed.composite.resource.spec.size }}\\n";
-    let input = format!(
-        "{{apiVersion: gotemplating.fn.crossplane.io/v1beta1, kind: GoTemplate, source: Inline, \
-         inline: {{template: \"{template}\"}}}}"
-    );
-    for documents in render_both_ways("function-go-templating", &input, |sandbox| sandbox, &[]) {
+    for documents in render_both_ways("function-go-templating", TEMPLATE, |sandbox| sandbox, &[]) {
         assert_eq!(documents[1]["data"]["size"], "small");
     }
 }

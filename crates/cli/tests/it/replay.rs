@@ -226,6 +226,50 @@ fn templates_that_are_executed_again_print_the_random_values_of_their_control_pl
     assert_eq!(ran.code, Some(3), "{ran:?}");
 }
 
+/// A script that composes what the shop says.
+const SCRIPT: &str = "---
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: shops}
+spec:
+  compositeTypeRef: {apiVersion: test.io/v1, kind: Shop}
+  mode: Pipeline
+  pipeline:
+  - step: resources
+    functionRef: {name: function-starlark}
+    input:
+      apiVersion: starlark.fn.crossplane.io/v1alpha1
+      kind: StarlarkInput
+      spec:
+        source: |
+          Resource('config', {'apiVersion': 'v1', 'kind': 'ConfigMap', 'data': {'color': get(oxr, 'spec.color')}})
+  - step: ready
+    functionRef: {name: function-auto-ready}
+";
+
+#[test]
+fn script_that_is_run_again_composes_what_was_recorded() {
+    if !crate::starlark::is_there() {
+        return;
+    }
+    let definition = PLATFORM.split("---").next().unwrap();
+    let plane = start(TempDir::new().unwrap(), &[definition, SCRIPT, &shop("one", "red")].concat(), "info");
+    let line = until_listed(&plane.path(""), "shop/one", "  ready");
+    let directory = plane.stop();
+    let replay = |functions: &str| {
+        let mut command = ferroplane(directory.path(), &["replay", id_of(&line), "--functions", functions]);
+        let cache = directory.path().join(functions);
+        let ran = command.env("FERROPLANE_DATA_DIR", "data").env("XDG_CACHE_HOME", &cache).output();
+        let ran: Ran = ran.unwrap().into();
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stdout.contains("the result is the same, byte for byte"), "{ran:?}");
+        cache
+    };
+    // Whoever runs the interpreter keeps it there, compiled. The recorded response does not need it.
+    assert!(!replay("none").exists());
+    assert!(replay("built-in").exists());
+}
+
 #[test]
 fn recording_becomes_files_that_render_to_the_same() {
     let plane = start(TempDir::new().unwrap(), &[PLATFORM, &shop("one", "red")].concat(), "info");

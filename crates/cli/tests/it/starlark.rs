@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use ferroplane_testkit::skip;
 use serde_json::Value;
 
 use crate::sandbox::{Ran, Sandbox};
@@ -40,9 +41,7 @@ static IS_THERE: LazyLock<bool> = LazyLock::new(|| {
     let sandbox = Sandbox::new().with("composition.yaml", &composition("pass", ""));
     let is_there = !run_with_cache(&sandbox, RENDER).stderr.contains("has no interpreter of Starlark");
     if !is_there {
-        println!(
-            "skipped: there is no interpreter of Starlark in this binary, `cargo xtask guests` builds it"
-        );
+        skip("there is no interpreter of Starlark in this binary, `cargo xtask guests` builds it");
     }
     is_there
 });

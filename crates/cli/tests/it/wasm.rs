@@ -10,6 +10,7 @@ use {
     crate::sandbox::{composition, function},
     ferroplane_image::Execution,
     ferroplane_image::build::Layer,
+    ferroplane_testkit::skip,
     tempfile::TempDir,
 };
 
@@ -273,6 +274,33 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
     plane.stop();
 }
 
+#[test]
+#[cfg(feature = "wasm")]
+fn code_that_does_not_end_is_a_condition_with_step_and_reason() {
+    let (Some(registry), Some(_)) = (TestRegistry::start(false), peer("kubectl")) else { return };
+    let loops = wat::parse_str(r#"(module (func (export "_start") (loop (br 0))))"#).unwrap();
+    let program = registry.push(&image(loops, None), "loops:v1");
+    let input = format!(
+        "{{apiVersion: container.fn.ferroplane.io/v1alpha1, kind: Container, image: '{program}', timeout: 1s}}"
+    );
+    let step = format!("functionRef: {{name: function-container}}\n    input: {input}");
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    plane.told("kubectl apply -f -", &PLATFORM.replace("functionRef: {name: count}", &step));
+    plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
+    plane.told(
+        "kubectl apply -f -",
+        "apiVersion: acme.org/v1\nkind: Thing\nmetadata: {name: a, namespace: default}\nspec: {}\n",
+    );
+    plane.says("kubectl wait thing/a --for=condition=Synced=false --timeout=60s");
+    let synced = "kubectl get thing/a -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'";
+    let message = plane.says(synced);
+    assert!(
+        message.contains("pipeline step `count`") && message.contains("did not answer within 1s"),
+        "{message}"
+    );
+    plane.stop();
+}
+
 /// The example that is an image in Go, compiled for another machine.
 #[test]
 #[cfg(feature = "wasm")]
@@ -284,7 +312,7 @@ fn example_in_go_labels_as_webassembly() {
         go.env("GOFLAGS", "-mod=readonly").output()
     };
     if go(&["version"]).is_err() {
-        return println!("skipped: there is no Go");
+        return skip("there is no Go");
     }
     let request = r#"{"meta": {"tag": "t"}, "desired": {"resources": {"a": {"resource": {"kind": "A"}}}}}"#;
     let sandbox = Sandbox::new().with("request.json", request);
@@ -303,7 +331,7 @@ fn built(example: &str) -> Option<std::path::PathBuf> {
     let built = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/built");
     let code = Some(built.join(format!("{example}.wasm"))).filter(|code| code.is_file());
     if code.is_none() {
-        println!("skipped: {example} was not built, `cargo xtask guests --examples` builds it");
+        skip(&format!("{example} was not built, `cargo xtask guests --examples` builds it"));
     }
     code
 }

@@ -226,6 +226,42 @@ fn package(kind: &str, name: &str, image: &str) -> String {
     )
 }
 
+/// A composite resource that the `functions` array of its Composition composes: one image with these fields.
+fn image_fault(name: &str, fields: &str, words: &[&'static str]) -> Fault {
+    let composition = format!(
+        "---\napiVersion: apiextensions.crossplane.io/v2alpha1\nkind: Composition\nmetadata: {{name: {name}}}\nspec:\n  \
+         compositeTypeRef: {{apiVersion: test.io/v1, kind: Fault}}\n  \
+         functions: [{{name: label, type: Container, container: {{image: '127.0.0.1:1/acme/none:v1', {fields}}}}}]\n"
+    );
+    let manifest = composition + &xr("Fault", name, &format!("compositionRef: {{name: {name}}}"));
+    Fault { manifest, ..fault(name, &[], words) }
+}
+
+/// Faults of steps that run images.
+fn image_faults() -> Vec<Fault> {
+    // Beside a real API server the feature is off, and every such step says so.
+    if has_oracle() {
+        return vec![image_fault("off", "timeout: 1s", &["step `label`", "--enable-alpha-functions"])];
+    }
+    vec![
+        image_fault(
+            "unpulled",
+            "imagePullPolicy: Never",
+            &[
+                "Function function-container",
+                "step `label`",
+                "127.0.0.1:1/acme/none:v1",
+                "the pull policy is Never",
+            ],
+        ),
+        image_fault(
+            "online",
+            "network: {policy: Runner}",
+            &["Fault default/online", "step `label`", "use the network"],
+        ),
+    ]
+}
+
 /// Faults of patch-and-transform, of packages, and of what is near a mistake.
 fn more_faults() -> Vec<Fault> {
     let required = |kind: &str, field: &str| {
@@ -341,7 +377,7 @@ fn plane() -> Option<Plane> {
 #[test]
 fn injected_faults_are_named_in_the_first_line() {
     let Some(plane) = plane() else { return };
-    let mut faults: Vec<_> = [faults(), more_faults()].into_iter().flatten().collect();
+    let mut faults: Vec<_> = [faults(), more_faults(), image_faults()].into_iter().flatten().collect();
     if !plane.says("kubectl version -o json").contains("+ferroplane") {
         // `start` installs packages only where that is enabled, and says so.
         for fault in faults.iter_mut().filter(|fault| fault.subject == "provider/p") {

@@ -1,10 +1,11 @@
 //! Images as functions of a Composition: they compose, they are granted what they ask for, and they can be off.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use ferroplane_runner::{External, ImageCall, ImageOutput, ImageRunner};
-use ferroplane_testkit::plane::Plane;
 use ferroplane_testkit::plane::sites::is_ready;
+use ferroplane_testkit::plane::{Plane, assert_same};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -28,8 +29,14 @@ fn composition(network: &str) -> Value {
 
 /// A plane on which every image adds settings of these names to the list that it is given, and drops all others.
 async fn plane_with_images(settings: &Arc<Mutex<Vec<&'static str>>>) -> Plane {
-    let settings = settings.clone();
+    plane_counting_runs(settings, &Arc::default()).await
+}
+
+/// The same. Counts how often an image is run.
+async fn plane_counting_runs(settings: &Arc<Mutex<Vec<&'static str>>>, runs: &Arc<AtomicUsize>) -> Plane {
+    let (settings, runs) = (settings.clone(), runs.clone());
     let images = ImageRunner::new(move |call: ImageCall| {
+        runs.fetch_add(1, Ordering::Relaxed);
         let settings = settings.lock().unwrap().clone();
         async move {
             let mut list: Value = serde_json::from_slice(&call.standard_input).unwrap();
@@ -71,6 +78,80 @@ async fn image_composes_and_what_it_does_not_return_is_deleted() {
     let path = "/api/v1/namespaces/default/configmaps?labelSelector=crossplane.io/composite=blog";
     let left = plane.until(path, |list| list["items"].as_array().is_some_and(|items| items.len() == 1)).await;
     assert_eq!(left["items"][0]["data"]["who"], "two");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn image_is_recorded_replayed_and_counted_like_any_other_step() {
+    let plane = plane_with_images(&Arc::new(Mutex::new(vec!["one"]))).await;
+    plane.apply(ALPHA, &composition("Isolated")).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    // What has happened is recorded a moment later.
+    let is_recorded = || plane.recordings().heads().unwrap().iter().any(|head| head.is_ready);
+    plane.until(BLOG, |_| is_recorded()).await;
+    let archive = plane.recordings();
+    let heads = archive.heads().unwrap();
+    let recorded = heads.iter().find(|head| head.is_ready).expect("the reconcile is recorded");
+    let recording = archive.get(recorded.id).unwrap().unwrap().unwrap();
+    let outcome: Value = serde_json::from_slice(&recording.takes.last().unwrap().outcome).unwrap();
+    assert_eq!(outcome["plan"]["apply"][0]["object"]["data"]["who"], "one", "{outcome:#}");
+    // A replay answers the image with what was recorded, and runs none.
+    assert_same(&archive);
+    let counted = "function_run_function_request_total{function_name=\"function-container\",\
+        function_revision=\"function-container-v0.1.0\"";
+    let metrics = plane.metrics();
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_of_an_image_is_used_again_for_the_same_request() {
+    let runs = Arc::<AtomicUsize>::default();
+    let mut plane = plane_counting_runs(&Arc::new(Mutex::new(vec!["one"])), &runs).await;
+    plane.apply(ALPHA, &composition("Isolated")).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    plane.quiet().await;
+    // Controllers that know nothing ask about the site as it has become.
+    plane.restart().await;
+    let is_counted = |plane: &Plane, what: &str| {
+        plane.metrics().contains(&format!(
+            "function_run_function_response_cache_{what}_total{{function_name=\"function-container\""
+        ))
+    };
+    plane.until(BLOG, |_| is_counted(&plane, "hits") || is_counted(&plane, "misses")).await;
+    plane.quiet().await;
+    let before = runs.load(Ordering::Relaxed);
+    plane.restart().await;
+    plane.until(BLOG, |_| is_counted(&plane, "hits")).await;
+    plane.quiet().await;
+    assert_eq!(runs.load(Ordering::Relaxed), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_of_a_composition_are_in_its_revision_and_a_change_of_their_order_makes_another() {
+    let plane = plane_with_images(&Arc::default()).await;
+    let mut composition = composition("Isolated");
+    let mut second = composition["spec"]["functions"][0].clone();
+    second["name"] = json!("my-other-function");
+    composition["spec"]["functions"].as_array_mut().unwrap().push(second);
+    plane.apply(ALPHA, &composition).await;
+    let names = |list: &Value| -> Vec<Value> {
+        let mut revisions: Vec<_> = list["items"].as_array().unwrap().clone();
+        revisions.sort_by_key(|revision| revision["spec"]["revision"].as_i64());
+        let functions = |revision: &Value| {
+            let functions = revision["spec"]["functions"].as_array().unwrap();
+            functions.iter().map(|function| function["name"].clone()).collect::<Value>()
+        };
+        revisions.iter().map(functions).collect()
+    };
+    let path = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+    let order = json!(["my-cool-function", "my-other-function"]);
+    plane.until(path, |list| names(list) == [order.clone()]).await;
+    composition["spec"]["functions"].as_array_mut().unwrap().reverse();
+    plane.apply(ALPHA, &composition).await;
+    let reversed = json!(["my-other-function", "my-cool-function"]);
+    plane.until(path, |list| names(list) == [order.clone(), reversed.clone()]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 
 use ferroplane_api::Function;
 use ferroplane_engine::{ImagePullPolicy, chain};
-use ferroplane_runner::{ImageSource, Images, Runner, ServeImage, grpc};
+use ferroplane_runner::{FunctionGrants, ImageSource, Images, Runner, ServeImage, grpc};
 
 use super::functions::other_ways;
 use crate::manifest::{Located, Manifest};
@@ -66,7 +66,7 @@ impl ImageFunction {
         let Some(images) = images else { return Err(self.cannot_run("images are not run here").into()) };
         let source = ImageSource::reference(&self.image).with_policy(self.policy);
         // Files of others may be rendered: code is granted nothing.
-        let unserved = images.unserved_function(&self.name, &source, "").await;
+        let unserved = images.unserved_function(&self.name, &source, FunctionGrants::default()).await;
         if let Some(runner) = unserved.map_err(|error| self.cannot_run(&chain(&error)))? {
             return Ok(runner);
         }

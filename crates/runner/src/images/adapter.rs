@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use ferroplane_engine::{ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, Isolation};
+use ferroplane_engine::{
+    ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, Isolation, Permits,
+};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
@@ -16,20 +18,29 @@ use crate::external::{CallContext, External};
 /// How long a program may take for a call, as in a step that runs an image.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How a program is described that has more than the usual.
+const WITH_NETWORK: &str = "runs in a container on this machine, with the network of this machine";
+
+/// What a function that is not a server may do beyond computing. Nothing, unless an administrator grants it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FunctionGrants<'a> {
+    /// For WebAssembly whose code declares to need it: `clock`, `random`, `connect=ADDRESS:PORT`, `env=NAME=VALUE`, with commas between them.
+    pub code: &'a str,
+    /// Whether any other program has the network of this process.
+    pub has_network: bool,
+}
+
 impl Images {
     /// The function in an image that is not a server. Nothing if it is one.
-    ///
-    /// An image whose program is WebAssembly is granted what the text says, if its code declares to need that: `clock`, `random`,
-    /// `connect=ADDRESS:PORT`, `env=NAME=VALUE`, with commas between them.
     pub async fn unserved_function(
         &self,
         name: &str,
         source: &ImageSource,
-        grants: &str,
+        grants: FunctionGrants<'_>,
     ) -> Result<Option<Runner>, ImageError> {
         let image = self.prepare_server(source).await?;
         if image.code().is_some() {
-            return code_function(name, &image, grants, self.function_sink(name)).await.map(Some);
+            return code_function(name, &image, grants.code, self.function_sink(name)).await.map(Some);
         }
         let path = image.path().to_owned();
         let meta = blocking(move || package::read(&path)).await?;
@@ -40,17 +51,25 @@ impl Images {
             "KRM" => FunctionProtocol::KRM,
             _ => return Err(ImageError::Protocol { protocol }),
         };
-        Ok(Some(self.adapt(name, source, protocol)))
+        Ok(Some(self.adapt(name, source, protocol, grants.has_network)))
     }
 
     /// Calls the program of an image as a function.
-    fn adapt(&self, name: &str, source: &ImageSource, protocol: FunctionProtocol) -> Runner {
+    fn adapt(
+        &self,
+        name: &str,
+        source: &ImageSource,
+        protocol: FunctionProtocol,
+        has_network: bool,
+    ) -> Runner {
         let external = External::new(self.runner_of_function(name, source.clone()));
         let (name, image) = (name.to_owned(), source.name());
-        Runner::AsyncFunction(AsyncFunction::new(move |request| {
+        let function = AsyncFunction::new(move |request| {
             let (external, name, image) = (external.clone(), name.clone(), image.clone());
-            async move { call(&external, name, image, protocol, &request).await }
-        }))
+            async move { call(&external, name, image, protocol, has_network, &request).await }
+        });
+        let described = |function: AsyncFunction| function.described(WITH_NETWORK.to_owned());
+        Runner::AsyncFunction(if has_network { described(function) } else { function })
     }
 }
 
@@ -59,6 +78,7 @@ async fn call(
     name: String,
     image: String,
     protocol: FunctionProtocol,
+    has_network: bool,
     request: &RunFunctionRequest,
 ) -> Result<RunFunctionResponse, CallError> {
     let invalid = |reason: String| CallError::Input { function: name.clone(), reason };
@@ -69,7 +89,7 @@ async fn call(
             isolation: Isolation::Container,
             pull_policy: None,
             pull_credentials: Vec::new(),
-            wants_network: false,
+            wants_network: has_network,
             memory: None,
             cpu: None,
         }),
@@ -78,6 +98,7 @@ async fn call(
         config: config.map_err(|error| invalid(error.to_string()))?,
         sees_unwanted: true,
     };
-    let context = CallContext { step: name.clone(), ..CallContext::default() };
+    let permits = Permits { network: has_network, ..Permits::default() };
+    let context = CallContext { step: name.clone(), permits, ..CallContext::default() };
     external.call(&function, request, &context).await
 }

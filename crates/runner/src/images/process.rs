@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ferroplane_sandbox::{Error, ServeProcess};
 
 use super::error::ImageError;
-use super::serve::{Belongings, CERTIFICATES_VARIABLE, ServerCertificates, certificate_files};
+use super::serve::{Belongings, CERTIFICATES_VARIABLE, ServerCertificates, certificate_files, listen_on};
 use super::words::LastWords;
 use super::{ImageSource, Images, ServeImage, ServedImage};
 use crate::grpc::{Client, Options, Target};
@@ -40,8 +40,7 @@ impl Images {
         let options = Options { tls: Some(client), ..usual.options };
         let client = Arc::new(Client::new(target, options).map_err(ImageError::Client)?);
         let mut container = image.container();
-        let own = container.image.cmd.iter().cloned();
-        container.arguments = Some(own.chain([format!("--address={address}")]).collect());
+        listen_on(&mut container, address);
         container.environment = vec![(CERTIFICATES_VARIABLE.to_owned(), CERTIFICATES.to_owned())];
         let (words, files) = (LastWords::default(), certificate_files(server));
         let serve = ServeProcess {

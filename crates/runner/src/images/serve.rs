@@ -6,10 +6,11 @@
 mod certificates;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_sandbox::{Grants, Limits, Network, Serve, Server, ServerState, SharedDirectory};
+use ferroplane_sandbox::{Container, Grants, Limits, Network, Serve, Server, ServerState, SharedDirectory};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
@@ -50,6 +51,7 @@ pub struct ServeImage {
     pub environment: Vec<(String, String)>,
     /// Whether it was granted the network of this process.
     pub has_network: bool,
+    /// Where it listens in a network of its own. In that of this process, it is told a free port.
     pub port: u16,
     pub limits: Limits,
     /// How long it may take to listen, once it is there and unpacked.
@@ -91,7 +93,7 @@ pub struct ServedImage {
 #[derive(Debug)]
 pub(super) enum Belongings {
     /// It is in a container, and reads its certificates there.
-    Container { _certificates: CertificateDirectory },
+    Container { _certificates: CertificateDirectory, _port: Option<Port> },
     /// It is a process, and listens there.
     Process { _port: Port },
 }
@@ -100,12 +102,18 @@ impl Images {
     /// Start a server, and return when it listens. From then on it is started again whenever it ends.
     pub async fn serve(&self, serve: ServeImage) -> Result<ServedImage, ImageError> {
         let image = self.prepare_server(&serve.source).await?;
-        let target = target(&serve.name, serve.port);
+        // Another server may have the usual port in the network of this process, where everybody could reach it, too.
+        let own_port = serve.has_network.then(Port::free).transpose().map_err(ImageError::NoPort)?;
+        let port = own_port.as_ref().map_or(serve.port, |port| port.address().port());
+        let target = target(&serve.name, port);
         let ServerCertificates { server, client } = ServerCertificates::issue(target.host())?;
         let state = self.options().state;
         let written = blocking(move || CertificateDirectory::write(&state, server)).await?;
         let certificates = written.map_err(ImageError::CertificateFiles)?;
         let mut container = image.container();
+        if let Some(port) = &own_port {
+            listen_on(&mut container, port.address());
+        }
         container.environment = serve.environment;
         container.environment.push((CERTIFICATES_VARIABLE.to_owned(), CERTIFICATES.to_owned()));
         let (source, destination) = (certificates.path().to_owned(), CERTIFICATES.to_owned());
@@ -113,7 +121,7 @@ impl Images {
         let network = if serve.has_network { Network::Runner } else { Network::Isolated };
         let words = LastWords::default();
         let log = words.sink(self.server_sink(&serve.name));
-        let (limits, port, patience) = (serve.limits, serve.port, serve.patience);
+        let (limits, patience) = (serve.limits, serve.patience);
         let runtime = self.runtime().await?;
         let (grants, forwards) = (Grants { network }, Vec::new());
         let serve_container = Serve { container, limits, grants, port: Some(port), patience, forwards, log };
@@ -124,7 +132,7 @@ impl Images {
         };
         let options = Options { tls: Some(client), renewed_tls: None, ..serve.options };
         let client = Arc::new(client_of(&server, target, options).map_err(ImageError::Client)?);
-        let belongings = Belongings::Container { _certificates: certificates };
+        let belongings = Belongings::Container { _certificates: certificates, _port: own_port };
         Ok(ServedImage::new(server, client, words, image, belongings))
     }
 
@@ -167,6 +175,12 @@ impl Images {
             }
         }
     }
+}
+
+/// Tells a server that is made with one of the SDKs where to listen.
+pub(super) fn listen_on(container: &mut Container, address: SocketAddr) {
+    let own = container.image.cmd.iter().cloned();
+    container.arguments = Some(own.chain([format!("--address={address}")]).collect());
 }
 
 /// What a server is called by its client: in its certificate, in HTTP and in errors.

@@ -9,7 +9,7 @@ use ferroplane_engine::{ExternalFunction, FunctionType, Permits, chain};
 use ferroplane_functions::Library;
 use ferroplane_runner::exchange::MAX_ANSWER;
 use ferroplane_runner::{CallContext, CallError, Directory, External, ImageCall, ImageOutput, ImageRunner};
-use ferroplane_testkit::Pki;
+use ferroplane_testkit::{Pki, skip};
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use rustls::pki_types::pem::PemObject as _;
@@ -47,7 +47,7 @@ async fn call(
     permits: Permits,
     kind: &str,
 ) -> Result<RunFunctionResponse, String> {
-    let context = CallContext { step: "s".to_owned(), permits };
+    let context = CallContext { step: "s".to_owned(), permits, ..CallContext::default() };
     let name = format!("function-{kind}-v0.1.0");
     let result = directory.call_for(&name, &request(input), &context).await;
     result.map_err(|error| chain(&error))
@@ -252,7 +252,7 @@ async fn example_programs_label_every_resource() {
     ];
     for (program, arguments, protocol, needs) in programs {
         if std::process::Command::new(needs).arg("--version").output().is_err() {
-            println!("skipped: {program} {arguments:?}, because there is no {needs}");
+            skip(&format!("{program} {arguments:?}, because there is no {needs}"));
             continue;
         }
         let directory = directory(move |call| Ok(run_program(program, arguments, &call)));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ferroplane_functions::{Library, check_scripts, prepare_scripts};
 use ferroplane_runner::{CallError, Directory, enable_starlark, has_starlark};
+use ferroplane_testkit::skip;
 use ferroplane_wire::v1::RunFunctionResponse;
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ const FUNCTION: &str = "function-starlark-v0.1.0";
 /// The functions that are built in. Nothing where there is no interpreter.
 fn functions() -> Option<Directory> {
     if !has_starlark() {
-        println!("skipped: guests/built/starlark.wasm is not there, `cargo xtask guests` builds it");
+        skip("guests/built/starlark.wasm is not there, `cargo xtask guests` builds it");
         return None;
     }
     // The interpreter takes seconds to compile.

@@ -3,6 +3,9 @@
 //! The kernel gives controllers only to the children of a cgroup that has no processes itself. So this process moves below the delegated
 //! cgroup first, with everything that it has started.
 //!
+//! That is right for a command of a user, too, and not only for a service: a delegated cgroup is used only if this process has started every
+//! process in it. A shell in a delegated cgroup, or another program that it was delegated to, keeps it to itself.
+//!
 //! # Invariants
 //! * A cgroup that is only writable is never used: systemd manages it, and does not expect others to change it.
 //! * No process is moved that this one has not started.
@@ -14,22 +17,31 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::getxattr;
 
-use super::{CgroupDirectory, NEEDED, PROCESSORS, missing, names};
+use super::{CgroupDirectory, NEEDED, PREFIX, PROCESSORS, missing, names};
 use crate::limits::Limits;
 
 /// Where this process is, below the delegated cgroup. The prefix of containers is another one.
 const OWN: &str = "control-plane";
 /// How systemd marks what it delegates. Older releases have the second mark alone, which only root can read.
 const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
-/// How often to move what was started while the rest was moved.
+/// The kinds of units for which systemd makes cgroups.
+const UNITS: [&str; 6] = ["service", "scope", "slice", "socket", "mount", "swap"];
+/// How often to look again, or to move what was started while the rest was moved.
 const TRIES: u32 = 5;
 
-/// Two runtimes of one process would get in each other's way.
-static FINDING: Mutex<()> = Mutex::new(());
+/// What was found. Several runtimes of one process share it, and must not look for it at the same time.
+static FOUND: Mutex<Option<CgroupDirectory>> = Mutex::new(None);
 
 /// The delegated cgroup, whose children can have limits.
 pub(super) fn find() -> io::Result<CgroupDirectory> {
-    let _alone = FINDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*found {
+        Some(directory) => Ok(directory.clone()),
+        None => Ok(found.insert(look()?).clone()),
+    }
+}
+
+fn look() -> io::Result<CgroupDirectory> {
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let memberships = fs::read_to_string("/proc/self/cgroup")?;
     let own = own_cgroup(&mounts, &memberships)
@@ -62,14 +74,43 @@ fn is_delegated(cgroup: &Path) -> bool {
 
 /// The delegated cgroup that this process is in, or right below, as with `DelegateSubgroup=` of systemd.
 fn prepare(own: &Path, is_delegated: impl Fn(&Path) -> bool) -> io::Result<CgroupDirectory> {
-    let mut candidates = own.ancestors().take(2);
+    // The parent of a unit belongs to the instance of systemd that started the unit, even if it was delegated to that.
+    let mut candidates = own.ancestors().take(if is_unit(own) { 1 } else { 2 });
     let Some(delegated) = candidates.find(|cgroup| is_delegated(cgroup)) else {
         return Err(io::Error::other(format!("the cgroup `{}` was not delegated", own.display())));
     };
+    let mut tries = 0..TRIES;
+    while !has_only_ours(delegated)? {
+        // A process that ended while its ancestors were looked up does not count.
+        tries.next().ok_or_else(foreign)?;
+    }
     if CgroupDirectory::open(delegated).is_err() {
         give_controllers(delegated)?;
     }
     CgroupDirectory::open(delegated)
+}
+
+fn foreign() -> io::Error {
+    io::Error::other("it has processes that this one has not started")
+}
+
+fn is_unit(cgroup: &Path) -> bool {
+    cgroup.extension().is_some_and(|extension| UNITS.iter().any(|unit| extension == *unit))
+}
+
+/// Whether this process has started everything in a cgroup, except what is in containers.
+fn has_only_ours(cgroup: &Path) -> io::Result<bool> {
+    if !fs::read_to_string(cgroup.join("cgroup.procs"))?.lines().all(is_ours) {
+        return Ok(false);
+    }
+    for entry in fs::read_dir(cgroup)? {
+        let entry = entry?;
+        let is_container = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
+        if entry.file_type()?.is_dir() && !is_container && !has_only_ours(&entry.path())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Lets the children of a cgroup have limits.
@@ -99,7 +140,7 @@ fn leave(cgroup: &Path) -> io::Result<()> {
         return Ok(());
     }
     if !inside.lines().all(is_ours) {
-        return Err(io::Error::other("it has processes that this one has not started"));
+        return Err(foreign());
     }
     let below = cgroup.join(OWN);
     match fs::create_dir(&below) {
@@ -171,8 +212,13 @@ mod tests {
     #[test]
     fn the_parent_is_used_if_that_is_what_was_delegated() {
         let parent = delegated("", "cpu memory pids", "memory pids");
-        let found = prepare(&parent.path().join("main"), |cgroup| cgroup == parent.path());
-        assert_eq!(found.expect("it has controllers").path(), parent.path());
+        let prepare = |name: &str| prepare(&parent.path().join(name), |cgroup| cgroup == parent.path());
+        assert_eq!(prepare("main").expect("it has controllers").path(), parent.path());
+        // The parent of a unit was delegated to the systemd that started the unit.
+        for unit in ["plane.service", "run-u1.scope"] {
+            let error = prepare(unit).expect_err("it is systemd's");
+            assert!(error.to_string().contains("was not delegated"), "{error}");
+        }
     }
 
     #[test]
@@ -186,10 +232,22 @@ mod tests {
 
     #[test]
     fn processes_of_others_are_not_moved() {
-        let others = delegated(&format!("{}\n1\n", std::process::id()), "memory pids", "");
-        let error = give_controllers(others.path()).expect_err("there is another process");
-        assert!(error.to_string().contains("has not started"), "{error}");
-        assert!(!others.path().join(OWN).exists());
+        let refused = |cgroup: &Path| {
+            let error = prepare(cgroup, |_| true).expect_err("there is another process");
+            assert!(error.to_string().contains("has not started"), "{error}");
+            assert!(!cgroup.join(OWN).exists());
+        };
+        refused(delegated(&format!("{}\n1\n", std::process::id()), "memory pids", "").path());
+        // It may be below, where the program is to which this was delegated.
+        let elsewhere = delegated("", "memory pids", "memory pids");
+        let below = |name: &str| {
+            fs::create_dir(elsewhere.path().join(name)).expect("directory");
+            fs::write(elsewhere.path().join(name).join("cgroup.procs"), "1\n").expect("file");
+        };
+        below("ferroplane-1.1-1");
+        prepare(elsewhere.path(), |_| true).expect("containers are no obstacle");
+        below("manager");
+        refused(elsewhere.path());
         let few = delegated("", "cpu pids", "");
         let error = give_controllers(few.path()).expect_err("memory is missing");
         assert!(error.to_string().contains("lacks memory"), "{error}");

@@ -55,13 +55,15 @@ pub(super) fn refuse(request: u64, message: &str) {
 /// Moves this thread to the network of a container.
 fn enter(process: Pid, is_isolated: bool) -> io::Result<()> {
     let namespace = File::open(format!("/proc/{}/ns/net", process.as_raw_nonzero()))?;
-    // Until the runtime has set up its namespaces, its child is in our own network, where another process may
-    // listen on that port.
-    if is_isolated && namespace.metadata()?.ino() == fs::metadata("/proc/self/ns/net")?.ino() {
-        return Err(io::Error::other("the container has no network yet"));
+    let is_own = namespace.metadata()?.ino() == fs::metadata("/proc/self/ns/net")?.ino();
+    match (is_own, is_isolated) {
+        // Until the runtime has set up its namespaces, its child is in our own network, where another process may
+        // listen on that port.
+        (true, true) => Err(io::Error::other("the container has no network yet")),
+        // The network of the machine is not that of our user namespace, so that we may not move there, though we are there.
+        (true, false) => Ok(()),
+        (false, _) => Ok(move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?),
     }
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
-    Ok(())
 }
 
 fn open(process: Pid, is_isolated: bool, port: u16) -> io::Result<TcpStream> {

@@ -265,9 +265,9 @@ impl RunningProcess {
         self.has_ended = true;
         match received {
             Ok(Some((Report::Ended(ended), _))) => Ok(ended),
-            Ok(Some((Report::Refused { step, cause }, _))) => {
-                Err(Error::Program { message: format!("this machine does not let us {step} ({cause})") })
-            }
+            Ok(Some((Report::Refused { step, cause }, _))) => Err(Error::Program {
+                message: format!("this machine does not allow the process to {step} ({cause})"),
+            }),
             _ => Err(Error::HostEnded),
         }
     }

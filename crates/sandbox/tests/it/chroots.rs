@@ -8,6 +8,7 @@ use ferroplane_sandbox::{Call, Chroots, Error, Limit, Limits, Options, Output};
 
 use crate::support::{
     Lines, call, eventually, helper, image, left_in, make_image, processes_with, public_directory, shell,
+    skip,
 };
 
 struct Fixture {
@@ -22,7 +23,7 @@ async fn chroots() -> Option<Fixture> {
 
 async fn started_by(helper: Vec<OsString>) -> Option<Fixture> {
     if !["/bin/busybox", "/usr/bin/busybox"].iter().any(|path| std::path::Path::new(path).exists()) {
-        eprintln!("skipped: there is no static busybox; on Debian, install `busybox-static`");
+        skip("there is no static busybox; on Debian, install `busybox-static`");
         return None;
     }
     let directory = public_directory();
@@ -31,7 +32,7 @@ async fn started_by(helper: Vec<OsString>) -> Option<Fixture> {
     match fixture.chroots.call(call(&shell("true"))).await {
         Ok(_) => Some(fixture),
         Err(error @ Error::NoChroot { .. }) => {
-            eprintln!("skipped: {error}");
+            skip(&error.to_string());
             None
         }
         Err(error) => panic!("{error:?}"),
@@ -139,7 +140,7 @@ async fn what_cannot_be_started_is_said() {
 async fn an_image_is_copied_where_nothing_can_be_mounted() {
     let setpriv = "/usr/bin/setpriv";
     if !rustix::process::getuid().is_root() || !std::path::Path::new(setpriv).exists() {
-        eprintln!("skipped: it takes root and setpriv to give up the right to mount");
+        skip("it takes root and setpriv to give up the right to mount");
         return;
     }
     let mut without: Vec<OsString> = [setpriv, "--bounding-set", "-sys_admin"].map(Into::into).into();

@@ -25,7 +25,7 @@ pub(crate) async fn sandboxes() -> Vec<Sandbox> {
     for kind in [EngineKind::Crun, EngineKind::Runc] {
         match Engine::of_kind(kind) {
             Some(engine) => sandboxes.extend(with(Some(engine)).await),
-            None => skip(&format!("{kind:?} is not installed")),
+            None => skip_containers(&format!("{kind:?} is not installed")),
         }
     }
     sandboxes
@@ -38,7 +38,7 @@ pub(crate) async fn sandbox() -> Option<Sandbox> {
 
 async fn with(engine: Option<Engine>) -> Option<Sandbox> {
     if busybox().is_none() {
-        skip("there is no static busybox; on Debian, install `busybox-static`");
+        skip_containers("there is no static busybox; on Debian, install `busybox-static`");
         return None;
     }
     let directory = public_directory();
@@ -47,7 +47,7 @@ async fn with(engine: Option<Engine>) -> Option<Sandbox> {
     let runtime = match Runtime::new(options) {
         Ok(runtime) => runtime,
         Err(Error::NoEngine) => {
-            skip(&Error::NoEngine.to_string());
+            skip_containers(&Error::NoEngine.to_string());
             return None;
         }
         Err(error) => panic!("{error}"),
@@ -55,16 +55,23 @@ async fn with(engine: Option<Engine>) -> Option<Sandbox> {
     match runtime.probe().await {
         Ok(()) => Some(Sandbox { runtime, directory }),
         Err(error @ Error::Forbidden { .. }) => {
-            skip(&error.to_string());
+            skip_containers(&error.to_string());
             None
         }
         Err(error) => panic!("{error:?}"),
     }
 }
 
-/// Says why a test does nothing, even though it passes.
-fn skip(why: &str) {
+/// Says why a test does nothing, even though it passes. The harness would keep to itself what `eprintln!` prints.
+pub(crate) fn skip(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
+/// The same for a test that needs containers. Panics where `cargo xtask test` has found that the machine runs them.
+fn skip_containers(why: &str) {
+    let insists = std::env::var_os("FERROPLANE_REQUIRE_CONTAINERS").is_some_and(|value| !value.is_empty());
+    assert!(!insists, "containers are required here: {why}");
+    skip(why);
 }
 
 fn busybox() -> Option<&'static str> {
@@ -74,7 +81,7 @@ fn busybox() -> Option<&'static str> {
 /// The files of an image, if they can be made here.
 pub(crate) fn image_without_containers() -> Option<&'static Path> {
     if busybox().is_none() {
-        skip("there is no static busybox; on Debian, install `busybox-static`");
+        skip_containers("there is no static busybox; on Debian, install `busybox-static`");
         return None;
     }
     Some(image())

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use ferroplane_engine::{ExternalCallee, ExternalFunction, ExternalImage, Isolation, chain};
-use ferroplane_runner::{CallContext, Directory, ImageSettings, ImageSource, Images, ServeImage, grpc};
+use ferroplane_runner::{
+    CallContext, Directory, FunctionGrants, ImageSettings, ImageSource, Images, ServeImage, grpc,
+};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::sync::mpsc;
 
-use crate::external::{RegistryUser, Trust, external_with, image_settings};
+use crate::external::{Trust, external_with};
 use crate::terminal::Terminal;
 
 /// How an image is called.
@@ -38,6 +40,7 @@ pub(super) fn source(argument: &str) -> anyhow::Result<ImageSource> {
 
 /// Call an image once. What it prints besides its answer goes to the terminal.
 pub(super) async fn call(
+    settings: ImageSettings,
     source: &ImageSource,
     way: Invocation,
     function: &ExternalFunction,
@@ -46,24 +49,23 @@ pub(super) async fn call(
     terminal: &mut Terminal,
 ) -> anyhow::Result<RunFunctionResponse> {
     let (sender, mut lines) = mpsc::unbounded_channel();
-    let settings = image_settings(RegistryUser::Own)?;
     let take = move |line: &str| {
         let _ = sender.send(line.to_owned());
     };
     let images = Images::new(ImageSettings { lines: Some(Arc::new(take)), ..settings });
     let mut calling = std::pin::pin!(call_with(&images, source, way, function, request, context));
+    let spinner = terminal.spinner("running the image");
     let answer = loop {
         tokio::select! {
-    let spinner = terminal.spinner("running the image");
             biased;
             Some(line) = lines.recv() => spinner.suspend(|| terminal.line(&line)),
             answer = &mut calling => break answer,
         }
     };
     images.close().await;
+    spinner.finish_and_clear();
     while let Ok(line) = lines.try_recv() {
         terminal.line(&line);
-    spinner.finish_and_clear();
     }
     answer
 }
@@ -91,7 +93,8 @@ async fn call_with(
     if image.isolation == Isolation::Chroot {
         bail!("cannot serve a package without a container: leave out --grant chroot");
     }
-    if let Some(unserved) = images.unserved_function("function", source, "").await.map_err(cannot_run)? {
+    let grants = FunctionGrants { has_network: image.wants_network, ..FunctionGrants::default() };
+    if let Some(unserved) = images.unserved_function("function", source, grants).await.map_err(cannot_run)? {
         let mut directory = Directory::default();
         directory.insert("function".to_owned(), unserved);
         return Ok(directory.call("function", request).await?);

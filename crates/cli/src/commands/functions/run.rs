@@ -11,7 +11,7 @@ use ferroplane_engine::{
     ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, ImagePullPolicy, Isolation, Permits,
 };
 use ferroplane_functions::Library;
-use ferroplane_runner::{CallContext, Directory};
+use ferroplane_runner::{CallContext, Directory, External};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::Value;
@@ -20,8 +20,9 @@ use super::explain::full_name;
 use super::image::{self, Invocation};
 use super::wasm::{self, CodeGrant, CodeLimits};
 use crate::Verdict;
-use crate::external::{RegistryUser, Trust, external};
+use crate::external::{RegistryUser, Trust, external, image_settings};
 use crate::terminal::Terminal;
+use crate::xpkg::registry::ClientFlags;
 use crate::{duration, size};
 
 /// Call a function once and print its response
@@ -74,6 +75,9 @@ pub(crate) struct Run {
     /// When to pull the image [default: always for the tag latest, if-not-present otherwise]
     #[arg(long, value_enum, value_name = "WHEN")]
     pull: Option<Pull>,
+
+    #[command(flatten)]
+    registries: ClientFlags,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -147,17 +151,18 @@ impl Run {
         if let Some(answer) = self.call_built_in(&request).await? {
             return Ok(answer);
         }
-        let context = CallContext { step: self.function.clone(), permits: self.permits() };
+        let context = self.call_context();
         let function = self.external_function(&request)?;
         let called = match &function.callee {
             ExternalCallee::Image(image) => {
                 let source = image::source(&self.function)?.with_policy(image.pull_policy);
-                image::call(&source, self.way(), &function, &request, &context, terminal).await
+                let settings = image_settings(RegistryUser::Own, &self.registries.access()?)?;
+                image::call(settings, &source, self.way(), &function, &request, &context, terminal).await
             }
-            // A user who types a grant has decided.
             ExternalCallee::Webhook { .. } => {
-                let external = external(Trust::Grants, RegistryUser::Own);
-                external.call(&function, &request, &context).await.map_err(Into::into)
+                let external = self.external()?;
+                let called = external.call(&function, &request, &context);
+                terminal.wait("calling the webhook", called).await.map_err(Into::into)
             }
         };
         called.with_context(|| format!("cannot call `{}`", self.function))
@@ -177,9 +182,18 @@ impl Run {
         let Ok(resolution) = resolve(library.catalogue(), &Question::about(&name)) else { return Ok(None) };
         let revision = &resolution.record.revision.name;
         let mut directory = Directory::built_in(&library);
-        directory.enable_external(&external(Trust::Grants, RegistryUser::Own));
-        let context = CallContext { step: self.function.clone(), permits: self.permits() };
+        directory.enable_external(&self.external()?);
+        let context = self.call_context();
         Ok(Some(directory.call_for(revision, request, &context).await?))
+    }
+
+    fn call_context(&self) -> CallContext {
+        CallContext { step: self.function.clone(), permits: self.permits(), ..CallContext::default() }
+    }
+
+    /// What runs images and calls webhooks. A user who types a grant has decided.
+    fn external(&self) -> anyhow::Result<External> {
+        Ok(external(Trust::Grants, RegistryUser::Own, &self.registries.access()?))
     }
 
     fn code_limits(&self) -> anyhow::Result<CodeLimits> {

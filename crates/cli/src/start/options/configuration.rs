@@ -10,8 +10,10 @@ use ferroplane_recorder::{BadFieldName, FieldName};
 use tracing::level_filters::LevelFilter;
 
 use super::Options;
+use crate::package_source::RegistryAccess;
 use crate::start::packages::Packages;
 use crate::telemetry::Telemetry;
+use crate::xpkg::registry::read_authorities;
 
 /// The default size of the recordings, which may all be in memory.
 const USUAL_RECORDING: u64 = 16 << 20;
@@ -49,6 +51,8 @@ pub(crate) struct Configuration {
     pub(in crate::start) remote_templates_directory: Option<PathBuf>,
     /// Where images are kept. None is the cache of the user.
     pub(in crate::start) images: Option<PathBuf>,
+    /// A file with certificate authorities of registries, in PEM: for packages and for steps.
+    pub(in crate::start) authorities: Option<PathBuf>,
     /// None leaves packages alone.
     pub(in crate::start) packages: Option<Packages>,
     pub(in crate::start) tuning: Tuning,
@@ -85,6 +89,12 @@ pub(in crate::start) struct Webhooks {
 }
 
 impl Configuration {
+    /// How registries are asked.
+    pub(in crate::start) fn registry_access(&self) -> anyhow::Result<RegistryAccess> {
+        let authorities = self.authorities.as_deref().map(read_authorities).transpose()?.unwrap_or_default();
+        Ok(RegistryAccess { authorities, ..RegistryAccess::default() })
+    }
+
     pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
         let (tuning, packages) = (options.tuning()?, options.packages()?);
         let webhooks = Webhooks::new(&options)?;
@@ -115,6 +125,7 @@ impl Configuration {
             remote_templates: options.allow_remote_templates.unwrap_or_default(),
             remote_templates_directory: options.remote_templates_dir,
             images: options.xpkg_cache_dir,
+            authorities: options.ca_bundle_path.filter(|file| !file.as_os_str().is_empty()),
             packages,
             tuning,
             recordings: (recordings.size > 0).then_some(recordings),

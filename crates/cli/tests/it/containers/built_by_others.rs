@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use ferroplane_testkit::skip;
 use serde_json::Value;
 
 use super::images::{Machine, machine, run};
@@ -27,7 +28,7 @@ pub(crate) fn is_there(tool: &str) -> bool {
     let is_there = Command::new(tool).arg("--version").output().is_ok();
     assert!(is_there || std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_none(), "{tool} is not there");
     if !is_there {
-        eprintln!("skipped: {tool} is not installed; on Debian, install the package `{tool}`");
+        skip(&format!("{tool} is not installed; on Debian, install the package `{tool}`"));
     }
     is_there
 }

@@ -1,7 +1,6 @@
 //! Images to run: a shell, or a program of a peer.
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,6 +9,7 @@ use ferroplane_image::archive::{export_layout, export_tarball};
 use ferroplane_image::build::{ImageBuilder, Layer};
 use ferroplane_image::store::{Limits, Store};
 use ferroplane_image::{Descriptor, Execution, Platform};
+use ferroplane_testkit::skip_containers;
 use tempfile::TempDir;
 
 use crate::sandbox::Sandbox;
@@ -24,15 +24,7 @@ pub(crate) struct Machine {
 
 /// The machine, if it can run containers. Says so if it cannot.
 pub(crate) fn machine() -> Option<Machine> {
-    let insists = std::env::var_os("FERROPLANE_REQUIRE_CONTAINERS").is_some();
-    match find() {
-        Ok(machine) => Some(machine),
-        Err(why) => {
-            assert!(!insists, "containers are required here: {why}");
-            let _ = writeln!(std::io::stderr(), "skipped: {why}");
-            None
-        }
-    }
+    find().map_err(|why| skip_containers(&why)).ok()
 }
 
 fn find() -> Result<Machine, String> {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use ferroplane_image::Execution;
 use ferroplane_image::build::Layer;
+use ferroplane_testkit::skip;
 use serde_json::{Value, json};
 
 use super::images::{Machine, TestImage, add_program, machine, run};
@@ -17,6 +18,9 @@ const LABELS: &str = "labelizer.xfn.crossplane.io/processed";
 
 /// The entrypoint of the first design's example. In the design a quote is at the wrong place.
 const JQ: &str = r#"(.desired.resources[] | .resource.metadata.labels) |= {"labelizer.xfn.crossplane.io/processed": "true"} + . | .desired"#;
+
+/// What a step before wants.
+const WANTED: &str = "{desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}}}}}";
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/container-functions")
@@ -31,7 +35,7 @@ pub(super) fn execution(entrypoint: &[&str]) -> Execution {
 fn program(path: &str) -> Option<PathBuf> {
     let found = Some(PathBuf::from(path)).filter(|path| path.exists());
     if found.is_none() {
-        eprintln!("skipped: there is no {path}");
+        skip(&format!("there is no {path}"));
     }
     found
 }
@@ -126,8 +130,7 @@ fn the_adapter_of_the_first_design_makes_a_function_of_jq() {
     let functions = format!(
         "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: function-labelizer}}\nspec: {{package: '{image}'}}\n"
     );
-    let desired = "{desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: default}}}}}}";
-    let steps = [("want", "function-dummy", dummy(desired)), ("label", "function-labelizer", String::new())];
+    let steps = [("want", "function-dummy", dummy(WANTED)), ("label", "function-labelizer", String::new())];
     let steps = steps.each_ref().map(|(step, function, input)| (*step, *function, input.as_str()));
     let sandbox =
         Sandbox::new().with("composition.yaml", &composition(&steps)).with("functions.yaml", &functions);
@@ -162,4 +165,24 @@ fn function_on_the_framework_of_kustomize_runs() {
     let ran = run(&json!({"fail": "no labels today"}));
     assert_ne!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("no labels today"), "{ran:?}");
+}
+
+#[test]
+fn function_on_the_framework_of_kustomize_is_a_step_of_a_render() {
+    let (Some(_), Some(krm)) = (machine(), peer("krm-set-labels")) else { return };
+    let Some(registry) = TestRegistry::start(false) else { return };
+    let mut layer = Layer::new();
+    layer.add_file(&krm, "function").unwrap();
+    let image =
+        registry.push(&TestImage::of(vec![layer], execution(&["/function"])), "krm-set-labels:v0.1.0");
+    let render = |config: &str| {
+        let composition = super::design(&image, "      protocol: KRM\n");
+        let composition =
+            composition.replace("kind: Settings\n", &format!("kind: Settings\n      {config}\n"));
+        Sandbox::new().with("composition.yaml", &composition).render(&[])
+    };
+    let documents = render("labels: {team: shop}").documents();
+    assert_eq!(documents[1]["metadata"]["labels"]["team"], "shop", "{documents:#?}");
+    let said = render("fail: no labels today").fails_with(1);
+    assert!(said.contains("`my-cool-function`") && said.contains("no labels today"), "{said}");
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::images::{TestImage, add_files, libraries, machine, run};
 use super::registry::TestRegistry;
-use crate::peers::peer;
+use crate::peers::{PATCHES, TEMPLATE, peer};
 use crate::sandbox::{Sandbox, composition, dummy};
 
 pub(super) const META: &str =
@@ -69,6 +69,20 @@ fn an_upstream_function_is_pulled_and_served_for_a_render() {
         let conditions = documents[0]["status"]["conditions"].as_array().unwrap();
         let ready = conditions.iter().find(|condition| condition["type"] == "Ready").unwrap();
         assert_eq!(ready["status"], "True", "{documents:#?}");
+    }
+}
+
+#[test]
+fn upstream_functions_that_compose_are_served_from_images() {
+    let (Some(_), Some(registry)) = (machine(), TestRegistry::start(false)) else { return };
+    for (name, input) in [("function-patch-and-transform", PATCHES), ("function-go-templating", TEMPLATE)] {
+        let Some(server) = peer(name) else { return };
+        let image = registry.push(&package(&server, META), &format!("{name}:v0.1.0"));
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &composition(&[("compose", "ready", input)]))
+            .with("functions.yaml", &functions(&image, "ferroplane.io/native: 'false'"));
+        let documents = sandbox.render(&[]).documents();
+        assert_eq!(documents[1]["data"]["size"], "small", "{name}: {documents:#?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! WebAssembly on a cluster: functions in packages and steps run in the process of the control plane.
 
+use ferroplane_testkit::{Pki, skip};
 use serde_json::{Value, json};
 
 use super::ground::Ground;
@@ -41,12 +42,12 @@ fn define(ground: &Ground, step: &str) {
 
 #[test]
 fn function_and_step_of_webassembly_run_in_the_control_plane_and_need_no_pods() {
-    let Some(registry) = TestRegistry::start(false) else { return };
+    // Packages and steps trust the same authorities.
+    let pki = Pki::new();
+    let Some(registry) = TestRegistry::start_certified_by(&pki) else { return };
     let ground = Ground::new();
     if !ground.is_embedded() {
-        return eprintln!(
-            "skipped: what it leaves behind is in the way of tests on a server that they share"
-        );
+        return skip("what it leaves behind is in the way of tests on a server that they share");
     }
     let answer = |kind: &str| {
         format!(
@@ -57,8 +58,16 @@ fn function_and_step_of_webassembly_run_in_the_control_plane_and_need_no_pods() 
         registry.push(&image(counting(&answer("ByPackage")), Some(PACKAGE)), "acme/function-count:v1");
     let step = registry.push(&image(counting(&answer("ByStep")), None), "acme/step:v1");
     let images = ground.path("images");
-    let flags =
-        ["--enable-packages", "--enable-alpha-functions", "--xpkg-cache-dir", images.to_str().unwrap()];
+    let authority = ground.path("ca.pem");
+    std::fs::write(&authority, pki.ca()).unwrap();
+    let flags = [
+        "--enable-packages",
+        "--enable-alpha-functions",
+        "--xpkg-cache-dir",
+        images.to_str().unwrap(),
+        "--ca-bundle-path",
+        authority.to_str().unwrap(),
+    ];
     let replica = Replica::start(&ground, &flags);
     replica.until("became the leader");
     let function = json!({

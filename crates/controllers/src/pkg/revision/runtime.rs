@@ -97,9 +97,10 @@ impl Revisions {
             let words = format!("this control plane does not run packages, and {remedy}");
             return not_running(&words, Cause::FunctionNotRunnable);
         };
-        let grants = meta::annotation(&look.package, keys::WASM_GRANTS).to_owned();
-        let idle_timeout = meta::annotation(&look.package, keys::IDLE_TIMEOUT).to_owned();
-        functions.want(&look.key.1, PackagedImage { image, grants, idle_timeout });
+        let annotation = |key| meta::annotation(&look.package, key).to_owned();
+        let [grants, idle_timeout, network] =
+            [keys::WASM_GRANTS, keys::IDLE_TIMEOUT, keys::NETWORK].map(annotation);
+        functions.want(&look.key.1, PackagedImage { image, grants, idle_timeout, network });
         match functions.state(&look.key.1) {
             Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
@@ -165,8 +166,8 @@ impl Revisions {
         look: &Look,
         report: &mut Report,
         deployments: &Deployments,
-    ) -> RuntimeStanding {
         condition: Condition,
+    ) -> RuntimeStanding {
         // Another release ran it in pods, or tried to.
         report.pods.push(("endpoint", Value::Null));
         match deployments.end(&look.revision).await {
