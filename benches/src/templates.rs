@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 use ferroplane_functions::{Implementation, builtin};
 use ferroplane_runner::{Command, Directory, Program, Runner, grpc};
 use ferroplane_template::{Options, Templates, sprig};
+use ferroplane_testkit::plane::Plane;
+use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
 
 use crate::composition;
 use crate::functions::request;
@@ -22,12 +25,16 @@ const BUDGET: Duration = Duration::from_secs(2);
 /// The version of the original that is compared.
 const ORIGINAL: &str = "v0.4.1";
 const HOSTILE: usize = 100;
+const OTHERS: usize = 50;
+const ENDLESS: &str = "{{ range 9223372036854775807 }}{{ end }}";
+const HOSTILE_COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/hostile";
 
 pub(crate) fn run() {
     calls();
     parsing();
     cache();
     hostile();
+    hostile_resources();
     composition::run_templates();
 }
 
@@ -143,10 +150,70 @@ fn hostile() {
     });
 }
 
+/// Composite resources of one kind that are created at once, alone and beside those whose templates never end.
+fn hostile_resources() {
+    println!("\n| create to Ready, {OTHERS} XRs at once | best | p50 | p99 |\n|---|---|---|---|");
+    let runtime = Runtime::new().expect("there is a runtime");
+    runtime.block_on(async {
+        let plane = Arc::new(Plane::new().await);
+        plane.define_sites().await;
+        plane.compose_sites(&["one"]).await;
+        plane.apply(HOSTILE_COMPOSITION, &hostile_composition()).await;
+        plane.until_sites_can_be_composed().await;
+        create_sites(&plane, "first").await;
+        row("alone", &create_sites(&plane, "alone").await);
+        for number in 0..HOSTILE {
+            create_site(&plane, &format!("hostile-{number}"), "hostile").await;
+        }
+        row(
+            &format!("just after {HOSTILE} with templates that never end"),
+            &create_sites(&plane, "after").await,
+        );
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        row("beside them later", &create_sites(&plane, "beside").await);
+    });
+}
+
+fn hostile_composition() -> Value {
+    json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "hostile"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
+            "pipeline": [{
+                "step": "loop", "functionRef": {"name": FUNCTION}, "input": input(ENDLESS),
+            }],
+        },
+    })
+}
+
+async fn create_site(plane: &Plane, name: &str, composition: &str) -> String {
+    let path = format!("{SITES}/{name}");
+    let spec = json!({"color": "red", "crossplane": {"compositionRef": {"name": composition}}});
+    let site =
+        json!({"apiVersion": "example.org/v1", "kind": "Site", "metadata": {"name": name}, "spec": spec});
+    plane.apply(&path, &site).await;
+    path
+}
+
+/// How long it takes each of them to become ready.
+async fn create_sites(plane: &Arc<Plane>, prefix: &str) -> Times {
+    let mut creations = JoinSet::new();
+    for number in 0..OTHERS {
+        let (plane, name) = (Arc::clone(plane), format!("{prefix}-{number}"));
+        creations.spawn(async move {
+            let before = Instant::now();
+            let path = create_site(&plane, &name, "sites").await;
+            plane.until(&path, is_ready).await;
+            before.elapsed()
+        });
+    }
+    Times::from(creations.join_all().await)
+}
+
 async fn endless(directory: Directory, number: usize, goes_on: Arc<AtomicBool>) {
     let xr = json!({"metadata": {"uid": format!("hostile-{number}")}});
     let request: RunFunctionRequest = ferroplane_wire::from_json(&json!({
-        "observed": {"composite": {"resource": xr}}, "input": input("{{ range 9223372036854775807 }}{{ end }}"),
+        "observed": {"composite": {"resource": xr}}, "input": input(ENDLESS),
     }))
     .expect("it is a request");
     while goes_on.load(Ordering::Relaxed) {

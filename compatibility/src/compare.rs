@@ -37,7 +37,14 @@ pub(crate) async fn compare(
     request: &Value,
 ) -> Result<Verdict> {
     let Some(builtin) = builtin else { return Ok(Verdict::Uncovered) };
-    let message = read(request)?;
+    let message = match (corpus.files)(request) {
+        None => read(request)?,
+        Some((name, files)) => {
+            let mut request = request.clone();
+            request["requiredResources"][name] = files;
+            read(&request)?
+        }
+    };
     let Some(theirs) = ask(corpus, version, original, request).await? else {
         return Ok(Verdict::Deliberate(CRASHED));
     };

@@ -25,6 +25,8 @@ pub(crate) struct Corpus {
     /// Whether this version of the original asks for objects, and gets them, in the field that the protocol had for it
     /// before.
     pub(crate) asks_formerly: fn(version: &str) -> bool,
+    /// The files that the original reads itself, as the required resources that bring them to ours: their name and value.
+    pub(crate) files: fn(&Value) -> Option<(String, Value)>,
     /// Requests that show each documented feature, with what they show.
     pub(crate) by_hand: fn() -> Vec<(&'static str, Value)>,
     /// Removes from our answer what it tells beyond the original, behind the same words. Such a case counts as the same.
@@ -59,6 +61,11 @@ fn never(_version: &str) -> bool {
 
 /// Requests that every version of the original knows.
 fn as_it_is(_version: &str, _dice: &mut Dice, _request: &mut Value) {}
+
+/// Originals that read nothing but the request.
+fn no_files(_request: &Value) -> Option<(String, Value)> {
+    None
+}
 
 /// Answers that tell nothing beyond those of the original.
 fn adds_nothing(_answer: &mut Value) {}

@@ -2,11 +2,11 @@
 //! an error, and reading, defaulting and checking what was read changes nothing more.
 #![no_main]
 
-use ferroplane_schema::builtin::{self, Kind, protobuf};
+use ferroplane_schema::builtin::{self, BuiltinKind, protobuf};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-fn settles(kind: Kind, object: &Value) {
+fn settles(kind: BuiltinKind, object: &Value) {
     let _ = kind.check(object);
     let Ok(mut read) = kind.read(object) else { return };
     let again = kind.read(&Value::Object(read.object.clone())).expect("what was read can be read");

@@ -6,6 +6,9 @@ use libfuzzer_sys::fuzz_target;
 #[path = "../../crates/offline/src/manifest/node.rs"]
 #[allow(dead_code, reason = "the target uses only a part of the file")]
 mod node;
+#[path = "../../crates/offline/src/manifest/scalar.rs"]
+#[allow(dead_code, reason = "the target uses only a part of the file")]
+mod scalar;
 #[path = "../../crates/offline/src/manifest/yaml.rs"]
 #[allow(dead_code, reason = "the target uses only a part of the file")]
 mod yaml;

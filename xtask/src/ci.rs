@@ -15,7 +15,7 @@ use std::{env, mem};
 use anyhow::{Context as _, Result, bail};
 
 use crate::shell::cargo;
-use crate::{dist, lint, test, tidy};
+use crate::{dist, fuzz, lint, test, tidy};
 use table::{Cost, Table};
 
 /// One stage of the run.
@@ -69,6 +69,7 @@ const STAGES: &[Stage] = &[
     // Tests wait for programs, disks and clocks, and leave almost half of two cores idle.
     Stage::beside_if_idle("simulation", "simulate"),
     Stage::now("test", |root| test::run(root, false)).after("peers"),
+    Stage::now("fuzz targets", |root| done(fuzz::check(root))).only_if_time_is_left(),
     Stage::now("test on Kubernetes", test::run_on_kubernetes_if_there).only_if_time_is_left(),
 ];
 

@@ -7,6 +7,11 @@ use anyhow::{Context as _, Result};
 
 use crate::shell::{cargo, step};
 
+/// Check that every target compiles. They are a workspace of their own, which no other build covers.
+pub(crate) fn check(root: &Path) -> Result<()> {
+    cargo(root, &["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--bins"]).run()
+}
+
 /// Run every target for some seconds.
 pub(crate) fn run(root: &Path, seconds: u32) -> Result<()> {
     let entries = fs::read_dir(root.join("fuzz/fuzz_targets")).context("cannot list the fuzz targets")?;

@@ -4,7 +4,7 @@ mod objects;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, as_it_is, never};
+use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -12,6 +12,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     generate,
     adapt: as_it_is,
     asks_formerly: never,
+    files: no_files,
     by_hand,
     without_additions: adds_nothing,
     deliberate,

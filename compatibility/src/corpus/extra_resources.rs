@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake};
-use super::{Corpus, Difference, adds_nothing, as_it_is, minor};
+use super::{Corpus, Difference, adds_nothing, as_it_is, minor, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -11,6 +11,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     generate,
     adapt: as_it_is,
     asks_formerly: |version| minor(version) < 3,
+    files: no_files,
     by_hand,
     without_additions: adds_nothing,
     deliberate,

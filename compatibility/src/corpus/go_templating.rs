@@ -1,12 +1,14 @@
 //! The cases of `function-go-templating`: templates in the style of real compositions, over requests of all shapes.
 
+mod later;
+
 use std::path::{Path, PathBuf};
 
 use ferroplane_golang::yaml::Documents;
 use serde_json::{Value, json};
 
 use super::selection::differs_only_in;
-use super::{Corpus, Difference, TEMPLATE, as_it_is, never};
+use super::{Corpus, Difference, TEMPLATE, as_it_is, minor, never};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -14,13 +16,17 @@ pub(super) const CORPUS: Corpus = Corpus {
     generate,
     adapt: as_it_is,
     asks_formerly: never,
+    files: later::files,
     by_hand,
     without_additions: without_line,
     deliberate,
 };
 
+/// What templates begin with that show a call of one function.
+const CALL: &str = "{{ define \"call\" }}";
 /// Where the words of a problem are in an answer.
 const MESSAGE: &str = "/results/0/message";
+const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
 const NAME: &str = "gotemplating.fn.crossplane.io/composition-resource-name";
 
 fn generate(dice: &mut Dice) -> Value {
@@ -74,6 +80,9 @@ fn document(dice: &mut Dice, index: usize) -> String {
         2 => "\n    gotemplating.fn.crossplane.io/ready: \"Maybe\"",
         _ => "",
     };
+    if dice.chance(15) {
+        return later::document(dice);
+    }
     match dice.below(12) {
         0 => "apiVersion: example.org/v1\nkind: XNetwork\nstatus:\n  seen: {{ $spec.size }}\n  so: near"
             .to_owned(),
@@ -135,7 +144,8 @@ const CONTENT: &[&str] = &[
 ];
 
 fn content(dice: &mut Dice) -> String {
-    (*dice.pick(CONTENT)).to_owned()
+    let contents = if dice.chance(30) { later::CONTENT } else { CONTENT };
+    (*dice.pick(contents)).to_owned()
 }
 
 fn composite(dice: &mut Dice) -> Value {
@@ -171,7 +181,7 @@ fn request(dice: &mut Dice, template: &str) -> Value {
             "connectionDetails": {"user": "YWRtaW4="}}}});
     if dice.chance(40) {
         request["desired"] = json!({
-            "composite": {"resource": {"status": {"so": "far", "deep": {"a": 1}}}, "connectionDetails": {"old": "eA=="}},
+            "composite": {"resource": {"status": {"so": "far", "deep": {"a": 1}}}, "connectionDetails": {"old": "eA=="}, "ready": "READY_TRUE"},
             "resources": {"bucket": {"resource": {"kind": "Bucket"}, "ready": "READY_TRUE"}}
         });
     }
@@ -179,6 +189,8 @@ fn request(dice: &mut Dice, template: &str) -> Value {
         request["context"] =
             json!({"apiextensions.crossplane.io/environment": {"a": {"b": 1}}, "other": [true, null]});
     }
+    later::enrich(dice, &mut request);
+    later::change_input(dice, template, &mut request);
     request
 }
 
@@ -204,8 +216,30 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             "apiVersion: example.org/v1\nkind: XNetwork\nstatus: {chosen: {{ randomChoice \"only\" }}}\n",
         ),
     ];
-    let shown = shown.into_iter().map(|(what, template)| (what, request(&mut dice, template)));
-    shown.chain(templates()).collect()
+    let mut cases: Vec<_> =
+        shown.into_iter().map(|(what, template)| (what, request(&mut dice, template))).collect();
+    cases.extend(sprig(&mut dice));
+    cases.extend(templates());
+    cases
+}
+
+/// Calls of sprig's functions, which is another version of sprig in early releases.
+fn sprig(dice: &mut Dice) -> Vec<(&'static str, Value)> {
+    const CALLS: &str = include_str!("../../../crates/template/tests/sprig/handmade.txt");
+    let calls = CALLS.lines().filter_map(|line| Some((line, line.split_once(' ')?.1)));
+    let document = |call: &str| {
+        format!(
+            "{CALL}{call}{{{{ end }}}}apiVersion: v1\nkind: ConfigMap\nmetadata:\n  annotations:\n    {NAME}: a\n\
+             data:\n  printed: {{{{ include \"call\" . | toRawJson }}}}\n"
+        )
+    };
+    calls
+        .map(|(line, call)| {
+            let mut request = json!({"meta": {"tag": "tag"}, "input": {"source": "Inline", "inline": {"template": document(call)}}});
+            request["observed"] = json!({"composite": {"resource": composite(dice)}});
+            (line, request)
+        })
+        .collect()
 }
 
 /// The templates in the style of real compositions, each with every request of its domain.
@@ -249,19 +283,35 @@ fn message(answer: &Value) -> &str {
     answer["results"][0]["message"].as_str().unwrap_or_default()
 }
 
-/// Only we tell which line of the template printed a document, behind the words of the original.
+/// Only we tell which line of which template is to blame, behind the words of the original.
 fn without_line(answer: &mut Value) {
     let Some(Value::String(message)) = answer.pointer_mut(MESSAGE) else { return };
     let is_line = |rest: &str| {
-        rest.strip_suffix(" of the template)").is_some_and(|number| number.parse::<u32>().is_ok())
+        let parts = rest.strip_suffix(')').and_then(|rest| rest.split_once(" of "));
+        parts.is_some_and(|(number, part)| number.parse::<u32>().is_ok() && is_part(part))
     };
-    let behind = message.rsplit_once(" (printed by line ").filter(|(_, rest)| is_line(rest));
-    if let Some(length) = behind.map(|(before, _)| before.len()) {
-        message.truncate(length);
+    for words in [" (printed by line ", " (line "] {
+        let behind = message.rsplit_once(words).filter(|(_, rest)| is_line(rest));
+        if let Some(length) = behind.map(|(before, _)| before.len()) {
+            message.truncate(length);
+            return;
+        }
     }
 }
 
+/// Whether this is what we call a template.
+fn is_part(part: &str) -> bool {
+    let is_in = |begin: &str, end: &str| part.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end));
+    part == "the template"
+        || is_in("inline.templates[", "]")
+        || is_in("file `", "`")
+        || is_in("the template in key `", "` of the environment")
+}
+
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
+    if let Some(reason) = of_earlier_sprig(difference) {
+        return Some(reason);
+    }
     if differs_only_in(difference, &[MESSAGE]) {
         return told_otherwise(difference.request, message(difference.theirs), message(difference.ours));
     }
@@ -272,6 +322,21 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     None
 }
 
+/// Why a call of a function differs whose library has another version in earlier releases. Only in what the call prints, or why it
+/// fails.
+fn of_earlier_sprig(difference: &Difference<'_>) -> Option<&'static str> {
+    let template = difference.request["input"]["inline"]["template"].as_str()?;
+    let call = template.strip_prefix(CALL)?;
+    let calls = |names: &[&str]| names.iter().any(|name| call.contains(name));
+    match minor(difference.version) {
+        ..6 if calls(&["camelcase", "add ", ".Month", "htpasswd", "sha512sum"]) => Some(
+            "functions of sprig 3.2.3 are as in 3.3.0 in all releases, except that sha512sum is not there",
+        ),
+        ..12 if calls(&["semver"]) => Some("semantic versions are compared as in v0.12 in all releases"),
+        _ => None,
+    }
+}
+
 /// Why both tell a problem in different words, if that is on purpose.
 fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static str> {
     let both_begin = |words: &str| theirs.starts_with(words) && ours.starts_with(words);
@@ -280,6 +345,11 @@ fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static 
     {
         return Some("what is no YAML is told in the words of our parser");
     }
+    if theirs.starts_with("cannot decode manifest: json: ")
+        && ours.starts_with("cannot decode manifest: error converting YAML to JSON: yaml: ")
+    {
+        return Some("what is no JSON is told in the words of our parser of YAML");
+    }
     if ours.ends_with("unsupported map key of type: %!s(<nil>), key: <nil>")
         && theirs.strip_prefix(ours).is_some_and(|rest| rest.starts_with(", value: "))
     {
@@ -287,6 +357,21 @@ fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static 
     }
     if both_begin("cannot get Function input from ") {
         return Some("an input that cannot be read is told in our words");
+    }
+    let is_of_wrong_type =
+        |part: &&str| both_begin(&format!("cannot get {part}: cannot unmarshal value from JSON: "));
+    if ["Conditions from input", "Contexts from input", "extra resources requirements"]
+        .iter()
+        .any(is_of_wrong_type)
+    {
+        return Some(
+            "a value of the wrong type in a document of the function's own kinds is told in our words",
+        );
+    }
+    if theirs == "invalid function input: source is required"
+        && ours.strip_prefix(theirs).is_some_and(|rest| rest.starts_with("; "))
+    {
+        return Some("an absent source is told with what helps");
     }
     let input = &request["input"];
     let directory = input["fileSystem"]["dirPath"].as_str().filter(|_| input["source"] == "FileSystem")?;
@@ -328,6 +413,16 @@ mod tests {
             "an input that cannot be read",
         ),
         (
+            "cannot get Conditions from input: cannot unmarshal value from JSON: json: cannot unmarshal bool into Go struct field TargetedCondition.status of type v1.ConditionStatus",
+            "cannot get Conditions from input: cannot unmarshal value from JSON: invalid type: boolean `true`, expected a string",
+            "a value of the wrong type",
+        ),
+        (
+            "invalid function input: source is required",
+            "invalid function input: source is required; set the annotation",
+            "an absent source",
+        ),
+        (
             "invalid function input: cannot read tmpl from the folder {/t}: lstat /t: no such file or directory",
             "invalid function input: cannot read tmpl from the folder {/t}: there is no such ConfigMap",
             "the files of a directory",
@@ -352,7 +447,7 @@ mod tests {
             assert_eq!(reason(&failed("another mistake"), &failed(ours)), None, "{part}");
         }
         let missing = "invalid function input: fileSystem.dirPath should be provided";
-        assert_eq!(reason(&failed(missing), &failed(TOLD_OTHERWISE[3].1)), None);
+        assert_eq!(reason(&failed(missing), &failed(TOLD_OTHERWISE[5].1)), None);
     }
 
     #[test]
@@ -372,7 +467,13 @@ mod tests {
             without_line(&mut answer);
             super::message(&answer).to_owned()
         };
-        assert_eq!(kept("no kind (printed by line 12 of the template)"), "no kind");
+        for line in [
+            "printed by line 12 of the template",
+            "line 1 of file `a.yaml`",
+            "printed by line 3 of inline.templates[0]",
+        ] {
+            assert_eq!(kept(&format!("no kind ({line})")), "no kind");
+        }
         for other in
             ["no kind (printed by line x of the template)", "no kind (printed by line 1 of ours)", "no kind"]
         {

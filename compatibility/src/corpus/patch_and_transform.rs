@@ -6,7 +6,7 @@ mod transforms;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, never};
+use super::{Corpus, Difference, adds_nothing, never, no_files};
 use crate::dice::Dice;
 
 /// The cases.
@@ -15,6 +15,7 @@ pub(crate) const CORPUS: Corpus = Corpus {
     generate,
     adapt: earlier::adapt,
     asks_formerly: never,
+    files: no_files,
     by_hand: by_hand::cases,
     without_additions: adds_nothing,
     deliberate,

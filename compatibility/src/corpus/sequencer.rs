@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::auto_ready::{LITERAL, SYNTAX, is_about_input, is_about_literal, is_about_syntax};
-use super::{Corpus, Difference, adds_nothing, as_it_is, never};
+use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -11,6 +11,7 @@ pub(super) const CORPUS: Corpus = Corpus {
     generate,
     adapt: as_it_is,
     asks_formerly: never,
+    files: no_files,
     by_hand,
     without_additions: adds_nothing,
     deliberate,

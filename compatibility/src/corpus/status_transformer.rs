@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, as_it_is, never};
+use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(crate) const CORPUS: Corpus = Corpus {
@@ -14,6 +14,7 @@ pub(crate) const CORPUS: Corpus = Corpus {
     generate,
     adapt: as_it_is,
     asks_formerly: never,
+    files: no_files,
     by_hand,
     without_additions: adds_nothing,
     deliberate,

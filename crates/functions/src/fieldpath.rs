@@ -40,7 +40,7 @@ enum Nulls {
 
 /// One step into an object or an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Segment {
+pub(crate) enum Segment {
     Field(String),
     Index(usize),
 }
@@ -63,6 +63,11 @@ impl Path {
     #[must_use]
     pub(crate) fn failing_on_null(self) -> Self {
         Self { nulls: Nulls::Failing, ..self }
+    }
+
+    /// The steps of the path.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
     }
 
     /// The path as it was written.

@@ -7,6 +7,7 @@
 
 mod attempt;
 mod check;
+mod condition;
 mod data;
 mod documents;
 mod files;
@@ -25,7 +26,7 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 use crate::effort::{Effort, TakesLong};
 use crate::randomness::Randomness;
-use crate::{response, ttl};
+use crate::response;
 use attempt::Attempt;
 use documents::Fault;
 use input::{Parsed, Prepared};
@@ -131,12 +132,6 @@ fn compose(
     traced: Option<&mut TracedRun>,
 ) -> Result<(), Problem> {
     let Call { request, prepared, attempt } = *call;
-    // A time to live that cannot be read is ignored, as in the original.
-    if let Some(ttl) = prepared.ttl.as_deref().and_then(|text| ttl::parse(text).ok())
-        && let Some(meta) = &mut response.meta
-    {
-        meta.ttl = Some(ttl);
-    }
     let release = prepared.release;
     prepared.with_templates(request, |parsed, request| {
         let call = Call { request: &request, prepared, attempt };
@@ -226,7 +221,7 @@ fn with_data<T>(
     let Call { request, prepared, attempt } = *call;
     let (release, limits) = (prepared.release, &prepared.limits);
     let heap = Heap::new();
-    let data = data::of(&heap, request, release.knows_required_resources());
+    let data = data::of(&heap, request, release);
     let data = data.map_err(|error| format!("cannot convert request to map: {error}"))?;
     let input = prepared.seed.as_ref().or(request.input.as_ref());
     let randomness = Randomness::of(request, input);

@@ -17,7 +17,7 @@ use crate::error::CallError;
 use crate::external::{CallContext, External, ExternalRunner};
 use crate::grpc;
 use crate::images::ServedImage;
-use crate::long_calls::LongCalls;
+use crate::long_calls::{LongCallSignal, LongCalls};
 use crate::observer::{Happening, Observer, Peer, verdict};
 use crate::process::Program;
 use crate::remote_templates::TemplateFetcher;
@@ -258,7 +258,10 @@ impl Directory {
                 // Most calls take less time than it takes to hand them to another thread.
                 let response = match function.run_briefly(request) {
                     Ok(response) => response,
-                    Err(TakesLong) => self.long_calls.run(function, request).await,
+                    Err(TakesLong) => {
+                        context.long_calls.iter().for_each(LongCallSignal::send);
+                        self.long_calls.run(function, request).await
+                    }
                 };
                 Ok(timeless(response))
             }

@@ -9,6 +9,7 @@ use tracing::Instrument as _;
 
 use crate::directory::{Directory, tag_of};
 use crate::external::CallContext;
+use crate::long_calls::LongCallSignal;
 use crate::steps::{Steps, note, note_recalled};
 
 /// Reads what functions want to see.
@@ -37,7 +38,12 @@ impl Notes<'_> {
 }
 
 /// Ask a function, unless it has answered the same question before.
-async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> Turn {
+async fn ask(
+    call: Box<Call>,
+    functions: &Directory,
+    notes: &mut Notes<'_>,
+    long_calls: Option<&LongCallSignal>,
+) -> Turn {
     if call.is_first()
         && let Some(response) = functions.recall(call.callee(), call.request())
     {
@@ -45,7 +51,11 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
         notes.call(&call, || EngineInput::Recalled(response.clone()));
         return call.accept(response);
     }
-    let context = CallContext { step: call.step().to_owned(), permits: call.permits().clone() };
+    let context = CallContext {
+        step: call.step().to_owned(),
+        permits: call.permits().clone(),
+        long_calls: long_calls.cloned(),
+    };
     let result = functions.call_for(call.callee(), call.request(), &context).await;
     note(&result);
     let response = match result {
@@ -72,15 +82,16 @@ async fn ask(call: Box<Call>, functions: &Directory, notes: &mut Notes<'_>) -> T
 
 /// Run a pipeline: ask the functions, read what they want to see, until all is decided.
 pub async fn drive(inputs: Inputs, functions: &Directory, resources: &impl Resources) -> Outcome {
-    drive_noting(inputs, functions, resources, None).await
+    drive_noting(inputs, functions, resources, None, None).await
 }
 
-/// The same, and record all inputs of the engine, also of a run that is aborted.
+/// The same, and record all inputs of the engine, also of a run that is aborted; and signal calls that take long.
 pub async fn drive_noting(
     inputs: Inputs,
     functions: &Directory,
     resources: &impl Resources,
     notes: Option<&mut Vec<TranscriptEntry>>,
+    long_calls: Option<&LongCallSignal>,
 ) -> Outcome {
     let mut notes = Notes(notes);
     let mut turn = start(inputs);
@@ -88,7 +99,7 @@ pub async fn drive_noting(
     loop {
         let span = steps.follow(&turn, functions);
         turn = match turn {
-            Turn::Call(call) => ask(call, functions, &mut notes).instrument(span).await,
+            Turn::Call(call) => ask(call, functions, &mut notes, long_calls).instrument(span).await,
             Turn::Fetch(fetch) => read(fetch, resources, &mut notes).instrument(span).await,
             Turn::Done(outcome) => return *outcome,
         }

@@ -27,6 +27,7 @@ use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
 use crate::error::CallError;
 use crate::exchange::{self, ExchangeError};
+use crate::long_calls::LongCallSignal;
 
 /// The version of the built-in functions whose place this takes.
 const VERSION: &str = "v0.1.0";
@@ -37,6 +38,8 @@ pub struct CallContext {
     /// The step, for logs.
     pub step: String,
     pub permits: Permits,
+    /// Signals that the call takes long.
+    pub long_calls: Option<LongCallSignal>,
 }
 
 /// An image that has to be run once.

@@ -36,6 +36,7 @@ pub use images::{
     Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage,
     ServedImage,
 };
+pub use long_calls::LongCallSignal;
 pub use observer::{Happening, Observer, Peer};
 pub use process::{Command, CommandError, LineSink, Program, ProgramState, Reports, StartError, Supervisor};
 pub use remote_templates::TemplateFetcher;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use ferroplane_functions::Implementation;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{State, Struct};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::spawn_blocking;
 
 /// Who has used a thread for so long makes room for others that wait and have used less. What it did until then is lost, so that
@@ -28,6 +28,24 @@ const HALF_LIFE: Duration = Duration::from_mins(1);
 
 /// The use of so many composite resources is remembered.
 const REMEMBERED: usize = 10_000;
+
+/// Tells whoever waits for a run that one of its calls takes long. Clones share the signal.
+#[derive(Debug, Clone, Default)]
+pub struct LongCallSignal(Arc<Notify>);
+
+impl LongCallSignal {
+    /// Completes at the next call that takes long, counted from when this function is called.
+    pub fn next(&self) -> impl Future<Output = ()> + '_ {
+        // Made now and not at the first poll, so that a signal between the two is not missed.
+        self.0.notified()
+    }
+
+    /// Say that a call takes long.
+    pub fn send(&self) {
+        // Only to those that listen now: a later wait must not take this call for one of its own.
+        self.0.notify_waiters();
+    }
+}
 
 /// The calls that take long. Clones share their threads.
 #[derive(Debug, Clone)]

@@ -36,6 +36,8 @@ mod strings;
 mod url;
 mod words;
 
+use ferroplane_golang::time::rfc3339::Moment;
+
 use crate::{Callee, Context, Failure, Function, Functions, Type, Value};
 
 pub use refused::REFUSED;
@@ -70,6 +72,11 @@ static CLASSES: &[(&str, &[Function])] = &[
     ("flow control", flow::FUNCTIONS),
     ("refused", refused::FUNCTIONS),
 ];
+
+/// A time in the local zone. Without a moment, the one that was never set.
+pub fn time(moment: Option<Moment>) -> Value {
+    dates::local_time(moment)
+}
 
 /// A number in a template as a value of the named integer type.
 pub(crate) fn named_integer(name: &str, whole: i64) -> Option<Value> {

@@ -255,6 +255,11 @@ pub trait Object: fmt::Debug {
         &[]
     }
 
+    /// What JSON shows of it: names and values, in the order of their declaration.
+    fn json_fields(&self) -> Vec<(&'static str, Value)> {
+        self.fields().iter().map(|name| (*name, self.field(name).unwrap_or(Value::Nil))).collect()
+    }
+
     /// The method with this name. It is called with this object as the first argument, which is not among its
     /// parameters.
     fn method(&self, _name: &str) -> Option<&'static crate::Function> {

@@ -5,8 +5,10 @@ use std::process::{Command, Stdio};
 
 use ferroplane_testkit::{GitManner, GitServer};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::peers::peer;
+use crate::plane::Plane;
 use crate::sandbox::{Sandbox, started};
 
 const XR: &str = "
@@ -137,6 +139,70 @@ fn templates_are_fetched_from_places_that_are_allowed_and_from_no_others() {
     sandbox.run(&["validate", "composition.yaml"]).ok();
     assert_eq!(server.connections(), connections);
 }
+
+/// The kind of which the composite resource is.
+const DEFINITION: &str = "
+apiVersion: apiextensions.crossplane.io/v2
+kind: CompositeResourceDefinition
+metadata: {name: apps.example.org}
+spec:
+  group: example.org
+  names: {kind: App, plural: apps}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    referenceable: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, x-kubernetes-preserve-unknown-fields: true}
+          status: {type: object, properties: {zones: {type: integer}}}
+";
+
+#[test]
+fn control_plane_fetches_templates_from_allowed_places_while_reconciles_go_on() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let place = Sandbox::new();
+    let server = GitServer::start(&place.path(""), GitManner::Serves);
+    let printed = format!("{}\n---\n{READY}", ZONES.trim());
+    server.write(&[
+        ("web/zones.yaml", &printed),
+        ("web/helpers.tpl", "{{ define \"zone\" }}far-{{ . }}{{ end }}"),
+    ]);
+    let remote = format!("{}#web", server.remote(&server.commit()));
+    let flags = ["--data-dir", "data", "--allow-remote-templates", &server.host()];
+    let plane = Plane::start(TempDir::new().unwrap(), &flags);
+    plane.told("kubectl apply -f -", DEFINITION);
+    plane.says("kubectl wait --for=condition=Established xrd/apps.example.org --timeout=60s");
+
+    let elsewhere = composition(&format!(
+        "source: Remote\nremote: {}\n",
+        remote.replace(&server.host(), "git.example.org")
+    ));
+    plane.told("kubectl apply -f -", &format!("{elsewhere}---{XR}"));
+    let synced = "kubectl get app shop -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'";
+    plane.until_said(synced, |said| said.contains("--allow-remote-templates"));
+    assert_eq!(server.connections(), 0);
+
+    plane.told("kubectl apply -f -", &composition(&format!("source: Remote\nremote: {remote}\n")));
+    plane.says("kubectl wait --for=condition=Ready app/shop --timeout=60s");
+    let zones = plane.says("kubectl get cm -o jsonpath='{.items[*].data.zone}'");
+    assert!(zones.contains("far-a") && zones.contains("far-b"), "{zones}");
+    // The reconcile did not wait for the network, and said so.
+    plane.until_said("kubectl get events -o jsonpath='{.items[*].message}'", |said| {
+        said.contains("they are being fetched")
+    });
+}
+
+/// Says that the composite resource is ready, with what it composes.
+const READY: &str = "apiVersion: example.org/v1
+kind: App
+metadata: {annotations: {gotemplating.fn.crossplane.io/ready: \"True\"}}
+";
 
 #[test]
 fn directories_that_are_not_there_or_lead_elsewhere_are_refused() {

@@ -125,6 +125,10 @@ fn versions_are_listed_offline() {
     assert_eq!(document["release"], env!("CARGO_PKG_VERSION"));
     let of_one = sandbox.run(&["functions", "versions", "dummy", "-o", "yaml"]).documents();
     assert_eq!(of_one[0]["name"], "function-dummy");
+    let of_one = sandbox.run(&["functions", "versions", "auto-ready"]).ok();
+    let (header, first) = (of_one.lines().next().unwrap(), of_one.lines().nth(1).unwrap());
+    assert!(header.contains("READ, NOT COMPARED"), "{of_one}");
+    assert!(first.contains("v0.2.0, v0.3.0"), "{of_one}");
     let removed = sandbox.run(&["functions", "versions", "--state", "removed", "-o", "json"]).ok();
     assert_eq!(
         serde_json::from_str::<serde_json::Value>(&removed).unwrap()["functions"],

@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ferroplane_runner::LongCallSignal;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::error;
@@ -157,7 +158,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             // later requests for it.
             let Ok(permit) = slots.clone().acquire_owned().await else { return };
             let (key, under_way) = self.next(&mut tasks).await;
-            let slot = Slot { permit: Arc::new(Mutex::new(Some(permit))), slots: slots.clone() };
+            let slot = Slot::new(permit, slots.clone());
             let (queue, doing) = (self.clone(), work(key.clone(), slot));
             tasks.spawn(async move {
                 let _under_way = under_way;
@@ -310,22 +311,28 @@ impl<K: Clone + Eq + Hash> State<K> {
 pub(crate) struct Slot {
     permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
     slots: Arc<Semaphore>,
+    /// Says that the work takes long, so that the slot is given up at once.
+    pub(crate) long_calls: LongCallSignal,
 }
 
 impl Slot {
+    fn new(permit: OwnedSemaphorePermit, slots: Arc<Semaphore>) -> Self {
+        Self { permit: Arc::new(Mutex::new(Some(permit))), slots, long_calls: LongCallSignal::default() }
+    }
+
     /// Wait for a future. If it takes long, the slot is given up meanwhile.
     pub(crate) async fn wait_for<F: Future>(&self, something: F) -> F::Output {
         let mut something = std::pin::pin!(something);
-        if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
-            return output;
+        match self.wait_briefly(something.as_mut()).await {
+            Some(output) => output,
+            None => self.give_up_for(something).await,
         }
-        self.give_up_for(something).await
     }
 
     /// The same, while there are places for those who have given up theirs: what waits takes memory. Without a place, the slot is kept.
     pub(crate) async fn wait_among<F: Future>(&self, places: &Semaphore, something: F) -> F::Output {
         let mut something = std::pin::pin!(something);
-        if let Ok(output) = tokio::time::timeout(LONG, &mut something).await {
+        if let Some(output) = self.wait_briefly(something.as_mut()).await {
             return output;
         }
         // Biased, so that a simulation takes the same branch with the same seed.
@@ -335,6 +342,18 @@ impl Slot {
             place = places.acquire() => place,
         };
         self.give_up_for(something).await
+    }
+
+    /// The output, unless it takes long: some time has passed, or a call has said that it takes long.
+    async fn wait_briefly<F: Future>(&self, something: Pin<&mut F>) -> Option<F::Output> {
+        let long_call = self.long_calls.next();
+        // Biased, so that a simulation takes the same branch with the same seed.
+        tokio::select! {
+            biased;
+            output = something => Some(output),
+            () = long_call => None,
+            () = tokio::time::sleep(LONG) => None,
+        }
     }
 
     async fn give_up_for<F: Future>(&self, something: Pin<&mut F>) -> F::Output {
@@ -366,10 +385,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slot_is_kept_while_too_many_others_have_given_up_theirs() {
         let slots = Arc::new(Semaphore::new(3));
-        let slot = || Slot {
-            permit: Arc::new(Mutex::new(slots.clone().try_acquire_owned().ok())),
-            slots: slots.clone(),
-        };
+        let slot = || Slot::new(slots.clone().try_acquire_owned().unwrap(), slots.clone());
         let places = Semaphore::new(1);
         let (first, second, third) = (slot(), slot(), slot());
         let minute = || sleep(Duration::from_mins(1));
@@ -387,5 +403,33 @@ mod tests {
         let (_, free) = tokio::join!(waiting, looking);
         assert_eq!(free, 1, "there is one place for two that wait long");
         assert_eq!(slots.available_permits(), 0, "all have theirs again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slot_is_given_up_at_once_for_a_call_that_takes_long() {
+        let slots = Arc::new(Semaphore::new(1));
+        let slot = Slot::new(slots.clone().try_acquire_owned().unwrap(), slots.clone());
+        let began_at = Instant::now();
+        let working = slot.wait_for(async {
+            slot.long_calls.send();
+            sleep(Duration::from_mins(1)).await;
+        });
+        let other = async {
+            let permit = slots.clone().acquire_owned().await.unwrap();
+            (began_at.elapsed(), permit)
+        };
+        let mut working = std::pin::pin!(working);
+        let waited = tokio::select! {
+            biased;
+            () = working.as_mut() => panic!("it ended before the other had the slot"),
+            (waited, _permit) = other => waited,
+        };
+        assert_eq!(waited, Duration::ZERO);
+        working.await;
+        assert_eq!(slots.available_permits(), 0, "it has its slot again");
+        // A signal that came before a wait does not count for it.
+        slot.long_calls.send();
+        slot.wait_for(sleep(LONG / 2)).await;
+        assert_eq!(slots.available_permits(), 0);
     }
 }

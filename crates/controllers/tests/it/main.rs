@@ -16,6 +16,7 @@ mod definition;
 mod exec;
 mod function_rollout;
 mod grants;
+mod hostile_templates;
 mod install;
 mod intercept;
 mod kanister;

@@ -1,6 +1,6 @@
 //! The request as templates see it: its JSON form, in the types that the decoder of the original gives it.
 //!
-//! Follows function-go-templating v0.4.1, fn.go (`convertMap`): what is not set is not there, enums are their names, bytes are
+//! Follows function-go-templating v0.4.1 and v0.12.2, fn.go (`convertToMap`): what is not set is not there, enums are their names, bytes are
 //! base64. Made without writing JSON, because a request comes at every reconcile.
 
 use std::collections::BTreeMap;
@@ -17,10 +17,12 @@ use ferroplane_wire::v1::{
 use ferroplane_wire::{State, Struct, StructError};
 use serde_json::{Map, Number, Value as Json};
 
+use super::release::Release;
+
 type Converted = Result<Value, StructError>;
 
 /// The request, as a map.
-pub(super) fn of(heap: &Heap, request: &RunFunctionRequest, has_both_resources: bool) -> Converted {
+pub(super) fn of(heap: &Heap, request: &RunFunctionRequest, release: Release) -> Converted {
     // In full, so that a field that the protocol gets later is not forgotten.
     let RunFunctionRequest {
         meta,
@@ -34,28 +36,35 @@ pub(super) fn of(heap: &Heap, request: &RunFunctionRequest, has_both_resources: 
         required_schemas,
     } = request;
     let mut fields = Fields::new(heap);
-    fields.some("meta", meta.as_ref(), |meta| Ok(request_meta(heap, meta)))?;
+    fields.some("meta", meta.as_ref(), |meta| Ok(request_meta(heap, meta, release)))?;
     fields.some("observed", observed.as_ref(), |state| self::state(heap, state))?;
     fields.some("desired", desired.as_ref(), |state| self::state(heap, state))?;
     fields.some("input", input.as_ref(), |input| object(heap, input))?;
     fields.some("context", context.as_ref(), |context| object(heap, context))?;
-    // Templates that were written for the old name find what was asked for by the new one.
-    let is_copied = has_both_resources && extra_resources.is_empty();
-    let extra = if is_copied { required_resources } else { extra_resources };
-    fields.map("extraResources", extra, |found| resources(heap, found))?;
-    fields.map("credentials", credentials, |one| self::credentials(heap, one))?;
-    fields.map("requiredResources", required_resources, |found| resources(heap, found))?;
-    fields.map("requiredSchemas", required_schemas, |one| schema(heap, one))?;
+    // A release sees what its version of the protocol has.
+    if release.knows_extra_resources() {
+        // Templates that were written for the old name find what was asked for by the new one.
+        let is_copied = release.knows_required_resources() && extra_resources.is_empty();
+        let extra = if is_copied { required_resources } else { extra_resources };
+        fields.map("extraResources", extra, |found| resources(heap, found))?;
+    }
+    if release.knows_credentials() {
+        fields.map("credentials", credentials, |one| self::credentials(heap, one))?;
+    }
+    if release.knows_required_resources() {
+        fields.map("requiredResources", required_resources, |found| resources(heap, found))?;
+        fields.map("requiredSchemas", required_schemas, |one| schema(heap, one))?;
+    }
     Ok(fields.finish())
 }
 
-fn request_meta(heap: &Heap, RequestMeta { tag, capabilities }: &RequestMeta) -> Value {
+fn request_meta(heap: &Heap, RequestMeta { tag, capabilities }: &RequestMeta, release: Release) -> Value {
     let name = |number: &i32| Capability::try_from(*number).ok().map(|known| known.as_str_name());
     let mut fields = Fields::new(heap);
     if !tag.is_empty() {
         fields.put("tag", Value::text(tag.as_str()));
     }
-    if !capabilities.is_empty() {
+    if !capabilities.is_empty() && release.knows_required_resources() {
         fields.put("capabilities", list(capabilities.iter().map(|it| enumerated(*it, name(it))).collect()));
     }
     fields.finish()
@@ -227,13 +236,17 @@ mod tests {
 
     fn direct(request: &RunFunctionRequest) -> String {
         let heap = Heap::new();
-        shown(&of(&heap, request, false).unwrap())
+        shown(&of(&heap, request, Release::NEWEST).unwrap())
     }
 
     /// What the original does: writes JSON, and reads it.
     fn by_json(request: &RunFunctionRequest) -> String {
         let heap = Heap::new();
-        shown(&Value::from_json(&heap, &to_json(request).unwrap(), Numbers::Integers))
+        let mut json = to_json(request).unwrap();
+        if let Some(required) = json.get("requiredResources").cloned() {
+            json.as_object_mut().unwrap().entry("extraResources").or_insert(required);
+        }
+        shown(&Value::from_json(&heap, &json, Numbers::Integers))
     }
 
     fn any_json() -> impl Strategy<Value = Json> {
@@ -343,7 +356,7 @@ mod tests {
     fn required_resources_go_by_their_old_name_too_if_nothing_else_does() {
         let both = |request: Json| {
             let heap = Heap::new();
-            let data = of(&heap, &from_json(&request).unwrap(), true).unwrap();
+            let data = of(&heap, &from_json(&request).unwrap(), Release::NEWEST).unwrap();
             shown(&data)
         };
         let required = json!({"requiredResources": {"a": {"items": [{"resource": {"kind": "Y"}}]}}});

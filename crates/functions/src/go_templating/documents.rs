@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ferroplane_golang::strconv::quote;
+use ferroplane_golang::time::rfc3339;
 use ferroplane_golang::yaml::{DocumentError, Documents};
 use ferroplane_golang::{base64, json};
 use ferroplane_wire::v1::{
@@ -11,16 +12,15 @@ use ferroplane_wire::v1::{
     RunFunctionResponse, Status, Target, resource_selector,
 };
 use ferroplane_wire::{State, Struct};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::release::Release;
-use crate::{response, ttl};
+use crate::response;
 
 /// The annotation that names a composed resource.
 pub(super) const RESOURCE_NAME: &str = "gotemplating.fn.crossplane.io/composition-resource-name";
 const READY: &str = "gotemplating.fn.crossplane.io/ready";
-const TTL: &str = "gotemplating.fn.crossplane.io/ttl";
 /// The documents of this version say something about the composite resource.
 pub(super) const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
 /// Where extra resources are in the context.
@@ -128,11 +128,22 @@ fn annotations(object: &Object) -> Option<&Object> {
 }
 
 fn annotation_fault(object: &Object) -> Option<String> {
-    let (key, value) = annotations(object)?.iter().find(|(_, value)| !value.is_string())?;
-    let (key, type_name) = (quote(key), go_type(value));
+    const FAULT: &str = ".metadata.annotations accessor error:";
+    let no_map = |value: &Value| {
+        let (value, type_name) = (shown(value), go_type(value));
+        format!("{FAULT} {value} is of the type {type_name}, expected map[string]interface{{}}")
+    };
+    let metadata = object.get("metadata")?;
+    let annotations = match metadata {
+        Value::Null => return None,
+        Value::Object(metadata) => metadata.get("annotations")?,
+        other => return Some(no_map(other)),
+    };
+    let Some(annotations) = annotations.as_object() else { return Some(no_map(annotations)) };
+    let (key, value) = annotations.iter().find(|(_, value)| !value.is_string())?;
+    let (key, value, type_name) = (quote(key), shown(value), go_type(value));
     Some(format!(
-        ".metadata.annotations accessor error: contains non-string value in the map under key {key}: {} is of the type {type_name}, expected string",
-        shown(value)
+        "{FAULT} contains non-string value in the map under key {key}: {value} is of the type {type_name}, expected string"
     ))
 }
 
@@ -198,12 +209,6 @@ pub(super) fn apply(
 ) -> Result<(), Fault> {
     let nothing = Object::new();
     let mut composition = Composition::observe(request, release, &nothing)?;
-    if let Some(ttl) = annotation(composition.xr, TTL).filter(|_| release.has_options())
-        && let Some(meta) = &mut response.meta
-    {
-        // What cannot be read is no time at all, as in the original.
-        meta.ttl = Some(ttl::parse(ttl).unwrap_or_default());
-    }
     for Document { object, line } in documents {
         composition.take(object, response).map_err(|message| Fault { message, line: Some(line) })?;
     }
@@ -230,7 +235,8 @@ impl<'r> Composition<'r> {
             xr: object(observed, "observed")?.unwrap_or(nothing),
             desired_xr,
             details: composite.map(|xr| xr.connection_details.clone()).unwrap_or_default(),
-            ready: composite.map_or(Ready::Unspecified.into(), |xr| xr.ready),
+            // The original forgets what earlier steps say of it.
+            ready: Ready::Unspecified.into(),
             desired: desired.map(|state| state.resources().clone()).unwrap_or_default(),
             requirements: Requirements::default(),
         })
@@ -315,8 +321,9 @@ impl<'r> Composition<'r> {
     fn set_context(&self, object: &Object, response: &mut RunFunctionResponse) -> Result<(), String> {
         let data: Object =
             field(object, "data").map_err(|error| format!("cannot get Contexts from input: {error}"))?;
-        let context = self.request.context.clone().unwrap_or_default().into_json();
-        let mut context = context.map_err(|error| format!("cannot merge Context: {error}"))?;
+        let context = shared_context(self.request, response)
+            .map_err(|error| format!("cannot merge Context: {error}"))?;
+        let mut context = context.cloned().unwrap_or_default();
         merge(&mut context, data);
         // All of the context is set, not only what is new, as the original does.
         for (key, value) in context {
@@ -327,14 +334,14 @@ impl<'r> Composition<'r> {
     }
 
     fn require(&mut self, object: &Object) -> Result<(), String> {
-        let wanted: BTreeMap<String, Requirement> = field(object, "requirements")
+        let wanted: BTreeMap<String, Nullable<Requirement>> = field(object, "requirements")
             .map_err(|error| format!("cannot get extra resources requirements: {error}"))?;
-        for (name, requirement) in wanted {
+        for (name, Nullable(requirement)) in wanted {
             if self.requirements.extra_resources.contains_key(&name) {
                 return Err(format!("duplicate extra resource key {}", quote(&name)));
             }
-            let is_anywhere = requirement.namespace.is_empty();
-            let selector = requirement.into_selector();
+            let is_anywhere = requirement.namespace.0.is_empty();
+            let selector = requirement.into_selector(self.release);
             if self.release.knows_required_resources() {
                 self.requirements.resources.insert(name.clone(), selector.clone());
             }
@@ -361,8 +368,8 @@ impl<'r> Composition<'r> {
         }
         if self.release.knows_required_resources() {
             keep_in_context(self.request, &self.request.extra_resources, response)?;
-            // Last, because it replaces what the line before has put there: what is required includes what is
-            // asked for as extra (`require`).
+            // Last, because it replaces what the line before has put there if the request has no context: what is
+            // required includes what is asked for as extra (`require`).
             keep_in_context(self.request, &self.request.required_resources, response)?;
         }
         Ok(())
@@ -397,30 +404,46 @@ fn merge(into: &mut Object, from: Object) {
     }
 }
 
-fn field<T: for<'de> Deserialize<'de>>(object: &Object, name: &str) -> Result<T, String> {
+fn field<T: Default + for<'de> Deserialize<'de>>(object: &Object, name: &str) -> Result<T, String> {
     let value = object.get(name).ok_or_else(|| format!("{name}: no such field"))?;
-    T::deserialize(value).map_err(|error| format!("cannot unmarshal value from JSON: {error}"))
+    let read =
+        Nullable::deserialize(value).map_err(|error| format!("cannot unmarshal value from JSON: {error}"))?;
+    Ok(read.0)
 }
+
+/// A value that may be null, as every value in Go's JSON: then it is what it is without the field.
+#[derive(Debug, Default)]
+struct Nullable<T>(T);
+
+impl<'de, T: Default + Deserialize<'de>> Deserialize<'de> for Nullable<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self(Option::deserialize(deserializer)?.unwrap_or_default()))
+    }
+}
+
+type Text = Nullable<String>;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Requirement {
-    api_version: String,
-    kind: String,
-    match_labels: Option<BTreeMap<String, String>>,
-    match_name: String,
-    namespace: String,
+    api_version: Text,
+    kind: Text,
+    match_labels: Option<BTreeMap<String, Text>>,
+    match_name: Text,
+    namespace: Text,
 }
 
 impl Requirement {
-    fn into_selector(self) -> ResourceSelector {
+    fn into_selector(self, release: Release) -> ResourceSelector {
         let selector = ResourceSelector {
-            api_version: self.api_version,
-            kind: self.kind,
+            api_version: self.api_version.0,
+            kind: self.kind.0,
             ..ResourceSelector::default()
         };
-        if self.match_name.is_empty() {
-            let labels = MatchLabels { labels: self.match_labels.unwrap_or_default() };
+        let Nullable(match_name) = self.match_name;
+        if match_name.is_empty() {
+            let labels = self.match_labels.unwrap_or_default().into_iter();
+            let labels = MatchLabels { labels: labels.map(|(key, Nullable(value))| (key, value)).collect() };
             // The original forgets the namespace here.
             return ResourceSelector {
                 r#match: Some(resource_selector::Match::MatchLabels(labels)),
@@ -428,49 +451,80 @@ impl Requirement {
             };
         }
         ResourceSelector {
-            r#match: Some(resource_selector::Match::MatchName(self.match_name)),
-            namespace: Some(self.namespace).filter(|namespace| !namespace.is_empty()),
+            r#match: Some(resource_selector::Match::MatchName(match_name)),
+            namespace: Some(self.namespace.0)
+                .filter(|namespace| !namespace.is_empty() && release.knows_required_resources()),
             ..selector
         }
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct TargetedCondition {
-    r#type: String,
-    status: String,
-    reason: String,
-    message: String,
-    target: String,
+    r#type: Text,
+    status: Text,
+    reason: Text,
+    message: Text,
+    target: Text,
+    /// These two have no effect, but have to be what they say.
+    #[serde(rename = "lastTransitionTime")]
+    _last_transition_time: Option<Time>,
+    #[serde(rename = "observedGeneration")]
+    _observed_generation: Option<i64>,
+}
+
+/// A time as Kubernetes writes it.
+#[derive(Debug)]
+struct Time;
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        rfc3339::parse(&text).map(|_| Self).map_err(serde::de::Error::custom)
+    }
 }
 
 fn add_conditions(object: &Object, response: &mut RunFunctionResponse) -> Result<(), String> {
-    let conditions: Vec<TargetedCondition> =
+    let conditions: Vec<Nullable<TargetedCondition>> =
         field(object, "conditions").map_err(|error| format!("cannot get Conditions from input: {error}"))?;
-    for condition in conditions {
-        if ["Ready", "Synced", "Healthy"].contains(&&*condition.r#type) {
-            let name = condition.r#type;
+    for Nullable(condition) in conditions {
+        if ["Ready", "Synced", "Healthy"].contains(&&*condition.r#type.0) {
+            let name = condition.r#type.0;
             return Err(format!("cannot set ClaimCondition type: {name} is a reserved Crossplane Condition"));
         }
-        let status = match &*condition.status {
+        let status = match &*condition.status.0 {
             "True" => Status::ConditionTrue,
             "False" => Status::ConditionFalse,
             _ => Status::ConditionUnknown,
         };
-        let target = match &*condition.target {
+        let target = match &*condition.target.0 {
             "CompositeAndClaim" => Target::CompositeAndClaim,
             _ => Target::Composite,
         };
         response.conditions.push(Condition {
-            r#type: condition.r#type,
+            r#type: condition.r#type.0,
             status: status.into(),
-            reason: condition.reason,
-            message: Some(condition.message).filter(|message| !message.is_empty()),
+            reason: condition.reason.0,
+            message: Some(condition.message.0).filter(|message| !message.is_empty()),
             target: Some(target.into()),
         });
     }
     Ok(())
+}
+
+/// The context that documents change. In the original, request and response share it, unless the request has none: what
+/// one document sets is there for the next one.
+fn shared_context<'r>(
+    request: &'r RunFunctionRequest,
+    response: &'r RunFunctionResponse,
+) -> Result<Option<&'r Object>, String> {
+    let read = |context: &'r Struct| context.json().map_err(|error| error.to_string());
+    let of_request = request.context.as_ref().map(read).transpose()?;
+    match of_request {
+        Some(context) if !context.is_empty() => response.context.as_ref().map(read).transpose(),
+        _ => Ok(None),
+    }
 }
 
 /// Later steps find extra resources in the context.
@@ -483,20 +537,35 @@ fn keep_in_context(
         return Ok(());
     }
     let wrong = |error: String| format!("cannot get merge extra resources to content: {error}");
-    let context =
-        request.context.as_ref().map(Struct::json).transpose().map_err(|error| wrong(error.to_string()))?;
+    let context = shared_context(request, response).map_err(wrong)?;
     let before = context.and_then(|context| context.get(EXTRA_RESOURCES)).and_then(Value::as_object);
     let mut kept = before.cloned().unwrap_or_default();
     for (name, resources) in brought {
-        let items = resources.items.iter().map(|item| {
-            let object = item.resource.as_ref().map(Struct::json).transpose();
-            let object = object.map_err(|error| wrong(error.to_string()))?;
-            let entries = object.map(|object| ("resource".to_owned(), Value::Object(object.clone())));
-            Ok(Value::Object(entries.into_iter().collect()))
-        });
-        let items = Value::Array(items.collect::<Result<_, String>>()?);
-        kept.insert(name.clone(), Value::Object([("items".to_owned(), items)].into_iter().collect()));
+        let items = resources.items.iter().map(|item| kept_resource(item).map_err(wrong));
+        let items: Vec<_> = items.collect::<Result<_, String>>()?;
+        let entries = (!items.is_empty()).then(|| ("items".to_owned(), Value::Array(items)));
+        kept.insert(name.clone(), Value::Object(entries.into_iter().collect()));
     }
     response::set_context(response, EXTRA_RESOURCES, Value::Object(kept))
         .map_err(|error| wrong(error.to_string()))
+}
+
+/// A resource as Go writes the message of the protocol: fields with the names of the protocol, enums as numbers, and nothing that
+/// is empty.
+fn kept_resource(resource: &Resource) -> Result<Value, String> {
+    let Resource { resource, connection_details, ready } = resource;
+    let mut kept = Object::new();
+    if let Some(object) = resource {
+        let object = object.json().map_err(|error| error.to_string())?;
+        kept.insert("resource".to_owned(), Value::Object(object.clone()));
+    }
+    if !connection_details.is_empty() {
+        let details = connection_details.iter();
+        let details = details.map(|(key, detail)| (key.clone(), Value::String(base64::encode(detail))));
+        kept.insert("connection_details".to_owned(), Value::Object(details.collect()));
+    }
+    if *ready != 0 {
+        kept.insert("ready".to_owned(), Value::from(*ready));
+    }
+    Ok(Value::Object(kept))
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_api::keys::NATIVE;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{Resources, RunFunctionRequest};
 use serde_json::Value;
@@ -31,7 +32,7 @@ pub(super) fn read(directory: &str, found: Option<&Resources>) -> Result<SourceT
     let found = found.ok_or_else(|| {
         cannot(&format!(
             "the step has no required resource with the requirementName `{directory}`; require the ConfigMap that holds the files \
-             under this name"
+             under this name, or set the annotation `{NATIVE}: \"false\"` on the Function if the files are in its container"
         ))
     })?;
     if found.items.is_empty() {

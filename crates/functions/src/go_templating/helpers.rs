@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -12,14 +11,17 @@ use base64::engine::general_purpose::STANDARD;
 use ferroplane_golang::time::rfc3339::Moment;
 use ferroplane_golang::yaml::{self, Library};
 use ferroplane_template::{
-    Callee, Context, Failure, Function, Functions, List, Object, Text, Type, Value, sprig,
+    Callee, Context, Failure, Function, Functions, Heap, List, Text, Type, Value, sprig,
 };
+use serde_json::Value as Json;
 
 use super::attempt::Attempt;
-use super::documents::RESOURCE_NAME;
+use super::condition::{self, Condition};
+use super::documents::{EXTRA_RESOURCES, RESOURCE_NAME};
 use super::json;
 use super::limits::Limits;
 use super::release::Release;
+use crate::fieldpath::{Path, Segment};
 use crate::randomness::Randomness;
 
 /// The annotation of a resource's name outside of the cluster.
@@ -32,7 +34,6 @@ const ANY: &[Type] = &[Type::Any];
 const STRING: &[Type] = &[Type::String];
 const REQUEST: &[Type] = &[Type::MAP];
 const REQUEST_AND_NAME: &[Type] = &[Type::MAP, Type::String];
-const CONDITION: Type = Type::Struct("v2.Condition");
 
 type Call = fn(&mut Context<'_>, &[Value]) -> Result<Value, Failure>;
 
@@ -43,7 +44,7 @@ const fn helper(name: &'static str, parameters: &'static [Type], result: Type, c
 static FUNCTIONS: &[Function] = &[
     helper("toYaml", ANY, Type::String, to_yaml),
     helper("fromYaml", STRING, Type::Any, from_yaml),
-    helper("getResourceCondition", &[Type::String, Type::MAP], CONDITION, get_resource_condition),
+    helper("getResourceCondition", &[Type::String, Type::MAP], condition::TYPE, get_resource_condition),
     helper("setResourceNameAnnotation", STRING, Type::String, set_resource_name_annotation),
     helper("getComposedResource", REQUEST_AND_NAME, Type::MAP, get_composed_resource),
     helper("getCompositeResource", REQUEST, Type::MAP, get_composite_resource),
@@ -66,6 +67,8 @@ static FUNCTIONS: &[Function] = &[
 const LATER: &[(&str, Release)] = &[
     ("getComposedResource", Release::V0_5),
     ("getCompositeResource", Release::V0_5),
+    // Of sprig 3.3.0; the releases before have 3.2.3.
+    ("sha512sum", Release::V0_6),
     ("getExtraResources", Release::V0_11),
     ("getCredentialData", Release::V0_11),
     // The original has it on its main branch, and in no release up to v0.12.2.
@@ -156,8 +159,17 @@ fn release(context: &mut Context<'_>) -> Release {
 }
 
 fn to_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    let json = json::of(context, &arguments[0])?;
-    let text = yaml::write(&json, Library::V3);
+    let fields = match &arguments[0] {
+        Value::Object(object) => condition::yaml_fields(&**object),
+        _ => None,
+    };
+    let text: String = match fields {
+        // One after the other, because maps are sorted and structs are not.
+        Some(fields) => {
+            fields.into_iter().map(|field| yaml::write(&Json::from_iter([field]), Library::V3)).collect()
+        }
+        None => yaml::write(&json::of(context, &arguments[0])?, Library::V3),
+    };
     context.charge(text.len())?;
     Ok(Value::text(text))
 }
@@ -220,31 +232,32 @@ fn include(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Fail
 
 fn get_composed_resource(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let name = text(&arguments[1]);
-    // Releases that put the name into a path without brackets found nothing under a name with dots.
-    if name.contains('.') && !release(context).looks_up_names_with_dots() {
-        return Ok(json::nil_map());
-    }
-    map_at(context, &arguments[0], &["observed", "resources", &name, "resource"])
+    let path = if release(context).looks_up_names_with_dots() {
+        format!("observed.resources[{name}]resource")
+    } else {
+        format!("observed.resources.{name}.resource")
+    };
+    map_of(context, at_path(&arguments[0], &path))
 }
 
 fn get_composite_resource(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    map_at(context, &arguments[0], &["observed", "composite", "resource"])
+    map_of(context, find(&arguments[0], &["observed", "composite", "resource"]))
 }
 
 fn get_composed_connection_details(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let name = text(&arguments[1]);
-    map_at(context, &arguments[0], &["observed", "resources", &name, "connectionDetails"])
+    map_of(context, find(&arguments[0], &["observed", "resources", &name, "connectionDetails"]))
 }
 
 fn get_extra_resources(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
     let name = text(&arguments[1]);
-    let found = list_at(context, &arguments[0], &["requiredResources", &name, "items"])?;
-    match found {
-        Some(found) => Ok(found),
-        None => {
-            Ok(list_at(context, &arguments[0], &["extraResources", &name, "items"])?.unwrap_or_else(nil_list))
+    for field in ["requiredResources", "extraResources"] {
+        // A list that is null is found, too: there are no other ones then.
+        if let Some(found) = list_at(context, &arguments[0], &format!("{field}[{name}].items"))? {
+            return Ok(found);
         }
     }
+    Ok(nil_list())
 }
 
 fn get_extra_resources_from_context(
@@ -252,7 +265,7 @@ fn get_extra_resources_from_context(
     arguments: &[Value],
 ) -> Result<Value, Failure> {
     let name = text(&arguments[1]);
-    let path = ["context", super::documents::EXTRA_RESOURCES, &name, "items"];
+    let path = format!("context[{EXTRA_RESOURCES}][{name}].items");
     Ok(list_at(context, &arguments[0], &path)?.unwrap_or_else(nil_list))
 }
 
@@ -260,7 +273,7 @@ fn get_credential_data(context: &mut Context<'_>, arguments: &[Value]) -> Result
     let name = text(&arguments[1]);
     let Some(Value::Map(data)) = find(&arguments[0], &["credentials", &name, "credentialData", "data"])
     else {
-        return context.typed_map(&Type::BYTES, BTreeMap::new());
+        return Ok(Value::Map(Heap::nil_map(&Type::BYTES)));
     };
     let mut decoded = BTreeMap::new();
     for (key, value) in data.to_vec() {
@@ -273,76 +286,15 @@ fn get_credential_data(context: &mut Context<'_>, arguments: &[Value]) -> Result
 
 #[expect(clippy::unnecessary_wraps, reason = "the engine calls all functions alike")]
 fn get_resource_condition(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    let Value::String(kind) = &arguments[0] else { return Ok(Condition::unknown(Text::from(""))) };
-    let wrapped = find(&arguments[1], &["resource", "status"]);
-    let bare = || find(&arguments[1], &["status"]);
-    let looks_further = release(context).looks_into_bare_resources();
-    let status = if looks_further { wrapped.or_else(bare) } else { wrapped };
-    let conditions = status.as_ref().and_then(|status| find(status, &["conditions"]));
-    let Some(Value::List(conditions)) = conditions else { return Ok(Condition::unknown(kind.clone())) };
-    let is_it = |condition: &&Value| matches!(find(condition, &["type"]), Some(Value::String(found)) if found == *kind);
-    Ok(match conditions.iter().find(is_it) {
-        Some(condition) => Condition::of(condition),
-        None => Condition::unknown(kind.clone()),
-    })
-}
-
-/// A condition, with its fields as Go names them.
-#[derive(Debug, PartialEq, Eq)]
-struct Condition {
-    /// `Type`, `Status`, `LastTransitionTime`, `Reason`, `Message`.
-    fields: [Text; 5],
-    observed_generation: i64,
-}
-
-const FIELDS: &[&str] = &["Type", "Status", "LastTransitionTime", "Reason", "Message", "ObservedGeneration"];
-
-impl Condition {
-    fn of(condition: &Value) -> Value {
-        let names = ["type", "status", "lastTransitionTime", "reason", "message"];
-        let fields = names.map(|name| match find(condition, &[name]) {
-            Some(Value::String(text)) => text,
-            _ => Text::from(""),
-        });
-        let observed_generation = match find(condition, &["observedGeneration"]) {
-            Some(Value::Int64(generation)) => generation,
-            _ => 0,
-        };
-        Value::Object(Rc::new(Self { fields, observed_generation }))
-    }
-
-    fn unknown(kind: Text) -> Value {
-        let nothing = || Text::from("");
-        let fields = [kind, Text::from("Unknown"), nothing(), nothing(), nothing()];
-        Value::Object(Rc::new(Self { fields, observed_generation: 0 }))
-    }
-}
-
-impl Object for Condition {
-    fn type_of(&self) -> Type {
-        CONDITION
-    }
-
-    fn field(&self, name: &str) -> Option<Value> {
-        let at = FIELDS.iter().position(|field| *field == name)?;
-        Some(
-            self.fields
-                .get(at)
-                .map_or(Value::Int64(self.observed_generation), |text| Value::String(text.clone())),
-        )
-    }
-
-    fn fields(&self) -> &'static [&'static str] {
-        FIELDS
-    }
-
-    fn equals(&self, other: &dyn Object) -> Option<bool> {
-        Some(other.as_any().downcast_ref::<Self>() == Some(self))
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
+    let kind = if let Value::String(kind) = &arguments[0] { kind.clone() } else { Text::from("") };
+    let release = release(context);
+    let wrapped =
+        find(&arguments[1], &["resource", "status"]).and_then(|status| condition::read(&status, release));
+    let bare = || find(&arguments[1], &["status"]).and_then(|status| condition::read(&status, release));
+    let looks_further = release.looks_into_bare_resources();
+    let conditions = if looks_further { wrapped.or_else(bare) } else { wrapped };
+    let found = conditions.into_iter().flatten().find(|condition| condition.is_of(&kind));
+    Ok(found.unwrap_or_else(|| Condition::unknown(kind)).into_value(release))
 }
 
 /// What is there, if every part of the path is.
@@ -353,16 +305,27 @@ fn find(value: &Value, path: &[&str]) -> Option<Value> {
     })
 }
 
-fn map_at(context: &mut Context<'_>, value: &Value, path: &[&str]) -> Result<Value, Failure> {
-    match find(value, path) {
+/// What is at a path in the notation of Crossplane. Nothing at one that cannot be parsed, which odd names make of it.
+fn at_path(value: &Value, path: &str) -> Option<Value> {
+    let path = Path::parse(path).ok()?;
+    path.segments().iter().try_fold(value.clone(), |value, segment| match (segment, value) {
+        (Segment::Field(name), Value::Map(map)) => map.get(name.as_bytes()),
+        (Segment::Index(index), Value::List(items)) => items.get(*index).cloned(),
+        _ => None,
+    })
+}
+
+fn map_of(context: &mut Context<'_>, found: Option<Value>) -> Result<Value, Failure> {
+    match found {
         Some(found @ Value::Map(_)) => json::copy(context, &found),
         _ => Ok(json::nil_map()),
     }
 }
 
-fn list_at(context: &mut Context<'_>, value: &Value, path: &[&str]) -> Result<Option<Value>, Failure> {
-    match find(value, path) {
+fn list_at(context: &mut Context<'_>, value: &Value, path: &str) -> Result<Option<Value>, Failure> {
+    match at_path(value, path) {
         Some(found @ Value::List(_)) => json::copy(context, &found).map(Some),
+        Some(Value::Nil) => Ok(Some(nil_list())),
         _ => Ok(None),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use ferroplane_api::keys::NATIVE;
 use ferroplane_engine::{REMOTE_TEMPLATES_ARE_OFF, RemoteTemplates};
 use ferroplane_template::{Functions, MissingKey, Options, Templates};
 use ferroplane_wire::Struct;
@@ -35,7 +36,6 @@ struct Input {
     environment: Option<Environment>,
     /// The form of the design, for which no release has a source.
     remote: Option<String>,
-    ttl: Option<String>,
     options: Option<Vec<String>>,
 }
 
@@ -77,7 +77,6 @@ struct Environment {
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) release: Release,
-    pub(super) ttl: Option<String>,
     pub(super) limits: Limits,
     /// The input that random values depend on, if it is not the whole one.
     pub(super) seed: Option<Struct>,
@@ -121,15 +120,18 @@ impl Prepared {
             )
         };
         let json = input.json().map_err(|error| wrong(error.to_string()))?;
-        let input: Input =
-            serde_path_to_error::deserialize(json).map_err(|error| wrong(error.to_string()))?;
+        let known = if release.refuses_unknown_fields() { None } else { Some(known_fields(json)) };
+        let input: Input = serde_path_to_error::deserialize(known.as_ref().unwrap_or(json))
+            .map_err(|error| wrong(error.to_string()))?;
+        if let Some(field) = later_field(json, release) {
+            return Err(wrong(format!("unknown field `{field}`: a later version of the function has it")));
+        }
         let how = How::of(&input, release);
         let source =
             source(&input, release, &how).map_err(|error| format!("invalid function input: {error}"))?;
         let limits = Limits::read(json).map_err(|error| format!("invalid function input: {error}"))?;
         let seed = limits::without_limits(json);
-        let ttl = input.ttl.filter(|_| release.has_options());
-        Ok(Self { release, ttl, limits, seed, source, how })
+        Ok(Self { release, limits, seed, source, how })
     }
 
     /// How many bytes of templates come with the request, and may have to be parsed.
@@ -204,7 +206,7 @@ impl Prepared {
     fn of_files(&self, directory: &str, parsed: Result<Parsed, Problem>) -> Self {
         let source = Source::Files(directory.to_owned(), parsed);
         let how = self.how.clone();
-        Self { release: self.release, ttl: None, limits: Limits::default(), seed: None, source, how }
+        Self { release: self.release, limits: Limits::default(), seed: None, source, how }
     }
 
     /// Whether the files of this directory were parsed as another input wants them.
@@ -215,13 +217,51 @@ impl Prepared {
     }
 }
 
+/// The fields of the first releases, and for some of them, what may be in them. `remote` is ours.
+const FIRST_FIELDS: &[(&str, Option<&[&str]>)] = &[
+    ("apiVersion", None),
+    ("kind", None),
+    ("metadata", None),
+    ("delims", Some(&["left", "right"])),
+    ("source", None),
+    ("inline", Some(&["template"])),
+    ("fileSystem", Some(&["dirPath"])),
+    ("remote", None),
+];
+
+/// The input without the fields that the first releases pass over, because they do not know them.
+fn known_fields(input: &Map<String, Value>) -> Map<String, Value> {
+    let mut known = input.clone();
+    known.retain(|name, value| {
+        let field = FIRST_FIELDS.iter().find(|(field, _)| field == name);
+        if let (Some((_, Some(parts))), Some(object)) = (field, value.as_object_mut()) {
+            object.retain(|name, _| parts.contains(&name.as_str()));
+        }
+        field.is_some()
+    });
+    known
+}
+
+/// A field of the input that a release does not have yet.
+fn later_field(input: &Map<String, Value>, release: Release) -> Option<&'static str> {
+    let has = |field: &str| input.contains_key(field);
+    let has_inline = |field: &str| input.get("inline").and_then(|inline| inline.get(field)).is_some();
+    match () {
+        () if !release.refuses_unknown_fields() => None,
+        () if has("environment") && !release.reads_templates_from_the_environment() => Some("environment"),
+        () if has("options") && !release.has_options() => Some("options"),
+        () if has_inline("templates") && !release.has_options() => Some("inline.templates"),
+        () => None,
+    }
+}
+
 impl How {
     fn of(input: &Input, release: Release) -> Self {
         // The original changes both delimiters or none.
         let both = input.delims.as_ref().and_then(|both| Some((both.left.clone()?, both.right.clone()?)));
         let delimiters = both.unwrap_or_default();
-        let options = input.options.as_ref().filter(|_| release.has_options());
-        let missing_key = options.map_or(Ok(MissingKey::Invalid), |options| missing_key(options));
+        let missing_key =
+            input.options.as_ref().map_or(Ok(MissingKey::Invalid), |options| missing_key(options));
         Self { functions: helpers::functions(release), delimiters, missing_key }
     }
 
@@ -272,6 +312,10 @@ fn source(input: &Input, release: Release, how: &How) -> Result<Source, String> 
             RemoteTemplates::parse(remote).map_err(|error| error.to_string())?;
             Ok(Source::Remote(remote.to_owned()))
         }
+        ("", _) if release.has_default_source() => Err(format!(
+            "source is required; if the package gets a default source from its environment, set the annotation `{NATIVE}: \"false\"` on the \
+             Function, so that the package is called"
+        )),
         ("", _) => Err("source is required".to_owned()),
         (other, _) => Err(format!("invalid source: {other}")),
     }
@@ -280,9 +324,7 @@ fn source(input: &Input, release: Release, how: &How) -> Result<Source, String> 
 fn inline(inline: Option<&Inline>, release: Release) -> Result<SourceText, String> {
     let (template, templates) = match inline {
         Some(Inline::Text(text)) => (Some(text), None),
-        Some(Inline::Fields(fields)) => {
-            (fields.template.as_ref(), fields.templates.as_ref().filter(|_| release.has_options()))
-        }
+        Some(Inline::Fields(fields)) => (fields.template.as_ref(), fields.templates.as_ref()),
         None => (None, None),
     };
     let template = template.filter(|text| !text.is_empty()).cloned();

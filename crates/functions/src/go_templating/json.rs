@@ -6,6 +6,8 @@ use ferroplane_template::{Context, Failure, Text, Type, Value};
 use serde_json::{Map, Number, Value as Json};
 use std::collections::BTreeMap;
 
+use super::condition;
+
 /// Values may be nested so deeply. One that contains itself has no end.
 const DEPTH: usize = 200;
 
@@ -38,9 +40,10 @@ fn at(context: &mut Context<'_>, value: &Value, depth: usize) -> Result<Json, Fa
             }
             Json::Object(entries)
         }
-        Value::Object(object) => {
-            object.string().map_or(Json::Null, |text| Json::String(text.to_str().into_owned()))
-        }
+        Value::Object(object) => match condition::yaml_fields(&**object) {
+            Some(fields) => fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            None => object.string().map_or(Json::Null, |text| Json::String(text.to_str().into_owned())),
+        },
         Value::Complex(..) => return Err(Failure::new("cannot marshal type: complex128")),
     })
 }

@@ -75,14 +75,44 @@ impl Release {
         self >= Self::V0_12
     }
 
-    /// The input has a time to live, options, and lists of templates.
+    /// The input has options, and lists of templates.
     pub(super) fn has_options(self) -> bool {
         self >= Self::V0_12
+    }
+
+    /// A field of the input that the release does not know is a mistake. Before, it was passed over.
+    pub(super) fn refuses_unknown_fields(self) -> bool {
+        self >= Self::V0_5
+    }
+
+    /// The protocol has extra resources.
+    pub(super) fn knows_extra_resources(self) -> bool {
+        self >= Self::V0_5
+    }
+
+    /// The protocol has credentials.
+    pub(super) fn knows_credentials(self) -> bool {
+        self >= Self::V0_9
+    }
+
+    /// Conditions say of which generation of a resource they tell.
+    pub(super) fn knows_observed_generations(self) -> bool {
+        self >= Self::V0_9
+    }
+
+    /// What Go calls the type of conditions, in errors.
+    pub(super) const fn condition(self) -> &'static str {
+        if self as usize >= Self::V0_12 as usize { "common.Condition" } else { "v1.Condition" }
     }
 
     /// Results say whom they are for.
     pub(super) fn targets_results(self) -> bool {
         self >= Self::V0_9
+    }
+
+    /// The process of the original can have a source for inputs that name none.
+    pub(super) fn has_default_source(self) -> bool {
+        self >= Self::V0_12
     }
 
     /// Errors in documents tell line and text.
@@ -105,7 +135,7 @@ impl Release {
     pub(super) fn kinds(self) -> &'static str {
         match self {
             Self::V0_4 | Self::V0_5 => "must be CompositeConnectionDetails",
-            Self::V0_6 => "must be one of CompositeConnectionDetails or ExtraResources",
+            Self::V0_6 => "must be CompositeConnectionDetails or ExtraResources",
             // `ClaimConditions` is missing from the words of the original, too.
             _ => "must be one of CompositeConnectionDetails, Context or ExtraResources",
         }

@@ -2,6 +2,7 @@
 
 mod lookups;
 mod options;
+mod releases;
 
 use std::time::Duration;
 
@@ -365,7 +366,7 @@ fn files_that_are_not_there_are_told_with_what_to_do() {
     request["requiredResources"] = json!({});
     let message = told(&request);
     let message = message.as_str().unwrap();
-    assert!(message.ends_with("require the ConfigMap that holds the files under this name"), "{message}");
+    assert!(message.contains("; require the ConfigMap that holds the files under this name, or set the annotation `ferroplane.io/native: \"false\"`"), "{message}");
     request["input"]["fileSystem"] = json!({});
     assert_eq!(told(&request), "invalid function input: fileSystem.dirPath should be provided");
 }

@@ -9,6 +9,7 @@ use ferroplane_wire::from_json;
 use serde_json::json;
 
 use super::*;
+use crate::{CallContext, Directory, Runner};
 
 fn request(uid: &str) -> RunFunctionRequest {
     from_json(&json!({"observed": {"composite": {"resource": {"metadata": {"uid": uid}}}}})).unwrap()
@@ -78,6 +79,24 @@ async fn call_that_nobody_waits_for_ends() {
     // Its thread is free again, so that this call comes to its turn.
     let answer = Implementation::new(|_| RunFunctionResponse::default());
     calls.run(&answer, &request).await;
+}
+
+#[tokio::test]
+async fn call_that_takes_long_is_signalled_before_it_waits_for_its_turn() {
+    let function = Runner::Builtin(Implementation::new_long(endless));
+    let directory: Directory = [("f".to_owned(), function)].into_iter().collect();
+    let signal = LongCallSignal::default();
+    let context = CallContext { long_calls: Some(signal.clone()), ..CallContext::default() };
+    let (received, request) = (signal.next(), request("a"));
+    let call = directory.call_for("f", &request, &context);
+    let mut call = pin!(call);
+    tokio::select! {
+        biased;
+        _ = call.as_mut() => panic!("it never ends"),
+        () = received => {}
+    }
+    // A signal counts only for those that wait for it when it is sent.
+    assert!(is_waiting(pin!(signal.next())).await);
 }
 
 #[tokio::test]

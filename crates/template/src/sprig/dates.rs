@@ -132,6 +132,11 @@ fn to_date(args: &[Value]) -> Result<Time, Failure> {
     Ok(Time::parsed(parsed))
 }
 
+/// A time in the local zone. Without a moment, the one that was never set.
+pub(super) fn local_time(moment: Option<Moment>) -> Value {
+    moment.map_or(Time::ZERO, |moment| Time::new(moment, Zone::Local)).into()
+}
+
 /// A number in a template as a value of the type with this name, such as `time.Duration`.
 pub(super) fn named_integer(name: &str, whole: i64) -> Option<Value> {
     NamedInteger::named(name, whole).map(Value::from)

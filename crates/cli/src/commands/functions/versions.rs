@@ -240,7 +240,8 @@ fn detail_table(document: &Value, room: Option<usize>) -> String {
     let headers = ["VERSION", "STATE", "INTRODUCED", "DEPRECATED", "REMOVED", "REPLACED BY"];
     // Functions of phases reproduce no package, and take arguments.
     let is_of_phases = items(&document["versions"]).any(|version| version["args"].is_object());
-    let last: &[&str] = if is_of_phases { &["NEEDS", "ARGUMENTS"] } else { &["COVERS UPSTREAM"] };
+    let last: &[&str] =
+        if is_of_phases { &["NEEDS", "ARGUMENTS"] } else { &["COVERS UPSTREAM", "READ, NOT COMPARED"] };
     let rows: Vec<_> = items(&document["versions"])
         .map(|version| {
             let mut row: Vec<_> = fields.iter().map(|field| or_dash(text(version, field))).collect();
@@ -253,6 +254,7 @@ fn detail_table(document: &Value, room: Option<usize>) -> String {
                 ));
             } else {
                 row.push(or_dash(text(version, "covers")));
+                row.push(or_dash(joined(&version["readNotCompared"], "")));
             }
             row
         })

@@ -73,15 +73,16 @@ fn random_choice_between_nothing_fails_as_in_the_original() {
 #[test]
 fn helper_is_not_defined_before_the_release_that_brought_it() {
     let cases = [
-        ("getCompositeResource", "", Release::V0_4, Release::V0_5),
-        ("getComposedResource", "`a`", Release::V0_4, Release::V0_5),
-        ("getExtraResources", "`a`", Release::V0_9, Release::V0_11),
-        ("getCredentialData", "`a`", Release::V0_9, Release::V0_11),
-        ("getComposedConnectionDetails", "`a`", Release::V0_11, Release::V0_12),
-        ("getExtraResourcesFromContext", "`a`", Release::V0_11, Release::V0_12),
+        ("getCompositeResource", ".", Release::V0_4, Release::V0_5),
+        ("getComposedResource", ". `a`", Release::V0_4, Release::V0_5),
+        ("sha512sum", "`a`", Release::V0_5, Release::V0_6),
+        ("getExtraResources", ". `a`", Release::V0_9, Release::V0_11),
+        ("getCredentialData", ". `a`", Release::V0_9, Release::V0_11),
+        ("getComposedConnectionDetails", ". `a`", Release::V0_11, Release::V0_12),
+        ("getExtraResourcesFromContext", ". `a`", Release::V0_11, Release::V0_12),
     ];
     for (name, argument, before, since) in cases {
-        let request = request(&format!("{{{{ $found := {name} . {argument} }}}}"));
+        let request = request(&format!("{{{{ $found := {name} {argument} }}}}"));
         assert_eq!(
             answer_as(before, &request)["results"][0]["message"],
             format!(

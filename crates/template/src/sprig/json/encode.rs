@@ -122,13 +122,13 @@ impl Writer<'_, '_> {
             (_, Some(text)) => self.text(&text),
             _ => {
                 self.out.push('{');
-                let names = object.fields();
-                for (at, name) in names.iter().enumerate() {
+                let fields = object.json_fields();
+                for (at, (name, value)) in fields.iter().enumerate() {
                     self.begin(at, depth + 1);
                     self.key(name.as_bytes());
-                    self.value(&object.field(name).unwrap_or(Value::Nil), depth + 1)?;
+                    self.value(value, depth + 1)?;
                 }
-                self.end(names.len(), depth, '}');
+                self.end(fields.len(), depth, '}');
             }
         }
         Ok(())

@@ -164,7 +164,8 @@ impl Controller {
         let notes = it.recording.run(&inputs);
         let callables = self.callables(pipeline, &run.callables);
         let began_at = Instant::now();
-        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes).await;
+        let long_calls = Some(&it.slot.long_calls);
+        let outcome = drive_noting(inputs, &callables.directory, &it.required, notes, long_calls).await;
         let took = began_at.elapsed();
         it.recording.came_to(&outcome);
         // Runs that are only compared with this one are not counted.
@@ -197,7 +198,8 @@ impl Controller {
         };
         let notes = it.recording.try_run(&inputs);
         let began_at = Instant::now();
-        let outcome = drive_noting(inputs, &directory, &it.required, notes).await;
+        let long_calls = Some(&it.slot.long_calls);
+        let outcome = drive_noting(inputs, &directory, &it.required, notes, long_calls).await;
         it.recording.trial_came_to(&outcome);
         Ok(Decided { outcome, took: began_at.elapsed() })
     }

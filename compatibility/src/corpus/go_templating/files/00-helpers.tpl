@@ -1,0 +1,1 @@
+{{- define "zone" }}zone: {{ . }}{{ end -}}
