@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use harmless::harmless;
@@ -112,9 +112,7 @@ impl Terminal {
     /// Show that work is in progress, on a terminal.
     #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn spinner(&mut self, words: &'static str) -> ProgressBar {
-        let style =
-            ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid");
-        let spinner = ProgressBar::new_spinner().with_style(style).with_message(words);
+        let spinner = ProgressBar::new_spinner().with_style(spinner_style()).with_message(words);
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner
     }
@@ -132,10 +130,11 @@ impl Terminal {
     }
 
     /// Show progress, on a terminal. A terminal to which data is printed, too, shows only that work is in progress, and so does a single
-    /// piece of work: print with [`ProgressBar::suspend`].
+    /// piece of work, and only after a second: print with [`ProgressBar::suspend`].
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn progress(&mut self, total: usize, words: &'static str) -> ProgressBar {
         if io::stdout().is_terminal() || total < 2 {
-            return self.spinner(words);
+            return delayed_spinner(words);
         }
         let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} ({eta} left)");
         let style = style.expect("the template is valid");
@@ -172,6 +171,26 @@ impl Terminal {
             writeln!(io::stderr(), "{label}: {}", harmless(words))
         };
     }
+}
+
+fn spinner_style() -> ProgressStyle {
+    ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("the template is valid")
+}
+
+/// A spinner that a terminal shows after a second, so that short work leaves nothing on it.
+fn delayed_spinner(words: &'static str) -> ProgressBar {
+    let hidden = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+    let spinner =
+        hidden.with_style(spinner_style()).with_message(words).with_finish(ProgressFinish::AndClear);
+    let shown_later = spinner.downgrade();
+    std::thread::spawn(move || {
+        std::thread::sleep(UNREMARKABLE);
+        if let Some(spinner) = shown_later.upgrade().filter(|spinner| !spinner.is_finished()) {
+            spinner.set_draw_target(ProgressDrawTarget::stderr());
+            spinner.enable_steady_tick(Duration::from_millis(100));
+        }
+    });
+    spinner
 }
 
 /// Waits until standard output has no reader any more, as in `ferroplane logs --follow … | head`. What a command prints then is lost, and

@@ -2,15 +2,60 @@
 
 use ferroplane_offline::table::{TableLayout, print};
 
-/// Lines of cells below headers, in columns as wide as they need to be and, on a terminal, as there is room for.
+/// Spaces between columns.
+const GAP: usize = 3;
+
+/// Lines of cells below headers, in columns as wide as they need to be and, on a terminal, as there is room for. If there is not enough,
+/// columns without any value are left out.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], room: Option<usize>) -> String {
     let headers = headers.iter().map(|header| (*header).to_owned()).collect::<Vec<_>>();
-    let rows: Vec<_> = std::iter::once(&headers).chain(rows).collect();
-    print(&rows, TableLayout { gap: 3, room }, str::to_owned)
+    let mut lines: Vec<Vec<String>> = std::iter::once(headers).chain(rows.iter().cloned()).collect();
+    if room.is_some_and(|room| width(&lines) > room) {
+        leave_out_empty_columns(&mut lines);
+    }
+    print(&lines, TableLayout { gap: GAP, room }, str::to_owned)
+}
+
+/// The width of a table whose cells are not shortened.
+fn width(lines: &[Vec<String>]) -> usize {
+    let columns = lines.first().map_or(0, Vec::len);
+    let widest = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let cells: usize = (0..columns).filter_map(widest).sum();
+    cells + GAP * columns.saturating_sub(1)
+}
+
+fn leave_out_empty_columns(lines: &mut [Vec<String>]) {
+    let columns = lines.first().map_or(0, Vec::len);
+    let is_empty = |cell: &str| cell.is_empty() || cell == "-";
+    for column in (0..columns).rev() {
+        if lines.len() > 1 && lines.iter().skip(1).all(|line| is_empty(&line[column])) {
+            for line in &mut *lines {
+                line.remove(column);
+            }
+        }
+    }
 }
 
 /// A cell for what may not be there.
 pub(crate) fn or_dash(text: impl Into<String>) -> String {
     let text = text.into();
     if text.is_empty() { "-".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_without_a_value_make_room_for_others() {
+        let rows = [["one", "-", "12", ""], ["two", "-", "3", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let printed = |room| table(&["NAME", "REMOVED", "COUNT", "MESSAGE"], &rows, room);
+        let whole = "\
+NAME   REMOVED   COUNT   MESSAGE
+one    -         12
+two    -         3
+";
+        assert_eq!((printed(None).as_str(), printed(Some(32)).as_str()), (whole, whole));
+        assert_eq!(printed(Some(31)), "NAME   COUNT\none    12\ntwo    3\n");
+    }
 }

@@ -39,6 +39,7 @@ mod rollout;
 mod rollout_processes;
 mod sandbox;
 mod scenarios;
+mod screens;
 mod simulate;
 mod starlark;
 mod start;

@@ -18,7 +18,7 @@ use crate::sandbox::{Ran, Sandbox, composition};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A terminal of so many columns: our side of it, and that of a program. No other program inherits it.
-fn open(columns: u16) -> (File, OwnedFd) {
+pub(crate) fn open(columns: u16) -> (File, OwnedFd) {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let ours = openpt(flags).unwrap();
     grantpt(&ours).unwrap();
