@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ferroplane_api::Object;
+use ferroplane_api::{Object, UnsupportedKind, unsupported};
 use serde::Serialize;
 
 use crate::finding::Finding;
@@ -177,6 +177,10 @@ pub(crate) fn says(snapshot: &Snapshot, id: &Id) -> String {
         Some(condition) => {
             let words = one_line(condition.words());
             format!("{} is {}: {words}", condition.kind, condition.status)
+        }
+        None if role(snapshot, id, object) == Role::Unsupported => {
+            let kind = unsupported(id.group(), &id.kind);
+            kind.map_or("nothing acts on it", UnsupportedKind::message).to_owned()
         }
         None if conditions.is_empty() => "has neither of the conditions Synced and Ready".to_owned(),
         None => "is ready".to_owned(),

@@ -151,6 +151,30 @@ mod tests {
     }
 
     #[test]
+    fn object_that_nothing_acts_on_is_shown_as_such() {
+        let provider = json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Provider", "metadata": {"name": "p", "generation": 1},
+            "status": {"conditions": [
+                {"type": "Installed", "status": "False", "reason": "NotSupported", "message": "nothing acts on it", "code": "KindNotSupported"},
+                {"type": "Healthy", "status": "False", "reason": "NotSupported", "message": "nothing acts on it", "code": "KindNotSupported"},
+            ]},
+        });
+        // It has no conditions in which it could say so.
+        let config = json!({
+            "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "c"},
+        });
+        for (object, words) in [(provider, "nothing acts on it"), (config, "has no effect")] {
+            let object = crate::testing::object(&object);
+            let id = Id::of(&object);
+            let mut snapshot = Plane::with(json!([])).read().at(crate::snapshot::Home::Embedded);
+            snapshot.put(id.clone(), State::Here(Box::new(object)));
+            let node = tree(&snapshot, &id);
+            assert!(!node.is_ready(), "{node:?}");
+            assert!(node.message.as_deref().is_some_and(|message| message.contains(words)), "{node:?}");
+        }
+    }
+
+    #[test]
     fn composite_resource_of_a_claim_has_no_step() {
         let plane = Plane::unready("bucket").but("CompositeResourceDefinition", |it| {
             it["spec"]["claimNames"] = json!({"kind": "Bucket", "plural": "buckets"});
