@@ -84,7 +84,7 @@ const NOT_RUN: [(&str, usize); 14] = [
     ("builds for minutes", 4),
     ("downloads the SDK", 1),
     ("needs Crossplane's command line", 1),
-    ("needs a cluster", 14),
+    ("needs a cluster", 15),
     ("needs a damaged store", 1),
     ("needs a debugger", 1),
     ("needs a registry", 6),
