@@ -39,7 +39,9 @@ pub enum Error {
     #[error("cannot limit the code by fuel: this runtime does not meter it")]
     NotMetered,
 
-    #[error("cannot read the declaration of the code: it has the word `{word}`, which names nothing that can be granted")]
+    #[error(
+        "cannot read the declaration of the code: it has the word `{word}`, which names nothing that can be granted"
+    )]
     Wish { word: String },
 
     #[error("cannot grant `{wish}`: the code does not declare that it needs it")]

@@ -58,7 +58,10 @@ fn example_backs_up_restores_and_explains_what_fails() {
     let why = |name: &str| plane.says(&format!("{FERROPLANE} why actionset/{name}; echo \"code $?\""));
     let told = why("incomplete");
     assert!(told.starts_with("ActionSet default/incomplete: field `spec.actions`: "), "{told}");
-    assert!(told.contains("artifact `copy`") && told.contains("supply the missing input in a new ActionSet"), "{told}");
+    assert!(
+        told.contains("artifact `copy`") && told.contains("supply the missing input in a new ActionSet"),
+        "{told}"
+    );
     assert!(told.ends_with("code 3\n"), "{told}");
     assert!(why("restore").ends_with("code 0\n"));
 }

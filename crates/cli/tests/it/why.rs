@@ -489,7 +489,10 @@ fn advice_does_not_send_to_pods_where_there_are_none() {
         plane.says("kubectl wait bucket/still --for=create --timeout=30s");
         plane.says("kubectl wait fault/still --for=condition=Synced --timeout=30s");
         let (_, answer) = why(&plane, "fault/still");
-        assert!(answer.contains("`ferroplane up` runs no pods: install the Provider of the kind"), "{answer}");
+        assert!(
+            answer.contains("`ferroplane up` runs no pods: install the Provider of the kind"),
+            "{answer}"
+        );
         assert!(answer.contains("kubectl get providers"), "{answer}");
     }
 }

@@ -16,9 +16,7 @@ use super::{Look, Revisions};
 use crate::pkg::deployments::RunProblem;
 use crate::pkg::establish::EstablishError;
 use crate::pkg::images::{PreparedImage, applied_refs};
-use crate::pkg::status::{
-    self, Fields, with_status, with_status_instead_of, write_status,
-};
+use crate::pkg::status::{self, Fields, with_status, with_status_instead_of, write_status};
 use crate::pkg::{ImageRequest, SourceError};
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
@@ -36,10 +34,10 @@ pub(super) struct Report {
     pub(super) is_verified: bool,
     /// Whether that program is WebAssembly.
     pub(super) is_webassembly: bool,
-    /// Fields about the pods that run it.
-    pub(super) pods: Fields,
     /// Whether that program is not a server, but is run for every call.
     pub(super) is_run_for_every_call: bool,
+    /// Fields about the pods that run it.
+    pub(super) pods: Fields,
 }
 
 impl Report {

@@ -222,8 +222,7 @@ impl Planning {
         callables: &Arc<CallableFunctions>,
     ) -> (Outcome, Vec<TranscriptEntry>) {
         let mut notes = Vec::new();
-        let outcome =
-            drive_noting(inputs, &callables.directory, &self.planned, Some(&mut notes), None).await;
+        let outcome = drive_noting(inputs, &callables.directory, &self.planned, Some(&mut notes), None).await;
         (outcome, notes)
     }
 
