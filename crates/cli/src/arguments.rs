@@ -63,7 +63,7 @@ const RENDER: &str = "render";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Up(Up),
+    Up(Box<Up>),
     Start(Box<Start>),
     Why(Why),
     Trace(Trace),

@@ -138,17 +138,17 @@ fn whatever_changes_in_the_functions_array_changes_the_hash() {
             "spec": {"compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "functions": functions},
         })))
     };
-    let changed = |pointer: &str, value: Value| {
+    let with = |pointer: &str, value: Value| {
         let mut function = one.clone();
         *function.pointer_mut(pointer).unwrap() = value;
         function
     };
     let changes = [
-        changed("/name", json!("c")),
-        changed("/config/color", json!("blue")),
-        changed("/container/image", json!("registry.example.org/a:v2")),
-        changed("/container/network/policy", json!("Runner")),
-        changed("/container/resources/limits/memory", json!("128Mi")),
+        with("/name", json!("c")),
+        with("/config/color", json!("blue")),
+        with("/container/image", json!("registry.example.org/a:v2")),
+        with("/container/network/policy", json!("Runner")),
+        with("/container/resources/limits/memory", json!("128Mi")),
     ];
     let mut hashes: Vec<_> = changes.iter().map(|change| hash(&[change, &other])).collect();
     hashes.extend([hash(&[&one, &other]), hash(&[&other, &one]), hash(&[&one]), hash(&[])]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ferroplane_engine::external_type;
 use ferroplane_engine::versions::Record;
-use ferroplane_functions::{Implementation, Library, TakesLong, has_script_interpreter};
+use ferroplane_functions::{Implementation, Library, has_script_interpreter};
 use ferroplane_wire::methods;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::time::Instant;
@@ -255,13 +255,12 @@ impl Directory {
                     None => None,
                 };
                 let request = extended.as_ref().unwrap_or(request);
-                // Most calls take less time than it takes to hand them to another thread.
-                let response = match function.run_briefly(request) {
-                    Ok(response) => response,
-                    Err(TakesLong) => {
-                        context.long_calls.iter().for_each(LongCallSignal::send);
-                        self.long_calls.run(function, request).await
-                    }
+                // Most calls take less time than it takes to hand them to another thread. It returns if this one does not.
+                let response = if let Ok(response) = function.run_briefly(request) {
+                    response
+                } else {
+                    context.long_calls.iter().for_each(LongCallSignal::send);
+                    self.long_calls.run(function, request).await
                 };
                 Ok(timeless(response))
             }

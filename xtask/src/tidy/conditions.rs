@@ -67,9 +67,8 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let is_in_code = |name: &str| sources.iter().any(|(_, source)| source.contains(&format!("\"{name}\"")));
     let unknown = names_on(&page).filter(|name| !OTHER_NAMES.contains(name) && !is_in_code(name));
     complaints.extend(unknown.map(|name| format!("{PAGE} has `{name}`, which no code writes")));
-    let is_exempt = |name: &str, reason: &str| {
-        reason == VERSION_WARNING || WITHOUT_CAUSE.iter().any(|exempt| *exempt == (name, reason))
-    };
+    let is_exempt =
+        |name: &str, reason: &str| reason == VERSION_WARNING || WITHOUT_CAUSE.contains(&(name, reason));
     let uncoded = without_cause.iter().filter(|(name, _, reason)| !is_exempt(name, reason));
     complaints.extend(uncoded.map(|(name, line, reason)| {
         format!("{name}:{line}: the condition with the reason `{reason}` is false and has no cause (`with_failure`)")

@@ -87,7 +87,8 @@ fn check_settings(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> 
     for name in listed.lines().filter(|name| root.join(name).exists()) {
         let text = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
         // All of a file of text is read by users, and of the others only the comments.
-        let comments = if name.ends_with(".txt") { vec![(1, text)] } else { yaml_comments(&text) };
+        let is_text = Path::new(name).extension().is_some_and(|extension| extension == "txt");
+        let comments = if is_text { vec![(1, text)] } else { yaml_comments(&text) };
         for (line, comment) in comments {
             let faults = faults(&comment, rules).into_iter();
             complaints.extend(faults.map(|(at, fault)| format!("{name}:{}: {fault}", line + at - 1)));

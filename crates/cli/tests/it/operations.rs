@@ -276,7 +276,7 @@ fn run_of_an_operation_waits_for_its_action_set_and_ends_as_it_does() {
         Ok(from_json(&input["response"]).unwrap())
     }));
     let target = ("render.crossplane.io/runtime-development-target", server.address());
-    let served = function(
+    let manifest = function(
         "function-served",
         &[("render.crossplane.io/runtime", "Development"), (target.0, &target.1)],
     );
@@ -293,7 +293,7 @@ fn run_of_an_operation_waits_for_its_action_set_and_ends_as_it_does() {
         "actions": {"good": {"phases": [wait]}, "bad": {"phases": [lost]}},
     });
     let plane = Plane::start(tempfile::TempDir::new().unwrap(), &["--in-memory"])
-        .with("function.yaml", &served)
+        .with("function.yaml", &manifest)
         .with("blueprint.yaml", &blueprint.to_string())
         .with("good.yaml", &backing_up("good", "good"))
         .with("bad.yaml", &backing_up("bad", "bad"));

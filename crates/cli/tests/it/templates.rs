@@ -166,8 +166,8 @@ fn control_plane_fetches_templates_from_allowed_places_while_reconciles_go_on() 
     if peer("kubectl").is_none() {
         return;
     }
-    let place = Sandbox::new();
-    let server = GitServer::start(&place.path(""), GitManner::Serves);
+    let repository = Sandbox::new();
+    let server = GitServer::start(&repository.path(""), GitManner::Serves);
     let printed = format!("{}\n---\n{READY}", ZONES.trim());
     server.write(&[
         ("web/zones.yaml", &printed),

@@ -84,7 +84,7 @@ impl Trials {
         };
         let is_same_added = added_before.unwrap_or_default() == added;
         let has_composed = has_composed || trials.compared.get(uid).is_some_and(|before| before.has_composed);
-        let before = trials.compared.insert(uid.to_owned(), Compared { differences, proof, has_composed });
+        let before = trials.compared.insert(uid.to_owned(), Compared { differences, has_composed, proof });
         let is_same =
             |before: Compared| before.differences == differences && before.has_composed == has_composed;
         if is_same_added && before.is_some_and(is_same) {

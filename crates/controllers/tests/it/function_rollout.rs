@@ -244,7 +244,7 @@ async fn policy_without_a_new_revision_costs_nothing() {
         fleet.rollout.plane.merge(&site(number), &json!({"spec": {"color": "blue"}})).await;
     }
     fleet.rollout.plane.quiet().await;
-    assert_eq!(reconciles() - before, 0.0);
+    assert!(reconciles() <= before, "nothing woke it");
 }
 
 #[tokio::test]

@@ -284,7 +284,7 @@ mod tests {
                 now = ends_at.map_or(timer, |at| timer.min(at));
             }
             let expected: Vec<_> =
-                (1..).map(|count| count * seconds).take_while(|time| *time < DAY).collect();
+                (1..=DAY).map(|count| count * seconds).take_while(|time| *time < DAY).collect();
             assert_eq!(made, expected, "{delay}");
         }
     }

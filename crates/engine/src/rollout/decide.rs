@@ -151,12 +151,11 @@ impl Rollout<'_> {
         self.undo_stable();
         self.end_candidate();
         self.start_candidate();
-        match self.status.candidate.clone() {
-            Some(candidate) => self.progress(&candidate),
-            None => {
-                self.settle_rollback();
-                self.name_awaited();
-            }
+        if let Some(candidate) = self.status.candidate.clone() {
+            self.progress(&candidate);
+        } else {
+            self.settle_rollback();
+            self.name_awaited();
         }
     }
 

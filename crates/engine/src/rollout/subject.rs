@@ -16,6 +16,7 @@ const DISTURBANCES: [&str; 2] = ["Uncontested", "Responsive"];
 
 /// A composite resource with a step that calls the function and names no revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a composite resource")]
 pub struct Subject {
     pub uid: String,
     /// Its kind, namespace and name, for people.

@@ -139,12 +139,12 @@ impl Object for Seen {
     fn field(&self, name: &str) -> Option<Value> {
         let Condition { kind, status, last_transition_time, reason, message, observed_generation } =
             &self.condition;
-        Some(match self.fields().iter().find(|field| **field == name)? {
-            &"Type" => Value::String(kind.clone()),
-            &"Status" => Value::String(status.clone()),
-            &"LastTransitionTime" => sprig::time(*last_transition_time),
-            &"Reason" => Value::String(reason.clone()),
-            &"Message" => Value::String(message.clone()),
+        Some(match *self.fields().iter().find(|field| **field == name)? {
+            "Type" => Value::String(kind.clone()),
+            "Status" => Value::String(status.clone()),
+            "LastTransitionTime" => sprig::time(*last_transition_time),
+            "Reason" => Value::String(reason.clone()),
+            "Message" => Value::String(message.clone()),
             _ => Value::Int64(*observed_generation),
         })
     }

@@ -131,15 +131,14 @@ impl InputFiles {
         notes.extend(runtimes.notes(&pipeline));
         let is_operation = operation.is_some();
         let defaults = definition.as_ref().map(Definition::defaults).unwrap_or_default();
-        let xrs = match operation {
-            Some(operation) => vec![operation],
-            None => {
-                let xrs = self.load_xrs(objects, files, &composition, definition.as_ref())?;
-                let layout = layout_of(definition.as_ref().map(|definition| &definition.spec));
-                let objects = xrs.iter().map(Manifest::object);
-                notes.extend(selection_notes(objects, layout, &composition, &defaults));
-                xrs
-            }
+        let xrs = if let Some(operation) = operation {
+            vec![operation]
+        } else {
+            let xrs = self.load_xrs(objects, files, &composition, definition.as_ref())?;
+            let layout = layout_of(definition.as_ref().map(|definition| &definition.spec));
+            let objects = xrs.iter().map(Manifest::object);
+            notes.extend(selection_notes(objects, layout, &composition, &defaults));
+            xrs
         };
         let observed = load_all(files, &self.observed_resources)?;
         check_observed(&observed)?;

@@ -43,7 +43,7 @@ impl Rollout<'_> {
         let names = self.status.added.join(", ");
         let names = match self.status.added.len() {
             0 => String::new(),
-            ..MOST_ADDED => format!(" ({names})"),
+            1..MOST_ADDED => format!(" ({names})"),
             // There may be more than are named.
             _ => format!(" (for example {names})"),
         };
