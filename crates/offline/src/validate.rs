@@ -89,7 +89,7 @@ pub fn composition_mistakes(
     // The manifests come first: they are about to replace what is served.
     judge.add_served(definitions);
     judge.add_installed(functions);
-    // Nobody knows which functions a Configuration brings before it is installed.
+    // Which functions a Configuration brings is unknown before it is installed.
     let may_bring_functions = manifests.iter().any(is_configuration);
     let mistakes = manifests.iter().filter(|manifest| is_composition(manifest)).flat_map(|manifest| {
         let problems = judge.pipeline_problems(manifest).into_iter();

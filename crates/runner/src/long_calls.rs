@@ -29,7 +29,7 @@ const HALF_LIFE: Duration = Duration::from_mins(1);
 /// The use of so many composite resources is remembered.
 const REMEMBERED: usize = 10_000;
 
-/// Tells whoever waits for a run that one of its calls takes long. Clones share the signal.
+/// Tells the task that waits for a run that one of its calls takes long. Clones share the signal.
 #[derive(Debug, Clone, Default)]
 pub struct LongCallSignal(Arc<Notify>);
 

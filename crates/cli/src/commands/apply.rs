@@ -130,8 +130,8 @@ impl<'a> Planned<'a> {
         planned.is_some_and(|planned| planned != stored.unwrap_or_default())
     }
 
-    /// Apply it, and say what happened. Nobody may have changed a field of the file meanwhile; controllers that react to objects
-    /// before it may have written other fields.
+    /// Apply it, and say what happened. It fails if another client has changed a field of the file meanwhile. Controllers that react
+    /// to objects before it may have written other fields.
     async fn apply(self, client: &ApiClient) -> anyhow::Result<String> {
         let mut version = self.before.as_ref().map(|before| meta::resource_version(before).to_owned());
         let mut attempts = 0;
@@ -143,7 +143,7 @@ impl<'a> Planned<'a> {
                     attempts += 1;
                     let now = self.stored(client).await?;
                     if !self.is_free_to_apply(now.as_ref()) {
-                        bail!("cannot apply {}: somebody else changed it at the same time", self.name);
+                        bail!("cannot apply {}: another client changed it at the same time", self.name);
                     }
                     version = now.as_ref().map(|now| meta::resource_version(now).to_owned());
                 }

@@ -339,7 +339,7 @@ impl Definition {
         Ok(Self { spec: manifest.parse()?, manifest })
     }
 
-    /// What it says about the compositions of its composite resources.
+    /// Its default and enforced compositions.
     fn defaults(&self) -> Defaults {
         Defaults::read(self.manifest.object())
     }

@@ -51,7 +51,7 @@ pub struct ServeImage {
     pub environment: Vec<(String, String)>,
     /// Whether it was granted the network of this process.
     pub has_network: bool,
-    /// Where it listens in a network of its own. In that of this process, it is told a free port.
+    /// Where it listens in a network of its own. In that of this process, it is given a free port.
     pub port: u16,
     pub limits: Limits,
     /// How long it may take to listen, once it is there and unpacked.

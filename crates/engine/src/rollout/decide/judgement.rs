@@ -86,7 +86,7 @@ impl<'a> Rollout<'a> {
         let has_run = subject.ran.iter().any(|revision| revision == candidate);
         let moved = self.status.cohort.last().and_then(|last| seconds(&last.moved_at)).unwrap_or_default();
         let started = self.status.started_at.as_deref().and_then(seconds).unwrap_or_default();
-        // The list is bounded. Whoever has not been ready since before the rollout needs no entry.
+        // The list is bounded. A composite resource that was not ready before the rollout, and never since, needs no entry.
         let was_unready = subject.health != Health::Ready && subject.since < started;
         if was_unready || self.status.unready_before.contains(&key(candidate, subject)) {
             let patience = self.it.spec.progress_deadline_seconds.min(EXCUSED_SECONDS);
