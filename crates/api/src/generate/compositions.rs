@@ -75,7 +75,11 @@ pub(super) fn composition() -> Kind {
         "resources beside functions need mode Resources",
     );
     spec.rule("!has(self.mode) || self.mode != 'Resources' || has(self.resources)", "resources are missing");
-    spec.rule("!(has(self.pipeline) && has(self.resources))", "pipeline and resources exclude each other");
+    // With a mode, the other one has no effect, of which users are warned: old Compositions may have both.
+    spec.rule(
+        "has(self.mode) || !(has(self.pipeline) && has(self.resources))",
+        "pipeline and resources exclude each other without a mode",
+    );
     let schema = Schema::of_object("Defines how the control plane composes a kind of composite resources.")
         .with("spec", spec);
     Kind { short_names: &["comp"], ..Kind::new("apiextensions.crossplane.io", "Composition", Scope::Cluster) }

@@ -79,7 +79,7 @@ followed! {
 const TUTORIAL: &str = "docs/tutorial.md";
 
 /// Why blocks are not run, and how many there are of each kind. A new block is run unless it really cannot be.
-const NOT_RUN: [(&str, usize); 14] = [
+const NOT_RUN: [(&str, usize); 15] = [
     ("builds an image", 2),
     ("builds for minutes", 4),
     ("downloads the SDK", 1),
@@ -89,6 +89,7 @@ const NOT_RUN: [(&str, usize); 14] = [
     ("needs a debugger", 1),
     ("needs a registry", 6),
     ("needs a target of Rust", 1),
+    ("needs systemd", 1),
     ("needs your files", 8),
     ("needs your function", 9),
     ("needs your objects", 6),

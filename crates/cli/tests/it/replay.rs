@@ -561,7 +561,7 @@ fn what_is_not_there_is_said() {
         (&["12"][..], "there is no recording 12 (any more)"),
         (&["shop/one"], "there are no recordings of `shop/one`"),
         (&["list", "shop/one"], "there are no recordings of `shop/one`"),
-        (&["nonsense"], "name an object as KIND/NAME"),
+        (&["nonsense"], "cannot find an object by `nonsense`: write KIND/NAME"),
     ] {
         let ran = replay(directory.path(), arguments);
         assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -442,7 +442,6 @@ fn function_explains_its_input_and_shows_an_example_that_renders() {
         "  left <string>",
         "  right <string>",
         "options <list of string>",
-        "ttl <string>",
     ] {
         assert!(input.contains(&format!("\n  {field}\n")), "{field}: {input}");
     }

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 
 use super::images::{TestImage, machine};
 use super::registry::TestRegistry;
-use super::served::{META, package};
+use super::served::{META, package, python_image};
 use crate::logs::{self, PLATFORM, THING};
 use crate::peers::peer;
 use crate::plane::Plane;
@@ -20,9 +20,9 @@ fn function(name: &str, image: &str) -> String {
 }
 
 /// Install a Function package, and wait until an XR is ready that it composes.
-pub(crate) fn compose_with(image: &str) -> Plane {
+pub(crate) fn compose_with(image: &str, platform: &str) -> Plane {
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
-    plane.told("kubectl apply -f -", &format!("{}---{PLATFORM}", function("program", image)));
+    plane.told("kubectl apply -f -", &format!("{}---{platform}", function("program", image)));
     plane.says("kubectl wait function/program --for=condition=Healthy --timeout=120s");
     plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
     plane.told("kubectl apply -f -", THING);
@@ -36,7 +36,7 @@ fn an_upstream_function_is_installed_served_and_called() {
     let Some(auto_ready) = peer("function-auto-ready") else { return };
     let Some(registry) = TestRegistry::start(false) else { return };
     let image = registry.push(&package(&auto_ready, META), "acme/function-auto-ready:v0.5.1");
-    let plane = compose_with(&image);
+    let plane = compose_with(&image, PLATFORM);
     assert_eq!(plane.says(RUNTIME), "runs in a container on this machine");
     // Nothing of it is left when the plane ends.
     let directory = plane.stop();
@@ -52,7 +52,23 @@ fn a_function_that_xpkg_build_packed_is_installed_and_called() {
     workshop.pack_function(&auto_ready, "function.xpkg");
     let image = format!("{}/acme/function-packed:v1.0.0", registry.address());
     workshop.says(&["push", &image, "-f", "function.xpkg"]);
-    compose_with(&image).stop();
+    compose_with(&image, PLATFORM).stop();
+}
+
+#[test]
+fn a_function_on_the_python_sdk_is_installed_and_called() {
+    let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
+    let Some(greeter) = peer("greeter-python") else { return };
+    let Some(registry) = TestRegistry::start(false) else { return };
+    let image = registry.push(&python_image(&greeter, Some(META)), "acme/greeter-python:v1.0.0");
+    // It writes a status of its own.
+    let status =
+        "{type: object, properties: {status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}";
+    let plane = compose_with(&image, &PLATFORM.replace("{type: object}", status));
+    let composed =
+        "kubectl get configmap -l crossplane.io/composite=a -o jsonpath='{.items[0].data.greeting}'";
+    assert_eq!(plane.says(composed), "hello from python");
+    plane.stop();
 }
 
 /// A kind like that of [`PLATFORM`], whose pipeline calls another function.

@@ -116,8 +116,8 @@ fn a_server_that_does_not_serve_is_quoted() {
     assert!(said.contains("The package is not built in; besides, you can say how to reach"), "{said}");
 }
 
-/// The interpreter, the program and what it imports, each at the place where this machine has it.
-fn python_image(launcher: &Path) -> TestImage {
+/// The interpreter, the program and what it imports, each at the place where this machine has it. With a manifest, it is a package.
+pub(super) fn python_image(launcher: &Path, meta: Option<&str>) -> TestImage {
     let library = launcher.with_file_name("lib").join("greeter-python");
     let (python, main) = (library.join("venv/bin/python3"), library.join("main.py"));
     let list = "import asyncio, importlib.util, sys\n\
@@ -141,14 +141,15 @@ fn python_image(launcher: &Path) -> TestImage {
         [interpreter.to_str().unwrap(), "-B", main.to_str().unwrap()].map(str::to_owned).to_vec();
     let env = Some(vec![format!("PYTHONPATH={}", packages.trim())]);
     let user = Some("65532:65532".to_owned());
-    TestImage::of(vec![layer], Execution { entrypoint: Some(entrypoint), env, user, ..Execution::default() })
+    let layers = [layer].into_iter().chain(meta.map(manifests)).collect();
+    TestImage::of(layers, Execution { entrypoint: Some(entrypoint), env, user, ..Execution::default() })
 }
 
 #[test]
 fn function_on_the_python_sdk_is_served_from_an_image_with_its_interpreter() {
     let (Some(_), Some(greeter)) = (machine(), peer("greeter-python")) else { return };
     let sandbox = Sandbox::new().with("request.json", super::REQUEST);
-    python_image(&greeter).export(&sandbox.path("layout"), &sandbox.path("image.tar"));
+    python_image(&greeter, None).export(&sandbox.path("layout"), &sandbox.path("image.tar"));
     let served =
         super::answer(sandbox.run(&["functions", "run", "layout", "request.json", "--protocol", "grpc"]));
     assert!(served["results"].to_string().contains("greeted from python"), "{served:#}");

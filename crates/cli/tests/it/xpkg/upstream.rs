@@ -9,6 +9,7 @@ use crate::containers::built_by_others::is_there;
 use crate::containers::images::{machine, run};
 use crate::containers::installed::compose_with;
 use crate::containers::served;
+use crate::logs::PLATFORM;
 use crate::peers;
 use crate::plane::Plane;
 
@@ -114,5 +115,5 @@ fn function_that_crossplanes_command_line_packed_is_installed_and_called() {
     workshop.crossplane(&program, &build);
     let image = format!("{}/team/theirs:v1.0.0", registry.address);
     workshop.crossplane(&program, &["push", &image, "-f", "theirs.xpkg"]);
-    compose_with(&image).stop();
+    compose_with(&image, PLATFORM).stop();
 }
