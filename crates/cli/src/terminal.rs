@@ -8,8 +8,10 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use ferroplane_offline::manifest::yaml;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
 
 use harmless::harmless;
 
@@ -36,6 +38,26 @@ impl Terminal {
     /// Write words as JSON from now on, so that a program can read standard error line by line.
     pub(crate) fn speak_json(&mut self) {
         (self.is_json, self.is_colourful) = (true, false);
+    }
+
+    /// A value as JSON, with its keys in order.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        let value = serde_json::to_value(value).context("cannot print JSON")?;
+        self.document(format!("{value:#}\n").as_bytes())
+    }
+
+    /// A value as YAML.
+    pub(crate) fn yaml(&mut self, value: &impl Serialize) -> anyhow::Result<()> {
+        self.document(yaml::print(value)?.as_bytes())
+    }
+
+    /// JSON or YAML, which may contain text of other programs. A program gets it as it is. A terminal gets it as [`Self::text`], because
+    /// neither format escapes all that a terminal obeys.
+    pub(crate) fn document(&mut self, document: &[u8]) -> anyhow::Result<()> {
+        if !io::stdout().is_terminal() {
+            return self.data(document);
+        }
+        self.text(&String::from_utf8_lossy(document))
     }
 
     /// Data for users, which may contain text of other programs.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use ferroplane_controllers::PlanRequest;
-use ferroplane_offline::manifest::yaml;
 
 use crate::Verdict;
 use crate::client::{Access, PlaneAccess};
@@ -73,12 +72,14 @@ impl Diff {
             add_namespaces(&mut request.objects, &connection).await?;
             ask(&planner, &request, terminal).await
         })?;
-        let answer = match self.output {
-            DiffFormat::Table => terminal.wrapped(&draw(&plan, Paint(terminal.shows_data_in_colour()))),
-            DiffFormat::Json => format!("{:#}\n", serde_json::to_value(&plan)?),
-            DiffFormat::Yaml => yaml::print(&plan)?,
-        };
-        terminal.text(&answer)?;
+        match self.output {
+            DiffFormat::Table => {
+                let drawn = draw(&plan, Paint(terminal.shows_data_in_colour()));
+                terminal.text(&terminal.wrapped(&drawn))?;
+            }
+            DiffFormat::Json => terminal.json(&plan)?,
+            DiffFormat::Yaml => terminal.yaml(&plan)?,
+        }
         let verdict = if plan.has_differences() { Verdict::No } else { Verdict::Yes };
         if let Some(path) = &self.save {
             SavedPlan::new(request, plan).write(path)?;

@@ -294,7 +294,7 @@ impl Results {
                     terminal.failure(&fatal);
                     self.verdict = Verdict::No;
                 }
-                terminal.data(&printed.text)
+                terminal.document(&printed.text)
             }),
             Err(error) => {
                 self.errors.push(error);

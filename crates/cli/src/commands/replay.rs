@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use ferroplane_functions::Library;
-use ferroplane_offline::manifest::yaml;
 use ferroplane_offline::replay::{comparison, document, listing, phases, rerun};
 use ferroplane_recorder::Recording;
 use jiff::Timestamp;
@@ -178,15 +177,16 @@ impl List {
         if let (true, Some(what)) = (heads.is_empty(), &self.what) {
             bail!("there are no recordings of `{what}`");
         }
-        let text = match self.output {
-            Format::Table => listing::table(&heads, Timestamp::now(), terminal.width()),
-            Format::Json => format!("{:#}\n", listing::document(&heads)),
-            Format::Yaml => yaml::print(&listing::document(&heads))?,
-        };
         if heads.is_empty() {
             terminal.note("there are no recordings");
         }
-        terminal.text(&text)?;
+        match self.output {
+            Format::Table => {
+                terminal.text(&listing::table(&heads, Timestamp::now(), terminal.width()))?;
+            }
+            Format::Json => terminal.json(&listing::document(&heads))?,
+            Format::Yaml => terminal.yaml(&listing::document(&heads))?,
+        }
         Ok(Verdict::Yes)
     }
 }
@@ -194,7 +194,7 @@ impl List {
 impl Show {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let recording = self.recordings.recordings()?.get(&self.selector.into())?;
-        terminal.text(&document::print(&recording)?)?;
+        terminal.document(document::print(&recording)?.as_bytes())?;
         Ok(Verdict::Yes)
     }
 }

@@ -1,7 +1,6 @@
 //! `ferroplane trace`: shows the tree of composed resources.
 
 use ferroplane_explain::{Node, Purpose, tree};
-use ferroplane_offline::manifest::yaml;
 use jiff::Timestamp;
 
 use crate::Verdict;
@@ -60,7 +59,7 @@ impl Trace {
                 };
             }
             let tree = look(&inquiry).await?;
-            terminal.text(&self.shown(&tree, terminal)?)?;
+            self.show(&tree, terminal)?;
             Ok(verdict(&tree))
         })
     }
@@ -74,9 +73,8 @@ impl Trace {
             tree = look(inquiry).await?;
             // Trees are compared, and not texts: ages change all the time.
             if last.as_ref() != Some(&tree) {
-                let shown = self.shown(&tree, terminal)?;
                 terminal.clear();
-                terminal.text(&shown)?;
+                self.show(&tree, terminal)?;
                 last = Some(tree.clone());
             }
             tokio::select! {
@@ -86,20 +84,20 @@ impl Trace {
         }
     }
 
-    fn shown(&self, tree: &Node, terminal: &Terminal) -> anyhow::Result<String> {
+    fn show(&self, tree: &Node, terminal: &mut Terminal) -> anyhow::Result<()> {
         let shown = if self.broken { tree.clone().broken() } else { Some(tree.clone()) };
-        let Some(tree) = shown else { return Ok(String::new()) };
+        let Some(tree) = shown else { return Ok(()) };
         let is_wide = self.output == TraceFormat::Wide;
         // Wide output is not shortened, even if the terminal then breaks its lines.
         let room = terminal.width().filter(|_| !is_wide);
         let style =
             Style { is_wide, is_colourful: terminal.shows_data_in_colour(), room, now: Timestamp::now() };
-        Ok(match self.output {
-            TraceFormat::Default | TraceFormat::Wide => drawing::table(&tree, style),
-            TraceFormat::Json => format!("{:#}\n", serde_json::to_value(&tree)?),
-            TraceFormat::Yaml => yaml::print(&tree)?,
-            TraceFormat::Dot => drawing::dot(&tree),
-        })
+        match self.output {
+            TraceFormat::Default | TraceFormat::Wide => terminal.text(&drawing::table(&tree, style)),
+            TraceFormat::Json => terminal.json(&tree),
+            TraceFormat::Yaml => terminal.yaml(&tree),
+            TraceFormat::Dot => terminal.text(&drawing::dot(&tree)),
+        }
     }
 }
 

@@ -140,8 +140,10 @@ impl Options {
             is_colourful: terminal.shows_data_in_colour(),
         };
         let text = validate::print(&validated.report, self.output.into(), style)?;
-        let is_text = matches!(self.output, Format::Text);
-        terminal.text(&if is_text { terminal.wrapped(&text) } else { text })?;
+        match self.output {
+            Format::Text => terminal.text(&terminal.wrapped(&text))?,
+            Format::Json | Format::Yaml => terminal.document(text.as_bytes())?,
+        }
         self.verdict(validated, terminal)
     }
 

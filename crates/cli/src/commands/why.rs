@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use ferroplane_explain::{Purpose, diagnose};
-use ferroplane_offline::manifest::yaml;
 use ferroplane_offline::replay::Selector;
 use jiff::Timestamp;
 
@@ -79,29 +78,29 @@ impl Why {
         let (root, snapshot) = block_on(terminal.wait("reading objects", read))?;
         let diagnosis = diagnose(&snapshot, &root);
         let looked_at = format!("{} objects and {} events", snapshot.count(), snapshot.event_count());
-        let answer = match self.output {
+        match self.output {
             WhyFormat::Text => {
                 let is_colourful = terminal.shows_data_in_colour();
-                terminal.wrapped(&drawing::answer(&diagnosis, &looked_at, Timestamp::now(), is_colourful))
+                let answer = drawing::answer(&diagnosis, &looked_at, Timestamp::now(), is_colourful);
+                terminal.text(&terminal.wrapped(&answer))?;
             }
-            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&diagnosis)?),
-            WhyFormat::Yaml => yaml::print(&diagnosis)?,
-        };
-        terminal.text(&answer)?;
+            WhyFormat::Json => terminal.json(&diagnosis)?,
+            WhyFormat::Yaml => terminal.yaml(&diagnosis)?,
+        }
         Ok(if diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
     }
 
     fn run_everywhere(&self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let overview = block_on(terminal.wait("reading all composite resources", self.subject.survey()))?;
-        let answer = match self.output {
+        match self.output {
             WhyFormat::Text => {
                 let is_colourful = terminal.shows_data_in_colour();
-                terminal.wrapped(&drawing::overview(&overview, Timestamp::now(), is_colourful))
+                let answer = drawing::overview(&overview, Timestamp::now(), is_colourful);
+                terminal.text(&terminal.wrapped(&answer))?;
             }
-            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&overview)?),
-            WhyFormat::Yaml => yaml::print(&overview)?,
-        };
-        terminal.text(&answer)?;
+            WhyFormat::Json => terminal.json(&overview)?,
+            WhyFormat::Yaml => terminal.yaml(&overview)?,
+        }
         Ok(if overview.not_ready == 0 { Verdict::Yes } else { Verdict::No })
     }
 
@@ -112,14 +111,14 @@ impl Why {
         let namespace = namespace.map(str::to_owned);
         let recording = recordings.get(&Selector { which: Some(what), namespace, at: Some(at) })?;
         let then = Then::of(&recording);
-        let answer = match self.output {
+        match self.output {
             WhyFormat::Text => {
-                terminal.wrapped(&then.text(Timestamp::now(), terminal.shows_data_in_colour()))
+                let answer = then.text(Timestamp::now(), terminal.shows_data_in_colour());
+                terminal.text(&terminal.wrapped(&answer))?;
             }
-            WhyFormat::Json => format!("{:#}\n", serde_json::to_value(&then)?),
-            WhyFormat::Yaml => yaml::print(&then)?,
-        };
-        terminal.text(&answer)?;
+            WhyFormat::Json => terminal.json(&then)?,
+            WhyFormat::Yaml => terminal.yaml(&then)?,
+        }
         Ok(if then.diagnosis.is_ready { Verdict::Yes } else { Verdict::No })
     }
 }

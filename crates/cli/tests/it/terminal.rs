@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::{Value, json};
 
 use crate::plane::Plane;
-use crate::sandbox::{Ran, Sandbox, composition};
+use crate::sandbox::{Ran, Sandbox, composition, dummy};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -148,4 +149,51 @@ fn slow_work_shows_progress_on_a_terminal_and_nothing_in_a_pipe() {
     in_pipe.kill().unwrap();
     let output = in_pipe.wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+/// The control sequence introducer of eight bits, and what turns the direction of text. Neither JSON nor YAML escapes both.
+const OBEYED: [char; 2] = ['\u{9b}', '\u{202e}'];
+
+/// A name that a terminal would show as `gnpexe.txt`.
+const TURNED: &str = "gnp\u{202e}txt.exe";
+
+/// JSON that YAML parsers read, too.
+fn escaped(value: &Value) -> String {
+    let escape =
+        |text: String, character: char| text.replace(character, &format!("\\u{:04x}", u32::from(character)));
+    OBEYED.into_iter().fold(value.to_string(), escape)
+}
+
+/// All that was printed as JSON, or as a stream of YAML.
+fn read_documents(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|_| serde_saphyr::from_multiple::<Value>(text).unwrap().into())
+}
+
+#[test]
+fn terminal_shows_what_it_would_obey_and_a_pipe_gets_it_unchanged() {
+    let notes = json!({"moves": "a\u{9b}2Jb", "turns": TURNED});
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config", "annotations": notes}});
+    let desired = json!({"desired": {"resources": {"config": {"resource": config_map}}}});
+    let app = json!({"apiVersion": "example.org/v1", "kind": "App", "metadata": {"name": TURNED}});
+    let make = composition(&[("make", "function-dummy", &dummy(&escaped(&desired)))]);
+    let sandbox = Sandbox::new()
+        .with("composition.yaml", &make)
+        .with("request.json", &escaped(&desired))
+        .with("app.json", &escaped(&app));
+    for arguments in [
+        &["render", "xr.yaml", "composition.yaml"][..],
+        &["render", "xr.yaml", "composition.yaml", "--output", "json"],
+        &["functions", "run", "function-auto-ready", "request.json"],
+        &["validate", "app.json", "--output", "yaml"],
+        &["validate", "app.json", "--output", "json"],
+    ] {
+        let shown = printed(sandbox.command(arguments), 200);
+        assert!(!shown.contains(OBEYED), "{arguments:?}: {shown:?}");
+        assert!(shown.contains(r"gnp\u202etxt.exe"), "{arguments:?}: {shown:?}");
+
+        let piped = sandbox.run(arguments).ok();
+        assert!(piped.contains(TURNED), "{arguments:?}: {piped:?}");
+        let documents = read_documents(&piped).to_string();
+        assert!(documents.contains(TURNED), "{arguments:?}: {documents}");
+    }
 }

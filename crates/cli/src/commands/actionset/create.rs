@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{Object, meta};
 use ferroplane_client::{LabelSelector, ObjectPath, Query};
-use ferroplane_offline::manifest::yaml;
 use serde_json::json;
 
 use crate::Verdict;
@@ -298,7 +297,7 @@ impl Create {
 }
 
 fn print(action_set: &Object, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-    terminal.text(&yaml::print(action_set)?)?;
+    terminal.yaml(action_set)?;
     Ok(Verdict::Yes)
 }
 

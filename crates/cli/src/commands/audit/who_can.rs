@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use ferroplane_explain::audit::{Answer, Audit, POWERS, PowerHeld, Question, Subject};
-use ferroplane_offline::manifest::yaml;
 use serde::Serialize;
 
 use crate::Verdict;
@@ -179,18 +178,17 @@ impl WhoCan {
         report: &Report<T>,
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
-        let text = match self.output {
-            WhoCanFormat::Json => format!("{:#}\n", serde_json::to_value(report)?),
-            WhoCanFormat::Yaml => yaml::print(report)?,
+        match self.output {
+            WhoCanFormat::Json => terminal.json(report)?,
+            WhoCanFormat::Yaml => terminal.yaml(report)?,
             WhoCanFormat::Table | WhoCanFormat::Wide => {
                 let room = terminal.width().filter(|_| self.output == WhoCanFormat::Table);
                 for note in &report.notes {
                     terminal.note(note);
                 }
-                table(headers, rows, room)
+                terminal.text(&table(headers, rows, room))?;
             }
-        };
-        terminal.text(&text)?;
+        }
         Ok(Verdict::Yes)
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use ferroplane_api::{Object, meta};
 use ferroplane_functions::Library;
 use ferroplane_offline::blueprints::{RenderInputs, is_kind, render};
-use ferroplane_offline::manifest::{Files, yaml};
+use ferroplane_offline::manifest::Files;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ impl Render {
         let actions = render(&inputs, &library).map_err(|problem| anyhow!(problem))?;
         let fails = actions.iter().any(|action| !action.errors.is_empty());
         let name = meta::name(action_set);
-        terminal.text(&yaml::print(&json!({"actionSet": name, "actions": actions}))?)?;
+        terminal.yaml(&json!({"actionSet": name, "actions": actions}))?;
         for error in actions.iter().flat_map(|action| &action.errors) {
             terminal.failure(error);
         }

@@ -128,7 +128,7 @@ impl Run {
         let response = response?;
         let mut text = serde_json::to_vec_pretty(&to_json(&response).context("cannot print the response")?)?;
         text.push(b'\n');
-        terminal.data(&text)?;
+        terminal.document(&text)?;
         let is_fatal = |result: &ferroplane_wire::v1::Result| result.severity == i32::from(Severity::Fatal);
         match response.results.iter().find(|result| is_fatal(result)) {
             Some(fatal) => {

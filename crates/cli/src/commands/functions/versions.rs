@@ -8,7 +8,7 @@ use ferroplane_client::Query;
 use ferroplane_engine::versions::{LifecycleState, Question, Version, resolve};
 use ferroplane_functions::{Filter, Library};
 use ferroplane_offline::functions::used::{LiveObject, Uses, find, find_live};
-use ferroplane_offline::manifest::{Files, yaml};
+use ferroplane_offline::manifest::Files;
 use serde_json::{Value, json};
 
 use super::explain::full_name;
@@ -106,13 +106,14 @@ impl Versions {
     }
 
     fn print(&self, document: &Value, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let text = match self.output {
-            Output::Json => format!("{document:#}\n"),
-            Output::Yaml => yaml::print(document)?,
-            Output::Table if self.name.is_some() => detail_table(document, terminal.width()),
-            Output::Table => summary_table(document, terminal.width()),
-        };
-        terminal.text(&text)?;
+        match self.output {
+            Output::Json => terminal.json(document)?,
+            Output::Yaml => terminal.yaml(document)?,
+            Output::Table if self.name.is_some() => {
+                terminal.text(&detail_table(document, terminal.width()))?;
+            }
+            Output::Table => terminal.text(&summary_table(document, terminal.width()))?,
+        }
         Ok(Verdict::Yes)
     }
 
@@ -158,8 +159,8 @@ impl Versions {
         };
         let document = json!({"release": release.plain(), "steps": uses.found});
         match self.output {
-            Output::Json => terminal.text(&format!("{document:#}\n"))?,
-            Output::Yaml => terminal.text(&yaml::print(&document)?)?,
+            Output::Json => terminal.json(&document)?,
+            Output::Yaml => terminal.yaml(&document)?,
             Output::Table if uses.found.is_empty() => {}
             Output::Table => terminal.text(&used_table(&uses, terminal.width()))?,
         }

@@ -57,7 +57,7 @@ impl Extract {
         spinner.finish_and_clear();
         let stream = stream?;
         if self.output == Path::new("-") {
-            terminal.text(&stream)?;
+            terminal.document(stream.as_bytes())?;
             return Ok(Verdict::Yes);
         }
         let output = self.output.with_extension("gz");
