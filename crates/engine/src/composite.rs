@@ -17,8 +17,8 @@ mod observe;
 pub use begin::{Begin, Selected, begin, composite_for_functions};
 pub use conclude::{Circuit, Conclusion, Ending, Facts, Published, conclude};
 pub use connection::{
-    BadSecret, SecretReference, composite_connection_secret, connection_secret, decode_secret,
-    may_be_connection_secret_of, secret_data,
+    BadSecret, ConnectionDetails, SecretReference, composed_connection_details, composite_connection_secret,
+    connection_secret, decode_secret, may_be_connection_secret_of, own_connection_details, secret_data,
 };
 pub use events::{
     COMPOSE, PAUSED_CONDITION, PAUSED_EVENT, PUBLISH, RECONCILIATION_PAUSED, SELECT, published_event,

@@ -27,8 +27,7 @@ use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::{
-    Begin, Circuit, Conclusion, Ending, Facts, Published, composite_connection_secret, conclude, disown,
-    selection_events,
+    Begin, Circuit, Conclusion, Ending, Facts, Published, conclude, disown, selection_events,
 };
 use ferroplane_engine::{CompositeSubject, Event, Failure, Inputs, Outcome, Pipeline, Plan, Subject, Want};
 use ferroplane_runner::{Directory, drive};
@@ -37,7 +36,7 @@ use serde_json::{Map, Value};
 
 use cluster_state::ClusterState;
 use composite::Composite;
-use observed::observe;
+use observed::{observe, own_connection_details};
 
 pub use batch::PrintedComposite;
 pub use from_recording::{WrittenTest, write_test};
@@ -91,13 +90,13 @@ pub(crate) async fn render(
         Begin::Run => {}
     }
     let Composite { object, layout, .. } = &input.composite;
-    let secret = composite_connection_secret(object, *layout);
+    let (observed, observing) = observe(&input.composite, cluster)?;
     let inputs = Inputs {
         subject: Subject::Composite(CompositeSubject {
             object: Struct::try_from(object.clone())?,
             layout: *layout,
-            connection_details: cluster.connection_details(object, secret)?,
-            observed: observe(&input.composite, cluster)?,
+            connection_details: own_connection_details(&input.composite, cluster)?,
+            observed,
         }),
         pipeline: input.pipeline.clone(),
         // Rendering has no last time: a function asks for everything anew.
@@ -106,7 +105,7 @@ pub(crate) async fn render(
         grants: Arc::new(cluster.grants().about(object)),
     };
     let outcome = drive(inputs, functions, cluster).await;
-    Ok(finish(input, outcome, cluster.asked()))
+    Ok(finish(input, outcome, observing, cluster.asked()))
 }
 
 /// What a composite resource to which nothing is done becomes: itself, with conditions that say so.
@@ -118,14 +117,15 @@ fn rest(input: RenderInput, ending: Ending<'_>) -> Rendered {
     Rendered { xr, composed, deleted, events, asked, context: input.context, failure: None }
 }
 
-/// What a composite resource becomes when its pipeline has run: every apply succeeds here.
-fn finish(input: RenderInput, outcome: Outcome, asked: Vec<Want>) -> Rendered {
+/// What a composite resource becomes when its pipeline has run: every apply succeeds here. Observing it caused the given events.
+fn finish(input: RenderInput, outcome: Outcome, observing: Vec<Event>, asked: Vec<Want>) -> Rendered {
     // On failure nothing was applied, so that the status which was read stands; on success only what we applied is shown.
     let facts = if outcome.result.is_ok() { facts_as_applied(&input) } else { facts_as_read(&input) };
     let unsynced = BTreeSet::new();
     // `Before`: no connection details are written here, so that the status must not say when they were.
     let ending = Ending::Composed { outcome: &outcome, unsynced, published: Published::Before };
-    let told = selection_events(&input.composite.selected, None);
+    let mut told = selection_events(&input.composite.selected, None);
+    told.extend(observing);
     let Conclusion { status, events, .. } = conclude(ending, told, facts);
     let (mut xr, (composed, deleted), failure) = match outcome.result {
         Ok(plan) => (input.composite.applied(&plan.references), split(plan), None),

@@ -33,7 +33,7 @@ pub(crate) fn case(seed: u64) -> Case {
         "composition": setting.composition(&mut dice),
         "observedResources": setting.observed(&mut dice),
         "requiredResources": surroundings::required(&mut dice),
-        "credentials": surroundings::credentials(),
+        "credentials": setting.secrets(),
         "requiredSchemas": surroundings::schemas(&mut dice),
         "compositeResourceDefinition": setting.definition(&mut dice),
     });
@@ -110,6 +110,16 @@ impl Setting {
             keys,
             observed,
         }
+    }
+
+    /// Credentials of functions, and connection details. The composite resource sees only a Secret that it controls.
+    fn secrets(&self) -> Value {
+        let mut secrets = surroundings::credentials();
+        let metadata =
+            json!({"name": "published", "namespace": "secrets", "ownerReferences": [self.owner()]});
+        let published = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"endpoint": "ZGI6NTQzMg=="}});
+        secrets.as_array_mut().expect("is a list").push(published);
+        secrets
     }
 
     /// The uid of the composite resource: its own, or what it gets when it has none.

@@ -1,13 +1,15 @@
-//! Connection details: which Secret contains those of an object, and its data.
+//! Connection details: which Secret contains those of an object, its data, and what of it functions may see.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use ferroplane_api::{Object, keys, meta};
+use ferroplane_api::{Cause, Object, keys, meta};
 use ferroplane_golang::base64;
 use serde_json::{Value, json};
 
+use super::events::COMPOSE;
 use crate::inputs::Layout;
+use crate::outcome::Event;
 
 /// The namespace and name of a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,51 @@ pub fn may_be_connection_secret_of(object: &Object, secret: &Object) -> bool {
         Some(controller) => controller == meta::uid(object),
         None => secret.get("type").and_then(Value::as_str) == Some(keys::CONNECTION_SECRET),
     }
+}
+
+/// What functions see of the connection Secret of a composed resource.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ConnectionDetails {
+    pub data: BTreeMap<String, Bytes>,
+    /// Says that the Secret belongs to another object, if it does.
+    pub event: Option<Event>,
+}
+
+/// What functions see of the connection Secret of a composed resource.
+pub fn composed_connection_details(
+    composite: &Object,
+    composed: &Object,
+    secret: Option<&Object>,
+) -> Result<ConnectionDetails, BadSecret> {
+    let Some(secret) = secret else { return Ok(ConnectionDetails::default()) };
+    // A namespaced composite resource may read every Secret in its namespace anyway. Any other could name a Secret of something else.
+    if meta::namespace(composite).is_empty() && !may_be_connection_secret_of(composed, secret) {
+        let event = Some(foreign_secret(composed, secret));
+        return Ok(ConnectionDetails { data: BTreeMap::new(), event });
+    }
+    Ok(ConnectionDetails { data: secret_data(secret)?, event: None })
+}
+
+/// What functions see of the connection Secret of the composite resource itself.
+pub fn own_connection_details(
+    composite: &Object,
+    secret: Option<&Object>,
+) -> Result<BTreeMap<String, Bytes>, BadSecret> {
+    // A user who may create a composite resource may name any Secret in it. Only the one that was published for it is its own;
+    // publishing reports if it cannot write to another one.
+    let is_own = |secret: &&Object| meta::controller_uid(secret) == Some(meta::uid(composite));
+    secret.filter(is_own).map_or_else(|| Ok(BTreeMap::new()), secret_data)
+}
+
+fn foreign_secret(composed: &Object, secret: &Object) -> Event {
+    let message = format!(
+        "connection details of {} `{}` are not read: Secret `{}/{}` belongs to another object",
+        meta::kind(composed),
+        meta::name(composed),
+        meta::namespace(secret),
+        meta::name(secret)
+    );
+    Event::failure(COMPOSE, message, Cause::ConnectionSecretControlled.into())
 }
 
 /// The connection secret of a composite resource that names none.
@@ -105,6 +152,56 @@ mod tests {
             secret_data(&secret).unwrap(),
             BTreeMap::from([("a".to_owned(), "token".into()), ("b".to_owned(), "clear".into())])
         );
+    }
+
+    fn secret(kind: &str, controller: Option<&str>) -> Object {
+        let owners: Vec<_> =
+            controller.map(|uid| json!({"uid": uid, "controller": true})).into_iter().collect();
+        let metadata = json!({"namespace": "n", "name": "s", "ownerReferences": owners});
+        object(&json!({"metadata": metadata, "type": kind, "data": {"a": "dG9rZW4="}}))
+    }
+
+    #[test]
+    fn cluster_scoped_composite_sees_only_secrets_that_may_belong_to_what_it_composes() {
+        let composite = object(&json!({"metadata": {"name": "x", "uid": "x"}}));
+        let composed = object(&json!({"kind": "Room", "metadata": {"name": "r", "uid": "r"}}));
+        for (kind, controller, is_seen) in [
+            ("Opaque", None, false),
+            (keys::CONNECTION_SECRET, None, true),
+            ("Opaque", Some("r"), true),
+            (keys::CONNECTION_SECRET, Some("another"), false),
+        ] {
+            let secret = secret(kind, controller);
+            let details = composed_connection_details(&composite, &composed, Some(&secret)).unwrap();
+            assert_eq!(!details.data.is_empty(), is_seen, "{kind} {controller:?}");
+            let message = details.event.map(|event| event.message);
+            let foreign =
+                "connection details of Room `r` are not read: Secret `n/s` belongs to another object";
+            assert_eq!(message.as_deref(), (!is_seen).then_some(foreign), "{kind} {controller:?}");
+        }
+        assert_eq!(
+            composed_connection_details(&composite, &composed, None),
+            Ok(ConnectionDetails::default())
+        );
+    }
+
+    #[test]
+    fn namespaced_composite_sees_every_secret_that_what_it_composes_names() {
+        let composite = object(&json!({"metadata": {"name": "x", "namespace": "n", "uid": "x"}}));
+        let composed = object(&json!({"metadata": {"name": "r", "namespace": "n", "uid": "r"}}));
+        let details =
+            composed_connection_details(&composite, &composed, Some(&secret("Opaque", None))).unwrap();
+        assert_eq!((details.data.len(), details.event), (1, None));
+    }
+
+    #[test]
+    fn composite_sees_only_the_connection_secret_that_it_controls() {
+        let composite = object(&json!({"metadata": {"name": "x", "uid": "x"}}));
+        let seen = |secret: &Object| own_connection_details(&composite, Some(secret)).unwrap().len();
+        assert_eq!(seen(&secret(keys::CONNECTION_SECRET, Some("x"))), 1);
+        assert_eq!(seen(&secret(keys::CONNECTION_SECRET, Some("another"))), 0);
+        assert_eq!(seen(&secret(keys::CONNECTION_SECRET, None)), 0);
+        assert_eq!(own_connection_details(&composite, None), Ok(BTreeMap::new()));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::anyhow;
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::{SecretReference, secret_data};
@@ -140,18 +139,10 @@ impl ClusterState {
         found?.json().ok()
     }
 
-    /// What the connection secret of an object holds. Nothing if there is none.
-    pub(crate) fn connection_details(
-        &self,
-        object: &Object,
-        secret: Option<SecretReference<'_>>,
-    ) -> anyhow::Result<BTreeMap<String, Bytes>> {
-        let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
-        let details = self.secret(namespace, name).map_err(|reason| {
-            let (kind, name) = (meta::kind(object), meta::name(object));
-            anyhow!("cannot read the connection secret of {kind} `{name}`: {reason}")
-        });
-        Ok(details?.unwrap_or_default())
+    /// The Secret of a reference, if it exists.
+    pub(crate) fn referenced_secret(&self, reference: SecretReference<'_>) -> Option<&Object> {
+        let secret = self.find("v1", "Secret", Some(reference.namespace), reference.name);
+        secret.and_then(|secret| secret.json().ok())
     }
 
     fn find(&self, api_version: &str, kind: &str, namespace: Option<&str>, name: &str) -> Option<&Struct> {
@@ -161,8 +152,9 @@ impl ClusterState {
 
     /// What a Secret holds, if there is one. An error if no Secret may hold it.
     fn secret(&self, namespace: &str, name: &str) -> Result<Option<BTreeMap<String, Bytes>>, String> {
-        let secret = self.find("v1", "Secret", Some(namespace), name);
-        let Some(secret) = secret.and_then(|secret| secret.json().ok()) else { return Ok(None) };
+        let Some(secret) = self.referenced_secret(SecretReference { namespace, name }) else {
+            return Ok(None);
+        };
         secret_data(secret).map(Some).map_err(|error| error.to_string())
     }
 

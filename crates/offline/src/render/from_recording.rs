@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_engine::composite::{SecretReference, connection_secret};
-use ferroplane_engine::{Answer, Callee, EngineInput, Layout, Turn, Want, replay};
+use ferroplane_engine::{Answer, Callee, CompositeSubject, EngineInput, Layout, Turn, Want, replay};
 use ferroplane_functions::Library;
 use ferroplane_recorder::{Head, RecordedRun, Recording};
 use ferroplane_runner::{Directory, grpc};
@@ -91,10 +91,9 @@ fn describe(recording: &Recording, library: &Library) -> anyhow::Result<TestFile
     if composite.layout == Layout::Legacy {
         files.add("xrd.yaml", [definition(&recording.head)]);
     }
-    let own = [(&composite.object, &composite.connection_details)].into_iter();
+    files.add("required.yaml", own_secret(composite));
     let observed = composite.observed.values().map(|it| (&it.object, &it.connection_details));
-    let secrets = own.chain(observed).filter_map(|(object, details)| recorded_secret(object, details));
-    files.add("required.yaml", secrets.collect::<Vec<_>>());
+    files.add("required.yaml", observed.filter_map(|(object, details)| recorded_secret(object, details)));
     Ok(files)
 }
 
@@ -294,11 +293,20 @@ fn secret(namespace: &str, name: &str, data: &BTreeMap<String, Bytes>) -> Value 
     })
 }
 
-/// What the connection secret of an object was.
+/// The connection Secret of a composed resource. It has the type with which `render` shows it to functions.
 fn recorded_secret(object: &Struct, details: &BTreeMap<String, Bytes>) -> Option<Value> {
     let object = object.json().ok().filter(|_| !details.is_empty())?;
     let SecretReference { namespace, name } = connection_secret(object)?;
-    Some(secret(namespace, name, details))
+    let mut secret = secret(namespace, name, details);
+    secret["type"] = keys::CONNECTION_SECRET.into();
+    Some(secret)
+}
+
+/// The connection Secret of the composite resource itself, which controls it: functions see no other.
+fn own_secret(composite: &CompositeSubject) -> Option<Value> {
+    let mut secret = recorded_secret(&composite.object, &composite.connection_details)?;
+    meta::set_controller(secret.as_object_mut()?, composite.object.json().ok()?);
+    Some(secret)
 }
 
 /// An OpenAPI document in which a kind has a schema.

@@ -2,10 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::composite::{self, Machinery, set_references};
-use ferroplane_engine::{Observed, Reference};
+use ferroplane_engine::composite::{
+    self, BadSecret, Machinery, composed_connection_details, composite_connection_secret, connection_secret,
+    set_references,
+};
+use ferroplane_engine::{Event, Observed, Reference};
 use ferroplane_wire::Struct;
 
 use super::cluster_state::ClusterState;
@@ -32,19 +36,40 @@ pub(crate) fn refer_to(
     Ok(())
 }
 
-/// What the composite resource refers to and exists, with its connection details.
+/// What the composite resource refers to and exists, with its connection details, and events about them.
 pub(crate) fn observe(
     composite: &Composite,
     cluster: &ClusterState,
-) -> anyhow::Result<BTreeMap<String, Observed>> {
-    let references = Machinery::of(&composite.object, composite.layout).references();
+) -> anyhow::Result<(BTreeMap<String, Observed>, Vec<Event>)> {
+    let Composite { object: xr, layout, .. } = composite;
+    let references = Machinery::of(xr, *layout).references();
     let found = references.iter().filter_map(|reference| cluster.get(reference).cloned());
-    let observed = composite::observe(&composite.object, found)?.into_iter().map(|(name, object)| {
-        let connection_details =
-            cluster.connection_details(&object, composite::connection_secret(&object))?;
-        Ok((name, Observed { object: Struct::try_from(object)?, connection_details }))
-    });
-    observed.collect()
+    let (mut observed, mut events) = (BTreeMap::new(), Vec::new());
+    for (name, object) in composite::observe(xr, found)? {
+        let secret = connection_secret(&object).and_then(|secret| cluster.referenced_secret(secret));
+        let details = readable(&object, composed_connection_details(xr, &object, secret))?;
+        events.extend(details.event);
+        let object = Struct::try_from(object)?;
+        observed.insert(name, Observed { object, connection_details: details.data });
+    }
+    Ok((observed, events))
+}
+
+/// The connection details of the composite resource itself.
+pub(crate) fn own_connection_details(
+    composite: &Composite,
+    cluster: &ClusterState,
+) -> anyhow::Result<BTreeMap<String, Bytes>> {
+    let Composite { object: xr, layout, .. } = composite;
+    let secret =
+        composite_connection_secret(xr, *layout).and_then(|secret| cluster.referenced_secret(secret));
+    readable(xr, composite::own_connection_details(xr, secret))
+}
+
+/// Files can have a Secret that no API server would store.
+fn readable<T>(object: &Object, details: Result<T, BadSecret>) -> anyhow::Result<T> {
+    let (kind, name) = (meta::kind(object), meta::name(object));
+    details.with_context(|| format!("cannot read the connection secret of {kind} `{name}`"))
 }
 
 /// Objects with another controller are not observed, so that passing one is a mistake.

@@ -294,7 +294,7 @@ fn observed_twice(dice: &mut Dice, setting: &Setting, case: &mut Value) {
     push(&mut case["observedResources"], twin);
 }
 
-fn secret(dice: &mut Dice, _: &Setting, case: &mut Value) {
+fn secret(dice: &mut Dice, setting: &Setting, case: &mut Value) {
     let choices = [
         json!({"data": {"bad": "not base64!"}}),
         json!({"data": {"number": 1}}),
@@ -304,7 +304,7 @@ fn secret(dice: &mut Dice, _: &Setting, case: &mut Value) {
     let mut secret = dice.pick(&choices);
     secret["apiVersion"] = "v1".into();
     secret["kind"] = "Secret".into();
-    secret["metadata"] = json!({"name": "odd", "namespace": "secrets"});
+    secret["metadata"] = json!({"name": "odd", "namespace": "secrets", "ownerReferences": [setting.owner()]});
     push(&mut case["credentials"], secret);
     if dice.chance(20) {
         case["compositeResource"]["spec"]["writeConnectionSecretToRef"] =

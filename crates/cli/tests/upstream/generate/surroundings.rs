@@ -103,7 +103,8 @@ pub(crate) fn credentials() -> Value {
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bare", "namespace": "secrets"}},
         {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "connection", "namespace": "secrets"},
-            "data": {"endpoint": "ZGI6NTQzMg=="}
+            // To Crossplane, every Secret is open to what names it. To us, one of this type is.
+            "type": "connection.crossplane.io/v1alpha1", "data": {"endpoint": "ZGI6NTQzMg=="}
         },
         {
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "connection", "namespace": "team"},

@@ -105,7 +105,7 @@ impl Setting {
         }
         if self.scope == Scope::Legacy {
             if dice.chance(40) {
-                let name = dice.pick(&["connection", "gone"]);
+                let name = dice.pick(&["published", "gone"]);
                 set("writeConnectionSecretToRef", json!({"name": name, "namespace": "secrets"}));
             }
             if dice.chance(30) {

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use ferroplane_api::{Cause, Object, meta};
 use ferroplane_client::{ApiClient, CachedObject, Error, ObjectPath, Resource};
 use ferroplane_engine::composite::{
-    COMPOSE, Machinery, SecretReference, composite_connection_secret, connection_secret,
-    may_be_connection_secret_of, observe, secret_data,
+    COMPOSE, Machinery, SecretReference, composed_connection_details, composite_connection_secret,
+    connection_secret, observe, own_connection_details,
 };
 use ferroplane_engine::{Event, Observed, Reference, Requirement};
 use ferroplane_wire::Struct;
@@ -102,12 +102,11 @@ impl Controller {
                 state.secrets.push(secrets::requirement(namespace, name));
                 let secret = source.composed_secret(namespace, name).await;
                 let secret = secret.map_err(|error| unreadable_secret(&error))?;
-                match secret {
-                    Some(secret) if !may_read(composite, &object, &secret) => {
-                        state.events.push(foreign_secret(&object, &secret));
-                    }
-                    secret => connection_details = secret.as_ref().map(data_of).unwrap_or_default(),
-                }
+                // No API server stores an invalid one.
+                let details = composed_connection_details(composite, &object, secret.as_ref());
+                let details = details.unwrap_or_default();
+                connection_details = details.data;
+                state.events.extend(details.event);
             }
             let object = Struct::try_from(object)
                 .map_err(|error| unreadable(format!("cannot read composed resource `{name}`: {error}")))?;
@@ -190,33 +189,9 @@ impl Controller {
         let secret = named(composite_connection_secret(composite, self.layout));
         let Some(SecretReference { namespace, name }) = secret else { return Ok(BTreeMap::new()) };
         let secret = source.own_secret(namespace, name).await.map_err(|error| unreadable_secret(&error))?;
-        // A user who may create a composite resource may name any Secret here. Only the one that was published for
-        // it is its own; publishing reports if it cannot write to another one.
-        let is_own = |secret: &Object| meta::controller_uid(secret) == Some(meta::uid(composite));
-        Ok(secret.filter(is_own).as_ref().map(data_of).unwrap_or_default())
+        // No API server stores an invalid one.
+        Ok(own_connection_details(composite, secret.as_ref()).unwrap_or_default())
     }
-}
-
-/// Whether functions may see the connection Secret of a composed resource. A namespaced composite resource may read every Secret in its
-/// namespace anyway; any other could name a Secret of something else.
-fn may_read(composite: &Object, composed: &Object, secret: &Object) -> bool {
-    !meta::namespace(composite).is_empty() || may_be_connection_secret_of(composed, secret)
-}
-
-fn foreign_secret(composed: &Object, secret: &Object) -> Event {
-    let message = format!(
-        "connection details of {} `{}` are not read: Secret `{}/{}` belongs to another object",
-        meta::kind(composed),
-        meta::name(composed),
-        meta::namespace(secret),
-        meta::name(secret)
-    );
-    Event::failure(COMPOSE, &message, Cause::ConnectionSecretControlled.into())
-}
-
-/// The data of a Secret. No API server stores an invalid one.
-fn data_of(secret: &Object) -> BTreeMap<String, Bytes> {
-    secret_data(secret).unwrap_or_default()
 }
 
 /// Whether a reference with a namespace is to a cluster-scoped kind. Namespaced composite resources have no other references, and must

@@ -120,6 +120,16 @@ pub(super) enum Responses {
     Fresh,
 }
 
+/// A trial whose other pipeline can be called, and what both pipelines are run with.
+#[derive(Clone, Copy)]
+struct Tried<'a> {
+    trial: &'a OnTrial,
+    /// The pipeline to compare with.
+    other: &'a Arc<Pipeline>,
+    run: &'a Run,
+    considered: &'a Considered<'a>,
+}
+
 /// Runs of both revisions with the same inputs.
 struct Runs {
     old: Decided,
@@ -268,9 +278,10 @@ impl Controller {
             Ok(other) => other,
             Err(trouble) => return self.judge_alone(it, trial, trouble, decided.outcome),
         };
+        let tried = Tried { trial, other, run, considered };
         if trial.is_preview {
             if round == 1 {
-                return self.judge_preview(it, run, (trial, other), considered, decided).await;
+                return self.judge_preview(it, tried, decided).await;
             }
             return Ok(decided.outcome);
         }
@@ -287,15 +298,15 @@ impl Controller {
             return Ok(decided.outcome);
         }
         let on_trial = it.recording.last_run();
-        let stable = self.decide_other(it, run, (trial, other), considered, Responses::Cached).await?;
+        let stable = self.decide_other(it, tried, Responses::Cached).await?;
         let instead = it.recording.last_run();
         let mut runs = Runs::of(stable, decided);
         if is_new {
             if trial.is_first_wave() && runs.have_succeeded() {
-                let again = self.decide_again(it, run, (trial, other), considered, Side::New).await?;
+                let again = self.decide_again(it, tried, Side::New).await?;
                 runs.new_again = Some(again).filter(Decided::was_called);
             }
-            self.measure_old(it, run, (trial, other), considered, &mut runs).await?;
+            self.measure_old(it, tried, &mut runs).await?;
         }
         let comparison = trial.compare(&runs);
         self.note_trial(&it.live, &trial.rollouts, (&comparison, None), &recording_of(it));
@@ -313,12 +324,11 @@ impl Controller {
     async fn judge_preview(
         &self,
         it: &mut Reconciliation<'_>,
-        run: &Run,
-        (trial, other): (&OnTrial, &Arc<Pipeline>),
-        considered: &Considered<'_>,
+        tried: Tried<'_>,
         decided: Decided,
     ) -> Result<Outcome, Problem> {
-        let candidate = self.decide_other(it, run, (trial, other), considered, Responses::Cached).await?;
+        let trial = tried.trial;
+        let candidate = self.decide_other(it, tried, Responses::Cached).await?;
         if self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
             return Ok(decided.outcome);
         }
@@ -328,18 +338,18 @@ impl Controller {
         if let Some(sampling) = trial.candidate().filter(|_| runs.have_succeeded())
             && trials.take_sample(sampling)
         {
-            let again = self.decide_again(it, run, (trial, other), considered, Side::New).await;
+            let again = self.decide_again(it, tried, Side::New).await;
             runs.new_again = again.ok().filter(Decided::was_called);
             if runs.new_again.is_none() {
                 // It shows nothing: another composite resource is sampled in its place.
                 trials.return_sample(sampling);
             }
         }
-        self.measure_old(it, run, (trial, other), considered, &mut runs).await?;
+        self.measure_old(it, tried, &mut runs).await?;
         // The own connection Secret of a legacy one is an input that is not watched.
         let is_watched = self.layout == Layout::Modern;
         let is_lasting = is_watched && holds_for_the_same_inputs(&runs.old.outcome);
-        let proof = trial.proof(it, considered, &runs.new.outcome).filter(|_| is_lasting);
+        let proof = trial.proof(it, tried.considered, &runs.new.outcome).filter(|_| is_lasting);
         self.note_trial(&it.live, &trial.rollouts, (&trial.compare(&runs), proof), &recording_of(it));
         Ok(runs.old.outcome)
     }
@@ -348,15 +358,13 @@ impl Controller {
     async fn measure_old(
         &self,
         it: &mut Reconciliation<'_>,
-        run: &Run,
-        pipelines: (&OnTrial, &Arc<Pipeline>),
-        considered: &Considered<'_>,
+        tried: Tried<'_>,
         runs: &mut Runs,
     ) -> Result<(), Problem> {
         let (called, took) = runs.timed(Side::New);
-        let may_be_slow = pipelines.0.rollouts.iter().any(|it| is_slow(Duration::ZERO, took, &it.gates));
+        let may_be_slow = tried.trial.rollouts.iter().any(|it| is_slow(Duration::ZERO, took, &it.gates));
         if runs.have_succeeded() && may_be_slow && calls(&runs.old.outcome) < called {
-            runs.old_again = Some(self.decide_again(it, run, pipelines, considered, Side::Old).await?);
+            runs.old_again = Some(self.decide_again(it, tried, Side::Old).await?);
         }
         Ok(())
     }
@@ -365,15 +373,14 @@ impl Controller {
     async fn decide_again(
         &self,
         it: &mut Reconciliation<'_>,
-        run: &Run,
-        (trial, other): (&OnTrial, &Arc<Pipeline>),
-        considered: &Considered<'_>,
+        tried: Tried<'_>,
         side: Side,
     ) -> Result<Decided, Problem> {
+        let Tried { trial, run, considered, .. } = tried;
         // A preview runs the old revision, and tries the new one.
         let is_other = trial.is_preview == (side == Side::New);
         if is_other {
-            return self.decide_other(it, run, (trial, other), considered, Responses::Fresh).await;
+            return self.decide_other(it, tried, Responses::Fresh).await;
         }
         self.decide_besides(it, run, run.pipeline(), considered, Responses::Fresh).await
     }
@@ -408,9 +415,7 @@ impl Controller {
     async fn decide_other(
         &self,
         it: &mut Reconciliation<'_>,
-        run: &Run,
-        (trial, other): (&OnTrial, &Arc<Pipeline>),
-        considered: &Considered<'_>,
+        Tried { trial, other, run, considered }: Tried<'_>,
         responses: Responses,
     ) -> Result<Decided, Problem> {
         let Some(instead) = &trial.instead else {
