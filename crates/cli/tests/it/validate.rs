@@ -449,6 +449,28 @@ spec:
 }
 
 #[test]
+fn annotation_of_a_function_decides_whether_the_input_of_the_built_in_one_is_checked() {
+    let input = "{apiVersion: pt.fn.crossplane.io/v1beta1, kind: Resources, resourses: []}";
+    let complaints = |maker: &str, native: &str| {
+        let function = format!(
+            "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: mine, annotations: {{ferroplane.io/native: '{native}'}}}}\n\
+             spec: {{package: 'registry.example/{maker}/function-patch-and-transform:v0.9.3'}}\n"
+        );
+        let sandbox = Sandbox::new()
+            .with("composition.yaml", &composition(&[("one", "mine", input)]))
+            .with("function.yaml", &function);
+        sandbox
+            .run(&["validate", "composition.yaml", "--schemas", "function.yaml"])
+            .stdout
+            .contains("resourses")
+    };
+    assert!(complaints("crossplane-contrib", ""), "the built-in function replaces the package");
+    assert!(!complaints("crossplane-contrib", "false"), "the package is called");
+    assert!(!complaints("acme", ""), "the package is another one");
+    assert!(complaints("acme", "true"), "the built-in function is called whatever the package is");
+}
+
+#[test]
 fn compositions_of_resources_are_checked_like_pipelines() {
     let composition = "apiVersion: apiextensions.crossplane.io/v1
 kind: Composition

@@ -157,6 +157,16 @@ fn steps_that_would_break_make_the_answer_no() {
     ran.ok();
 }
 
+#[test]
+fn steps_of_packages_that_must_be_called_do_not_count_as_built_in() {
+    for (annotation, count) in [("", 0), ("ferroplane.io/native: 'false'", 1)] {
+        let sandbox = sandbox(COVERED, annotation);
+        let ran = sandbox.run(&["functions", "versions", "--used", "composition.yaml", "functions.yaml"]);
+        let is_noted = ran.stderr.contains("not built in");
+        assert_eq!(is_noted, count == 1, "{ran:#?}");
+    }
+}
+
 const BLUEPRINT: &str = "apiVersion: cr.kanister.io/v1alpha1
 kind: Blueprint
 metadata: {name: shop, namespace: default}

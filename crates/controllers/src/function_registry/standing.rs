@@ -38,8 +38,7 @@ impl FunctionRegistry {
 
     /// The built-in function that replaces an image of a Function: the current one, or that of a revision.
     pub(crate) fn native_runtime(&self, function: &Object, image: &str) -> Result<Replacement, NotReplaced> {
-        let annotation = Some(meta::annotation(function, keys::NATIVE)).filter(|text| !text.is_empty());
-        let function = Replaceable { name: meta::name(function), package: image, annotation };
+        let function = Replaceable { package: image, ..Replaceable::of(function) };
         replacement(function, &self.built_ins.catalogue, |package| (self.built_ins.natives)(package))
     }
 

@@ -2,6 +2,8 @@
 
 use super::{Catalogue, Version};
 use ferroplane_api::image::ImageReference;
+use ferroplane_api::{Object, keys, meta};
+use serde_json::Value;
 
 /// Whether a package can be replaced by a built-in function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +21,20 @@ pub enum Native {
 pub struct Replaceable<'a> {
     pub name: &'a str,
     pub package: &'a str,
-    /// The annotation `ferroplane.io/native`.
+    /// The annotation `ferroplane.io/native`. An empty one has no effect.
     pub annotation: Option<&'a str>,
+}
+
+impl<'a> Replaceable<'a> {
+    /// Of a Function as an object, with the package in its spec.
+    pub fn of(function: &'a Object) -> Self {
+        let package = function.get("spec").and_then(|spec| spec.get("package")).and_then(Value::as_str);
+        Self {
+            name: meta::name(function),
+            package: package.unwrap_or_default(),
+            annotation: Some(meta::annotation(function, keys::NATIVE)),
+        }
+    }
 }
 
 /// The built-in function that runs in place of a package: this version, or any.
@@ -79,7 +93,7 @@ pub fn replacement(
     };
     let Replaceable { name, package, annotation } = function;
     match annotation {
-        None => {}
+        None | Some("") => {}
         Some("false") => return Err(NotReplaced::Refused),
         // A user who requires the built-in function gets the one of this name, whatever the source of the package.
         Some("true") => {
@@ -120,7 +134,8 @@ mod tests {
     fn package_is_replaced_if_it_is_covered_or_somebody_insists() {
         let any = Replacement { function: "function-mine".to_owned(), version: None };
         let covered = Replacement { version: Some("v0.1.0".parse().unwrap()), ..any.clone() };
-        assert_eq!(decide("org/function-mine:v1.0.0", None), Ok(covered));
+        assert_eq!(decide("org/function-mine:v1.0.0", None), Ok(covered.clone()));
+        assert_eq!(decide("org/function-mine:v1.0.0", Some("")), Ok(covered));
         assert_eq!(decide("fork/function-mine:v9.0.0", Some("true")), Ok(any.clone()));
         assert_eq!(decide("", None), Ok(any));
         assert_eq!(decide("org/function-mine:v1.0.0", Some("false")), Err(NotReplaced::Refused));

@@ -2,10 +2,11 @@
 
 use ferroplane_api::{Composition, Object, Step, keys, meta};
 use ferroplane_engine::versions::{
-    Advisory, Catalogue, LifecycleState, Question, Unresolved, Version, resolve,
+    Advisory, Catalogue, LifecycleState, Question, Replaceable, Replacement, Unresolved, Version,
+    replacement, resolve,
 };
 use ferroplane_engine::{Pipeline, PipelineError, to_pipeline};
-use ferroplane_functions::{Library, Native};
+use ferroplane_functions::Library;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -261,7 +262,7 @@ fn is(object: &Object, group: &str, kind: &str) -> bool {
     meta::kind(object) == kind && meta::group(meta::api_version(object)) == group
 }
 
-/// What is built in, under the names that the Functions among the objects give it. Packages that are not built in are
+/// What is built in, under the names that the Functions among the objects give it. Packages that no built-in function replaces are
 /// not ours to judge.
 fn catalogue<'o>(
     objects: impl Iterator<Item = &'o Object>,
@@ -271,18 +272,16 @@ fn catalogue<'o>(
     let mut catalogue = library.catalogue().at(release.clone());
     for object in objects.filter(|object| is(object, keys::PKG, "Function")) {
         let name = meta::name(object);
-        let package = object.get("spec").and_then(|spec| spec["package"].as_str()).unwrap_or_default();
-        match library.native(package) {
-            Native::Covered { function, version } => {
+        let built_in =
+            replacement(Replaceable::of(object), library.catalogue(), |package| library.native(package));
+        match built_in {
+            Ok(Replacement { function, version }) => {
                 if let Some(family) = library.catalogue().family(&function) {
-                    catalogue.alias(name, family, Some(&version));
+                    catalogue.alias(name, family, version.as_ref());
                 }
             }
-            // A Function without a package says nothing about what runs under its name.
-            _ if package.is_empty() => {}
-            // Another package is installed under the name of a function that is built in, and is the one that
-            // would run.
-            _ => catalogue.remove(name),
+            // The package runs, even if a function that is built in has its name.
+            Err(_) => catalogue.remove(name),
         }
     }
     catalogue

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ferroplane_api::{Object, meta};
-use ferroplane_engine::versions::{Question, Unresolved, Version, resolve};
+use ferroplane_engine::versions::{
+    Question, Replaceable, Replacement, Unresolved, Version, replacement, resolve,
+};
 use ferroplane_engine::{chain, check_capability};
-use ferroplane_functions::{InputMistake, Library, Native};
+use ferroplane_functions::{InputMistake, Library};
 use ferroplane_schema::field::Path;
 use ferroplane_schema::structural::Schema;
 use serde_json::Value;
@@ -26,8 +28,8 @@ const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 /// The functions that can be called.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
-    /// The packages of those that are given, by name.
-    packages: HashMap<String, String>,
+    /// Those that are given, by name.
+    given: HashMap<String, GivenFunction>,
     /// Whether those that a control plane has are among them.
     has_installed: bool,
     /// Composite resources that are given, to try templates with.
@@ -35,6 +37,14 @@ pub(super) struct Functions {
     library: OnceLock<Option<Library>>,
     /// The schemas of inputs, by built-in function.
     schemas: Mutex<HashMap<String, Option<Schema>>>,
+}
+
+/// The parts of a Function that say whether a built-in function runs in place of its package.
+#[derive(Debug)]
+struct GivenFunction {
+    package: String,
+    /// The annotation `ferroplane.io/native`, or empty.
+    native: String,
 }
 
 /// Who is called.
@@ -67,8 +77,9 @@ pub(super) struct Call<'c> {
 impl Functions {
     /// A Function is given.
     pub(super) fn add(&mut self, function: &Object) {
-        let package = function.get("spec").and_then(|spec| spec.get("package")?.as_str());
-        self.packages.insert(meta::name(function).to_owned(), package.unwrap_or_default().to_owned());
+        let Replaceable { name, package, annotation } = Replaceable::of(function);
+        let native = annotation.unwrap_or_default().to_owned();
+        self.given.insert(name.to_owned(), GivenFunction { package: package.to_owned(), native });
     }
 
     /// These Functions are on the control plane to which the rest goes.
@@ -76,7 +87,7 @@ impl Functions {
         self.has_installed = true;
         for function in functions {
             // What is in a file is about to replace what is installed.
-            if !self.packages.contains_key(meta::name(function)) {
+            if !self.given.contains_key(meta::name(function)) {
                 self.add(function);
             }
         }
@@ -106,7 +117,7 @@ impl Functions {
         }
         // A user who lists Functions lists all of them, so that a similar name is a typing error. Otherwise the function
         // may be installed where the composition is going to be used.
-        let is_mistake = !self.packages.is_empty() || !self.similar(call.function).is_empty();
+        let is_mistake = !self.given.is_empty() || !self.similar(call.function).is_empty();
         let (mut errors, more): (Vec<_>, Vec<_>) = unknown.into_iter().partition(|_| is_mistake);
         warnings.extend(more);
         if let Callee::BuiltIn(function) = &callee {
@@ -164,16 +175,14 @@ impl Functions {
 
     fn callee(&self, name: &str) -> Callee {
         let Some(library) = self.library() else { return Callee::Unknown };
-        match self.packages.get(name) {
-            Some(package) if !package.is_empty() => match library.native(package) {
-                Native::Covered { function, .. } => Callee::BuiltIn(function),
-                Native::NotCovered { .. } | Native::Unknown => Callee::Foreign,
-            },
-            given => match (library.listed_name(name), given) {
-                (Some(listed), _) => Callee::BuiltIn(listed.to_owned()),
-                (None, Some(_)) => Callee::Foreign,
-                (None, None) => Callee::Unknown,
-            },
+        let listed = |name: &str| library.listed_name(name).unwrap_or(name).to_owned();
+        let Some(GivenFunction { package, native }) = self.given.get(name) else {
+            return library.listed_name(name).map_or(Callee::Unknown, |_| Callee::BuiltIn(listed(name)));
+        };
+        let function = Replaceable { name, package, annotation: Some(native) };
+        match replacement(function, library.catalogue(), |package| library.native(package)) {
+            Ok(Replacement { function, .. }) => Callee::BuiltIn(listed(&function)),
+            Err(_) => Callee::Foreign,
         }
     }
 
@@ -181,7 +190,7 @@ impl Functions {
     fn uncallable(&self, function: &str, call: &Call<'_>, manifest: &Manifest) -> Option<Problem> {
         let library = self.library()?;
         // A package has revisions of its own, which only a control plane knows.
-        let version = call.version.filter(|_| !self.packages.contains_key(call.function));
+        let version = call.version.filter(|_| !self.given.contains_key(call.function));
         let question = Question { version: version.map(str::to_owned), ..Question::about(function) };
         let (field, message) = match resolve(library.catalogue(), &question) {
             Err(unresolved) => {

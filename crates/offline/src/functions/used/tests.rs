@@ -66,6 +66,29 @@ fn used_at(release: &str) -> (Vec<String>, Uses) {
 }
 
 #[test]
+fn annotation_of_a_function_decides_whether_the_built_in_one_counts() {
+    let told = |function: &str, native: &str| {
+        let annotated = format!("{{name: {function}, annotations: {{ferroplane.io/native: '{native}'}}}}");
+        let manifests =
+            MANIFESTS.replace(&format!("{{name: {function}}}\nspec"), &format!("{annotated}\nspec"));
+        assert_ne!(manifests, MANIFESTS);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("all.yaml");
+        std::fs::write(&path, manifests).unwrap();
+        let manifests = Files::default().load(&path).unwrap();
+        let uses = find(&manifests, &library(), &"0.3.0".parse().unwrap()).unwrap();
+        let steps = uses.found.into_iter().map(|used| used.step).collect::<Vec<_>>();
+        (steps, uses.foreign)
+    };
+    let told_of =
+        |steps: &[&str], foreign| (steps.iter().map(ToString::to_string).collect::<Vec<_>>(), foreign);
+    assert_eq!(told("packaged", "false"), told_of(&["pinned"], 2));
+    assert_eq!(told("packaged", ""), told_of(&["pinned", "packaged"], 1));
+    // The built-in function of the package's name, in the version that a step without one gets.
+    assert_eq!(told("foreign", "true"), told_of(&["pinned", "packaged"], 0));
+}
+
+#[test]
 fn steps_of_operations_count() {
     let manifests = "
 apiVersion: ops.crossplane.io/v1alpha1
