@@ -39,7 +39,7 @@ const DEFAULT_CONFIG: &str = "default";
 pub struct DeploymentRuntime {
     /// The kinds whose programs run in pods of ours. Other controllers run the others.
     pub kinds: Vec<PackageKind>,
-    /// The plane's own service account, whose pull secrets pods may use.
+    /// The plane's own service account. Its pull secrets are used for all images, by pods, too.
     pub service_account: String,
     /// The Secret with the authority that signs certificates.
     pub authority_secret: String,
@@ -273,10 +273,6 @@ impl Deployments {
 
     /// The objects that run a revision, as they should be.
     fn objects(&self, program: &Program<'_>, config: Option<&Object>) -> RuntimeObjects {
-        let own = self.accounts.object(&self.namespace, &self.runtime.service_account);
-        let secrets = own.as_ref().and_then(|own| own.get("imagePullSecrets")?.as_array());
-        let name = |secret: &Value| secret.get("name")?.as_str().map(str::to_owned);
-        let own_pull_secrets: Vec<_> = secrets.into_iter().flatten().filter_map(name).collect();
         let of_image = select_image_config(program.image_configs, program.image, ImagePurpose::PullSecret);
         runtime_objects(&RuntimeInputs {
             kind: program.kind,
@@ -285,10 +281,18 @@ impl Deployments {
             image: program.pinned,
             config,
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
-            own_pull_secrets: &own_pull_secrets,
+            own_pull_secrets: &self.own_pull_secrets(),
             awaits_activation: program.awaits_activation,
             names: program.names,
         })
+    }
+
+    /// The names of the pull secrets of the plane's own service account.
+    pub(super) fn own_pull_secrets(&self) -> Vec<String> {
+        let own = self.accounts.object(&self.namespace, &self.runtime.service_account);
+        let secrets = own.as_ref().and_then(|own| own.get("imagePullSecrets")?.as_array());
+        let name = |secret: &Value| secret.get("name")?.as_str().map(str::to_owned);
+        secrets.into_iter().flatten().filter_map(name).collect()
     }
 
     /// The Deployment with the image that its pods run: by its digest, unless Crossplane started them and no policy demands signatures.

@@ -1,4 +1,9 @@
 //! Prepares requests for images: the reference as `ImageConfig`s rewrite it, and the contents of pull secrets.
+//!
+//! Pull secrets are those of the package, that of an `ImageConfig`, and those of the plane's own service account, in this order: the first with
+//! a credential for the registry counts. Follows crossplane 2.4.0, which asks registries with its own service account.
+
+use std::collections::BTreeSet;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -8,6 +13,7 @@ use ferroplane_client::{Error, ObjectPath, Resource};
 use ferroplane_engine::packages::{AppliedImageConfig, ImagePurpose, rewrite_image, select_image_config};
 use serde_json::{Value, json};
 
+use super::deployments::Deployments;
 use super::verification::SignatureDemands;
 use super::{ImageRequest, Manager, PackagePullPolicy, SourceError};
 
@@ -86,13 +92,16 @@ impl Manager {
             demands = Some(self.signature_demands(config).await?);
             applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::Verify });
         }
+        let own = self.deployments.as_ref().map(Deployments::own_pull_secrets).unwrap_or_default();
         let mut names: Vec<&str> = secrets.iter().map(|secret| &*secret.name).collect();
         if let Some(config) = select_image_config(&configs, &resolved, ImagePurpose::PullSecret) {
             names.extend(config.pull_secret());
             applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::PullSecret });
         }
-        let (mut pull_secrets, mut missing) = (Vec::new(), Vec::new());
-        for name in names.into_iter().filter(|name| !name.is_empty()) {
+        names.extend(own.iter().map(String::as_str));
+        let (mut pull_secrets, mut missing, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+        // Packages often name the same Secret as the service account: it is read once.
+        for name in names.into_iter().filter(|name| !name.is_empty() && known.insert(*name)) {
             match self.pull_secret(name).await? {
                 Some(content) => pull_secrets.push(content),
                 None => missing.push(name.to_owned()),

@@ -3,6 +3,9 @@
 //! # Invariants
 //! * What is decided after a registry has answered is decided from the objects of that moment. A package, policy or Secret that changed meanwhile is
 //!   reconciled again, and the answer is dropped.
+//! * A change of a status alone asks no registry.
+
+mod answers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +31,7 @@ use crate::runtime::events::Recorder;
 use crate::runtime::owner::is_unchanged;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
+use answers::{Answers, Question};
 
 const COMPONENT: &str = "packages/pkg.crossplane.io";
 const CONCURRENCY: usize = 4;
@@ -43,6 +47,7 @@ pub(super) struct Packages {
     manager: Arc<Manager>,
     recorder: Recorder,
     pub(super) queue: PackageQueue,
+    answers: Answers,
 }
 
 /// The image of a package.
@@ -71,15 +76,18 @@ impl Unresolved {
 impl Packages {
     pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
         let queue = manager.context.queue(LONGEST_PAUSE, COMPONENT);
-        Arc::new(Self { recorder: manager.context.recorder.of(COMPONENT), manager, queue })
+        let (recorder, answers) = (manager.context.recorder.of(COMPONENT), Answers::default());
+        Arc::new(Self { manager, recorder, queue, answers })
     }
 
     pub(super) async fn run(self: &Arc<Self>) {
         self.queue.work_in_slots(CONCURRENCY, |key, slot| self.clone().reconcile(key, slot)).await;
     }
 
-    async fn reconcile(self: Arc<Self>, (kind, name): PackageKey, slot: Slot) -> Next {
-        let Some(package) = self.manager.caches.of(kind).packages.object("", &name) else {
+    async fn reconcile(self: Arc<Self>, key: PackageKey, slot: Slot) -> Next {
+        let kind = key.0;
+        let Some(package) = self.manager.caches.of(kind).packages.object("", &key.1) else {
+            self.answers.forget(&key);
             return Next::Rest;
         };
         // Garbage collection deletes the revisions: the package owns them.
@@ -160,17 +168,39 @@ impl Packages {
         slot: &Slot,
     ) -> Result<Resolved, Unresolved> {
         let image = self.prepare(package).await?;
-        let known = image.digest().map(str::to_owned).or_else(|| {
-            let may_know = image.request.policy != PackagePullPolicy::Always;
-            may_know.then(|| known_digest(&PackageSpec::of(package).package, revisions)).flatten()
-        });
+        let key = (kind, meta::name(package).to_owned());
+        let question = Question::of(package, &image.request.image);
+        let known = image.digest().map(str::to_owned);
+        let known = known.or_else(|| self.recall(&key, package, &image, &question, revisions));
+        let is_known = known.is_some();
         let asks = known.as_ref().is_none_or(|digest| !self.manager.is_verified(&image, digest));
         let found = self.find_verified(kind, package, &image, known, slot).await;
         // A policy that was replaced while the registry was asked must not decide, nor a Secret.
         if asks && self.prepare(package).await? != image {
             return Err(Unresolved::Outdated);
         }
-        Ok(Resolved { digest: found?, image })
+        let digest = found?;
+        if !is_known {
+            self.answers.set(key, question, &digest);
+        }
+        Ok(Resolved { image, digest })
+    }
+
+    /// The digest of a tag, if its registry need not be asked: a revision names it, or the registry has answered.
+    fn recall(
+        &self,
+        key: &PackageKey,
+        package: &Object,
+        image: &PreparedImage,
+        question: &Question,
+        revisions: &[Object],
+    ) -> Option<String> {
+        if image.request.policy == PackagePullPolicy::Always {
+            return self.answers.get(key, question, Some(ASK_AGAIN));
+        }
+        let noted = known_digest(&PackageSpec::of(package).package, revisions);
+        // Revisions that Crossplane made do not name it.
+        noted.or_else(|| self.answers.get(key, question, None))
     }
 
     async fn prepare(&self, package: &Object) -> Result<PreparedImage, Unresolved> {
@@ -357,7 +387,10 @@ impl Packages {
             Err(next) => return next,
         }
         match resolved.image.request.policy {
-            PackagePullPolicy::Always => Next::After(ASK_AGAIN),
+            PackagePullPolicy::Always => {
+                let age = self.answers.age(&(kind, meta::name(package).to_owned()));
+                Next::After(ASK_AGAIN.saturating_sub(age))
+            }
             _ => Next::Rest,
         }
     }

@@ -339,9 +339,9 @@ impl Revisions {
 
     /// The contents of the package, if they are known without its registry, and verified.
     fn recall(&self, look: &Look, image: &PreparedImage) -> Option<Known> {
-        let digest = noted_digest(look, image)?;
-        let known = self.memory.get(&look.key, meta::uid(&look.revision), digest)?;
-        self.manager.is_verified(image, digest).then_some(known)
+        let (uid, name) = (meta::uid(&look.revision), &image.request.image);
+        let known = self.memory.get(&look.key, uid, name, noted_digest(look, image))?;
+        self.manager.is_verified(image, &known.digest).then_some(known)
     }
 
     /// Fetch, verify and validate the image.
@@ -351,7 +351,11 @@ impl Revisions {
             VerificationProblem::Source(error) => Trouble::source(image, error),
             VerificationProblem::Unverified { .. } => Trouble::unverified(problem.to_string()),
         })?;
-        if let Some(known) = self.memory.get(&look.key, meta::uid(&look.revision), &digest) {
+        let (uid, name) = (meta::uid(&look.revision), image.request.image.clone());
+        if let Some(known) = self.memory.get(&look.key, uid, &name, Some(&digest)) {
+            // The same content under another name: an `ImageConfig` may rewrite it now.
+            let known = Known { image: name, ..known };
+            self.memory.set(&look.key, uid, known.clone());
             return Ok(known);
         }
         let contents = self.fetch(image, &digest, slot).await?;
@@ -361,8 +365,9 @@ impl Revisions {
         }
         let asking = self.manager.options.source.is_webassembly(image.pinned(&digest));
         let is_webassembly = asking.await.map_err(|error| Trouble::source(image, &error))?;
-        let known = Known { digest, manifest: Arc::new(manifest), is_webassembly, established: None };
-        self.memory.set(&look.key, meta::uid(&look.revision), known.clone());
+        let manifest = Arc::new(manifest);
+        let known = Known { image: name, digest, manifest, is_webassembly, established: None };
+        self.memory.set(&look.key, uid, known.clone());
         Ok(known)
     }
 
@@ -593,7 +598,7 @@ impl Revisions {
             let message = format!(
                 "{kind} `{name}` is left out: this control plane does not serve the webhooks of packages"
             );
-            self.recorder.warning(&look.revision, "LintPackage", message);
+            self.recorder.failure(&look.revision, "LintPackage", message, Cause::PackageWebhooksNotServed);
         }
         match objects.iter().find(|object| converts_by_webhook(object)) {
             None => Ok(objects),

@@ -491,6 +491,53 @@ async fn images_are_rewritten_and_pulled_with_the_secret_that_an_image_config_na
 }
 
 #[tokio::test]
+async fn pull_secrets_of_the_control_plane_s_own_service_account_open_a_registry() {
+    let registry = FakeRegistry::default();
+    let depends =
+        json!({"dependsOn": [{"configuration": "registry.example.org/acme/base", "version": ">=v1.0.0"}]});
+    registry.push(
+        "registry.example.org/acme/platform:v1.0.0",
+        &package_yaml("Configuration", &depends, &[definition("one")]),
+    );
+    for version in ["v1.0.0", "v1.5.0"] {
+        let base = format!("# {version}\n{}", package_yaml("Configuration", &json!({}), &[]));
+        registry.push(&format!("registry.example.org/acme/base:{version}"), &base);
+    }
+    registry.require_secret(b"{\"auths\":{}}");
+    // Nothing runs in pods: the service account counts all the same.
+    let plane = Plane::with_pods(&registry, &[]).await;
+    let account = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/crossplane");
+    let own = json!({
+        "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "crossplane", "namespace": NAMESPACE},
+        "imagePullSecrets": [{"name": "own"}],
+    });
+    plane.apply(&account, &own).await;
+    let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
+    let is_denied = |package: &Value| {
+        let words = message(package, "Installed");
+        words.contains("there is no credential") && words.contains("there is no pull secret `own`")
+    };
+    plane.until(&path, is_denied).await;
+
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "own", "namespace": NAMESPACE},
+        "type": "kubernetes.io/dockerconfigjson", "stringData": {".dockerconfigjson": "{\"auths\":{}}"},
+    });
+    plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/own"), &secret).await;
+    registry.asked();
+    plane.merge(&path, &json!({"metadata": {"annotations": {"look": "again"}}})).await;
+    healthy(&plane, &path).await;
+    let dependency = plane.get(&format!("{PKG}/configurations/acme-base")).await;
+    assert_eq!(dependency["spec"]["package"], "registry.example.org/acme/base:v1.5.0");
+    // Each of these was refused without the Secret.
+    let asked = registry.asked();
+    for what in ["resolve ", "fetch ", "tags "] {
+        assert!(asked.iter().any(|asked| asked.starts_with(what)), "{what}: {asked:?}");
+    }
+    assert_eq!(registry.secrets(), [b"{\"auths\":{}}".to_vec()]);
+}
+
+#[tokio::test]
 async fn moved_tag_is_noticed_by_those_who_always_want_to_know() {
     let registry = FakeRegistry::default();
     let image = "registry.example.org/acme/platform:latest";
@@ -518,6 +565,23 @@ async fn moved_tag_is_noticed_by_those_who_always_want_to_know() {
     plane
         .until(XRD, |xrd| xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] == "two")
         .await;
+}
+
+#[tokio::test]
+async fn change_of_a_status_asks_no_registry() {
+    let registry = FakeRegistry::default();
+    registry.push("registry.example.org/acme/platform:latest", &configuration("one", &json!({})));
+    let plane = Plane::with_registry(&registry).await;
+    let always = json!({"packagePullPolicy": "Always"});
+    let path = apply(&plane, "Configuration", "platform", "acme/platform:latest", &always).await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    assert!(!registry.asked().is_empty());
+    let is_known = |package: &Value| package["status"]["currentIdentifier"] != "forged";
+    plane.merge(&format!("{path}/status"), &json!({"status": {"currentIdentifier": "forged"}})).await;
+    plane.until(&path, is_known).await;
+    plane.quiet().await;
+    assert_eq!(registry.asked(), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -46,6 +46,8 @@ struct Contents {
     fetched: BTreeSet<String>,
     /// The pull secrets of the last request.
     secrets: Vec<Vec<u8>>,
+    /// The pull secret without which nobody is answered, if there is one.
+    required_secret: Option<Vec<u8>>,
     /// Where functions are listed that somebody runs.
     functions: Option<Arc<PackagedFunctions>>,
     /// Where providers are listed that somebody runs.
@@ -95,6 +97,11 @@ impl FakeRegistry {
     /// Answer nobody, or everybody again.
     pub fn set_down(&self, why: Option<&str>) {
         self.lock().down = why.map(str::to_owned);
+    }
+
+    /// Answer only requests with this pull secret.
+    pub fn require_secret(&self, secret: &[u8]) {
+        self.lock().required_secret = Some(secret.to_vec());
     }
 
     /// Answer questions of this kind, such as `resolve` or `tags`, late: with what was so when they were asked, once nothing is held any more.
@@ -188,8 +195,11 @@ impl FakeRegistry {
         let mut contents = self.lock();
         contents.asked.push(format!("{what} {}", request.image));
         contents.secrets.clone_from(&request.pull_secrets);
+        let is_denied =
+            contents.required_secret.as_ref().is_some_and(|secret| !request.pull_secrets.contains(secret));
         let answer = match contents.down.clone() {
             Some(message) => Err(SourceError { message, is_unreachable: true }),
+            None if is_denied => Err(denied(&request.image)),
             None => answer(&mut contents),
         };
         let mut held = contents.held.subscribe();
@@ -261,6 +271,10 @@ impl PackageSource for FakeRegistry {
 
 fn not_found(image: &str) -> SourceError {
     SourceError { message: format!("cannot find `{image}`"), is_unreachable: false }
+}
+
+fn denied(image: &str) -> SourceError {
+    SourceError { message: format!("there is no credential for `{image}`"), is_unreachable: false }
 }
 
 fn digest_of(image: &str) -> String {

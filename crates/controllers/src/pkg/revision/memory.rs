@@ -14,6 +14,8 @@ pub(super) struct Memory(Mutex<HashMap<PackageKey, (String, Known)>>);
 /// The state of a revision.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
+    /// The image whose digest this is.
+    pub(super) image: String,
     pub(super) digest: String,
     pub(super) manifest: Arc<PackageManifest>,
     pub(super) is_webassembly: bool,
@@ -22,11 +24,19 @@ pub(super) struct Known {
 }
 
 impl Memory {
-    /// The state of this very revision, if its image is still the same.
-    pub(super) fn get(&self, key: &PackageKey, uid: &str, digest: &str) -> Option<Known> {
+    /// The state of this very revision, if its image is still the same: by its digest or, if that is not known, by its name. A revision that
+    /// Crossplane made does not have the digest, and its registry is asked for it once.
+    pub(super) fn get(
+        &self,
+        key: &PackageKey,
+        uid: &str,
+        image: &str,
+        digest: Option<&str>,
+    ) -> Option<Known> {
         let all = self.lock();
         let (of, known) = all.get(key)?;
-        (of == uid && known.digest == digest).then(|| known.clone())
+        let is_same = digest.map_or(known.image == image, |digest| known.digest == digest);
+        (of == uid && is_same).then(|| known.clone())
     }
 
     pub(super) fn set(&self, key: &PackageKey, uid: &str, known: Known) {
