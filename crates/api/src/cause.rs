@@ -162,6 +162,7 @@ causes! {
     PhaseTimeout: "The condition that a phase waits for was not met in time.",
     PhaseInterrupted: "A phase was interrupted, and its effects are unknown.",
     PhaseFailed: "The function of a phase failed.",
+    DeferPhaseTimeout: "The deferred phases of an ActionSet that was deleted took too long, and were abandoned.",
 
     // Packages, operations, managed resource definitions.
     KindNotSupported: "Nothing acts on objects of the kind on this control plane.",
@@ -169,6 +170,7 @@ causes! {
     PackageUnavailable: "The image of a package cannot be fetched.",
     PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
     PackageInvalid: "An object of a package cannot be installed.",
+    PackageWebhooksNotServed: "The admission webhooks of a package are left out, because the control plane does not serve them.",
     PackageDependenciesUnmet: "A dependency of a package is missing.",
     PackageNotRun: "Nothing here runs the program in a package.",
 }

@@ -242,7 +242,7 @@ impl Controller {
         if left.is_zero() {
             let message =
                 "Gave up on the deferred phases of an ActionSet that was deleted: they took too long";
-            self.recorder.warning(&object, "DeferPhaseGivenUp", message);
+            self.recorder.failure(&object, "DeferPhaseGivenUp", message, Cause::DeferPhaseTimeout);
             self.rest(&key);
             return self.release(&key, &object).await;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_api::{FunctionInterceptStatus, Object, Status, meta};
+use ferroplane_api::{Cause, FunctionInterceptStatus, Object, Status, meta};
 use ferroplane_client::{Informer, ObjectPath, Propagation};
 use ferroplane_engine::intercept::{Intercept, InterceptFacts, standing};
 use ferroplane_engine::{chain, conditions_in};
@@ -82,7 +82,7 @@ impl Controller {
         };
         let condition = standing(intercept, facts);
         let (is_active, reason) = (condition.status, condition.reason.clone());
-        let message = condition.message.clone();
+        let (message, cause) = (condition.message.clone(), condition.code.parse::<Cause>());
         let before = reason_of(&object);
         let mut fields = status_with(&object, [condition], &self.context.clock.now());
         let conditions = fields.remove("conditions").unwrap_or_default();
@@ -92,9 +92,11 @@ impl Controller {
         // An event for each change of the reason, not for each message: the message counts calls.
         if before.as_deref() != Some(&reason) {
             let message = if message.is_empty() { words(intercept) } else { message };
-            match is_active {
-                Status::True => self.recorder.normal(&object, &reason, message),
-                _ => self.recorder.warning(&object, &reason, message),
+            match (is_active, cause) {
+                (Status::True, _) => self.recorder.normal(&object, &reason, message),
+                (_, Ok(cause)) => self.recorder.failure(&object, &reason, message, cause),
+                // It has ended, as it does when its user stops it.
+                (_, Err(_)) => self.recorder.warning(&object, &reason, message),
             }
         }
         Ok(())

@@ -238,7 +238,7 @@ fn has_failed(status: &ActionSetStatus, index: usize) -> bool {
 /// Abandon an action whose Blueprint no longer exists: nothing of it can run, its deferred phase included.
 pub fn abandon(status: &mut ActionSetStatus, index: usize, failure: &ActionFailure, now: i64) -> Event {
     let Some(action) = status.actions.get_mut(index) else {
-        return Event::new(EventKind::Warning, "ActionSetFailed", failure.message.clone());
+        return failure_event(failure);
     };
     end_phases(action, now);
     status.errors.push(error_of(index, failure));
