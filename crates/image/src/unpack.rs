@@ -69,7 +69,10 @@ impl Unpacker {
     pub fn new(root: &Path, limits: Limits) -> Result<Self, Error> {
         let tree =
             Tree::open(root).map_err(|error| Error::io("open the directory to unpack to")(error.into()))?;
-        check_case(&tree).map_err(|error| Error::io("write to the directory to unpack to")(error.into()))?;
+        let ignores_case = ignores_case(&tree);
+        if ignores_case.map_err(|error| Error::io("write to the directory to unpack to")(error.into()))? {
+            return Err(Error::IgnoresCase);
+        }
         Ok(Self { tree, limits, summary: Summary::default(), times: DirectoryTimes::new(), layers: 0 })
     }
 
@@ -142,8 +145,9 @@ impl Ownership for NoLinks {
     }
 }
 
-/// Names that differ only in case must be different files, or one entry would replace another unnoticed.
-fn check_case(tree: &Tree) -> Result<(), Errno> {
+/// Whether one name stands for another that differs in case only. Then one entry would replace another unnoticed, or lead through the
+/// link that another one made.
+fn ignores_case(tree: &Tree) -> Result<bool, Errno> {
     let (probe, other) = (&b".ferroplane-case"[..], &b".FERROPLANE-CASE"[..]);
     rustix::fs::mkdirat(tree.directory(), probe, Mode::RWXU)?;
     let found = rustix::fs::accessat(
@@ -153,6 +157,5 @@ fn check_case(tree: &Tree) -> Result<(), Errno> {
         rustix::fs::AtFlags::empty(),
     );
     rustix::fs::unlinkat(tree.directory(), probe, rustix::fs::AtFlags::REMOVEDIR)?;
-    // The nearest of the system's own errors: this file system cannot hold the names of images.
-    if found.is_ok() { Err(Errno::NOTSUP) } else { Ok(()) }
+    Ok(found.is_ok())
 }

@@ -19,6 +19,10 @@ pub enum Error {
     Limit(#[from] LimitExceeded),
     #[error("cannot trust the layer: its content is {found}, and the image's configuration says {expected}")]
     DiffId { expected: Digest, found: Digest },
+    #[error(
+        "cannot unpack images to a file system that ignores the case of names: names of images may differ in case only"
+    )]
+    IgnoresCase,
     #[error("cannot {action}")]
     Io { action: &'static str, source: io::Error },
 }

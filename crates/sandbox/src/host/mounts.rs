@@ -2,6 +2,7 @@
 //!
 //! All of it lies over `/sys/fs`, which every machine has, which everybody may pass through, and where nothing of ours or of an image is.
 
+use std::ffi::CString;
 use std::fs;
 use std::path::Path;
 
@@ -11,6 +12,8 @@ use super::{Refusal, Step as _};
 
 /// Where the tmpfs of the host is.
 pub(super) const SCRATCH: &str = "/sys/fs/ferroplane";
+/// What that tmpfs can hold, in MiB: what runtimes keep, and images where they have to be copied.
+pub(super) const SCRATCH_MIB: u64 = 256;
 
 /// Mounts everything. There is nothing to undo: it ends with the namespace.
 pub(super) fn prepare() -> Result<(), Refusal> {
@@ -18,8 +21,8 @@ pub(super) fn prepare() -> Result<(), Refusal> {
     mount_change("/", slave).step("detach its mounts from ours")?;
     let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", plain, None).step("mount `/proc` in a new pid namespace")?;
-    let options = c"mode=0755,size=256m";
-    mount("tmpfs", "/sys/fs", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options)
+    let options = CString::new(format!("mode=0755,size={SCRATCH_MIB}m")).step("describe a tmpfs")?;
+    mount("tmpfs", "/sys/fs", "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, options.as_c_str())
         .step("mount a tmpfs in a user namespace")?;
     make_directories().step("write to a tmpfs in a user namespace")?;
     mount_cgroups(plain);

@@ -1,7 +1,8 @@
 //! Root file systems: the files of an image, with the directories that a container needs laid over them.
 //!
 //! An overlay of two read-only layers: it cannot be written to, so that all containers of an image share one. Directories of ours hide what the
-//! image has in their place, links included. Where the kernel allows no overlay in a user namespace (before 5.11) the image is copied.
+//! image has in their place, links included. Where the kernel allows no overlay in a user namespace (before 5.11), or none over the file
+//! system of the image, the image is copied into memory.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,9 +11,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-use super::mounts::SCRATCH;
+use super::mounts::{SCRATCH, SCRATCH_MIB};
 
 /// How many images are kept ready.
 const MOST_ROOTS: usize = 64;
@@ -132,8 +134,24 @@ fn make(number: u64, key: &Key) -> io::Result<()> {
     let flags = MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
     match mount("overlay", &root, "overlay", flags, options.as_c_str()) {
         Ok(()) => Ok(()),
-        Err(_) => copy(Path::new(rootfs), &root).and_then(|()| copy(&skeleton, &root)),
+        Err(refusal) => copy(Path::new(rootfs), &root)
+            .and_then(|()| copy(&skeleton, &root))
+            .map_err(|error| explain_copy(refusal, &error)),
     }
+}
+
+/// Why an image was copied, and why that failed. It is the user who can move the image or get a newer kernel.
+fn explain_copy(refusal: Errno, error: &io::Error) -> io::Error {
+    let limit = match error.kind() {
+        io::ErrorKind::StorageFull => {
+            format!("; copies of all images together can have {SCRATCH_MIB} MiB")
+        }
+        _ => String::new(),
+    };
+    io::Error::other(format!(
+        "the image cannot be laid under other directories ({refusal}), which needs Linux 5.11 and a file system that allows overlays, \
+         and it cannot be copied into memory instead ({error}){limit}"
+    ))
 }
 
 /// The directories that have to be there.

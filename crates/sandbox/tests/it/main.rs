@@ -5,6 +5,7 @@
 mod attacks;
 mod calls;
 mod chroots;
+mod hosts;
 mod leftovers;
 mod many;
 mod processes;

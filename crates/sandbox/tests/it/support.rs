@@ -24,7 +24,7 @@ pub(crate) async fn sandboxes() -> Vec<Sandbox> {
     let mut sandboxes = Vec::new();
     for kind in [EngineKind::Crun, EngineKind::Runc] {
         match Engine::of_kind(kind) {
-            Some(engine) => sandboxes.extend(with(Some(engine)).await),
+            Some(engine) => sandboxes.extend(with(Some(engine), helper()).await),
             None => skip_containers(&format!("{kind:?} is not installed")),
         }
     }
@@ -33,16 +33,21 @@ pub(crate) async fn sandboxes() -> Vec<Sandbox> {
 
 /// The runtime that would be used.
 pub(crate) async fn sandbox() -> Option<Sandbox> {
-    with(None).await
+    with(None, helper()).await
 }
 
-async fn with(engine: Option<Engine>) -> Option<Sandbox> {
+/// The same, whose host is started by this command.
+pub(crate) async fn sandbox_started_by(helper: Vec<OsString>) -> Option<Sandbox> {
+    with(None, helper).await
+}
+
+async fn with(engine: Option<Engine>, helper: Vec<OsString>) -> Option<Sandbox> {
     if busybox().is_none() {
         skip_containers("there is no static busybox; on Debian, install `busybox-static`");
         return None;
     }
     let directory = public_directory();
-    let mut options = Options::new(helper(), directory.path().join("state"));
+    let mut options = Options::new(helper, directory.path().join("state"));
     options.engine = engine;
     let runtime = match Runtime::new(options) {
         Ok(runtime) => runtime,

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use ferroplane_image::unpack::Limits;
+use ferroplane_image::unpack::{Error, Limits};
 
 use super::{Surroundings, list, unpack};
 use crate::raw_tar::{Block, RawTar};
@@ -149,4 +149,40 @@ fn names_are_bytes() {
         assert!(root.join(std::ffi::OsStr::from_bytes(b"\xff\xfe")).exists());
         assert_eq!((read(root, "Name"), read(root, "name")), ("upper".into(), "lower".into()));
     });
+}
+
+#[test]
+fn names_that_differ_in_case_are_different_files_in_all_layers() {
+    let lower = tar().file("README", "upper").file("readme", "lower").file("Docs/a", "A").file("docs/a", "a");
+    let upper =
+        tar().file("Readme", "new").file(".wh.readme", "").file("DOCS/a", "").file("docs/.wh..wh..opq", "");
+    unpacked(&[lower.end(), upper.end()], |root, paths| {
+        assert_eq!(paths, ["DOCS", "DOCS/a", "Docs", "Docs/a", "README", "Readme", "docs"]);
+        assert_eq!((read(root, "README"), read(root, "Readme")), ("upper".into(), "new".into()));
+        assert_eq!(read(root, "Docs/a"), "A");
+    });
+}
+
+/// Where case is ignored, the file would be written to the directory that the link names.
+#[test]
+fn link_does_not_stand_for_a_directory_whose_name_differs_in_case() {
+    let around = Surroundings::new();
+    let link = tar().symlink("Data", &around.outside("secrets")).end();
+    let file = tar().file("data/sentinel", "overwritten").symlink("DATA", "data").end();
+    unpack(&around.root(), &[link, file], Limits::default()).unwrap();
+    assert_eq!(list(&around.root()), ["DATA", "Data", "data", "data/sentinel"]);
+    around.check();
+}
+
+/// A directory that has the other name of the probe already looks as if the file system ignored case.
+#[test]
+fn file_system_that_ignores_case_is_refused() {
+    let around = Surroundings::new();
+    fs::write(around.root().join(".FERROPLANE-CASE"), "").unwrap();
+    let layer = tar().file("README", "").file("readme", "").end();
+    let error = unpack(&around.root(), &[layer], Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::IgnoresCase), "{error:?}");
+    assert!(error.to_string().contains("a file system that ignores the case of names"), "{error}");
+    assert_eq!(list(&around.root()), [".FERROPLANE-CASE"], "the probe is gone, and nothing was unpacked");
+    around.check();
 }
