@@ -63,6 +63,14 @@ const DEFAULT: &[Peer] = &[
         Recipe::Go { source: "../../examples/robots/function", package: ".", version: None },
     ),
     Peer::new("krm-set-labels", Recipe::Go { source: "krm", package: ".", version: None }),
+    Peer::new(
+        "kpt-set-namespace",
+        Recipe::Go {
+            source: "oracles/kpt-set-namespace",
+            package: "github.com/GoogleContainerTools/kpt-functions-catalog/functions/go/set-namespace",
+            version: None,
+        },
+    ),
     Peer::new("text-template", Recipe::Go { source: "oracles/text-template", package: ".", version: None }),
     Peer::new("kubernetes-cel", Recipe::Go { source: "oracles/cel", package: ".", version: None }),
     Peer::new("kubernetes-views", Recipe::Go { source: "oracles/views", package: ".", version: None }),

@@ -1,5 +1,7 @@
 //! Images and webhooks as functions, on the command line.
 
+mod webhook;
+
 use crate::sandbox::{Sandbox, composition};
 
 /// As the alpha design has it.

@@ -1,14 +1,19 @@
 //! `ferroplane intercept`: a process on this machine answers for a function of `up`, and what comes of it is shown.
 
+use std::future::{Ready, ready};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use ferroplane_testkit::{FunctionServer, Process};
+use ferroplane_testkit::{FunctionServer, Pki, Process, free_port};
 use ferroplane_wire::from_json;
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::runtime::Runtime;
+use tonic::Status;
 
-use crate::peers::peer;
+use crate::peers::{peer, write_certificates};
 use crate::plane::Plane;
 use crate::rollout::DEFINITION;
 
@@ -43,17 +48,43 @@ metadata: {name: other, namespace: default}
 spec: {}
 ";
 
-/// A process that makes everything blue.
-fn start_process(runtime: &Runtime) -> FunctionServer {
-    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "blue"}});
-    let resources = json!({"a": {"resource": object, "ready": "READY_TRUE"}});
+/// How long a file may take to be written on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a process does that composes these resources.
+pub(crate) fn answering(
+    resources: &Value,
+) -> impl Fn(RunFunctionRequest) -> Ready<Result<RunFunctionResponse, Status>> + Send + Sync + use<> {
     let answer = json!({"meta": {}, "desired": {"resources": resources}});
-    runtime.block_on(FunctionServer::start(move |_| Ok(from_json(&answer).unwrap())))
+    move |_| ready(Ok(from_json(&answer).unwrap()))
+}
+
+/// What a process does that makes everything blue.
+fn blue() -> impl Fn(RunFunctionRequest) -> Ready<Result<RunFunctionResponse, Status>> + Send + Sync + 'static
+{
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "blue"}});
+    answering(&json!({"a": {"resource": object, "ready": "READY_TRUE"}}))
+}
+
+fn start_process(runtime: &Runtime) -> FunctionServer {
+    runtime.block_on(FunctionServer::start_async(blue()))
+}
+
+/// Wait for a file that is written by a program that runs.
+pub(crate) fn until_written(path: &Path) {
+    let began = Instant::now();
+    while !path.exists() {
+        assert!(began.elapsed() < PATIENCE, "there is no {}", path.display());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A plane with two composite resources, which are red.
 fn start_plane() -> Plane {
-    let plane = Plane::new();
+    set_up(Plane::new())
+}
+
+fn set_up(plane: Plane) -> Plane {
     plane.told("kubectl apply -f -", DEFINITION);
     plane.says(
         "kubectl wait xrd/acmebuckets.custom-api.example.org --for=condition=Established --timeout=60s",
@@ -73,7 +104,7 @@ fn until_color(plane: &Plane, name: &str, color: &str) {
 }
 
 /// Have the process answer for real, until the command ends.
-fn intercept_for_real(plane: &Plane, to: &str) -> Process {
+fn intercept_for_real(plane: &Plane, to: &str, more: &[&str]) -> Process {
     let mut command = plane.client(Path::new(FERROPLANE));
     command.args([
         "intercept",
@@ -84,6 +115,7 @@ fn intercept_for_real(plane: &Plane, to: &str) -> Process {
         to,
         "--for-real",
     ]);
+    command.args(more);
     Process::spawn(command)
 }
 
@@ -142,7 +174,7 @@ fn process_counts_for_real_until_the_command_ends_or_is_killed() {
     let (process, plane) = (start_process(&runtime), start_plane());
     let to = process.address();
     for signal in [Signal::INT, Signal::KILL] {
-        let mut command = intercept_for_real(&plane, &to);
+        let mut command = intercept_for_real(&plane, &to, &[]);
         until_color(&plane, "one", "blue");
         let ran = "kubectl get acmebucket one -o jsonpath={.status.ferroplane.functions[0].revision}";
         let ran = plane.says(ran);
@@ -158,4 +190,37 @@ fn process_counts_for_real_until_the_command_ends_or_is_killed() {
     // Who made them is in the audit log of the API server.
     let is_logged = "grep -q functionintercepts data/audit.log";
     plane.says(&format!("timeout 60 sh -c 'until {is_logged}; do sleep 0.1; done'"));
+}
+
+#[test]
+fn process_is_called_over_mtls_where_the_plane_has_a_certificate_for_it() {
+    let Some(_) = peer("kubectl") else { return };
+    let runtime = Runtime::new().unwrap();
+    let directory = TempDir::new().unwrap();
+    write_certificates(&Pki::new(), &directory.path().join("client"));
+    let flags = ["--data-dir", "data", "--tls-client-certs-dir", "client"];
+    let plane = set_up(Plane::start(directory, &flags));
+    let port = free_port();
+    let mut command = intercept_for_real(&plane, &format!("localhost:{port}"), &["--tls-dir", "certs"]);
+    let certificates = plane.path("certs");
+    until_written(&certificates.join("ca.crt"));
+    let address = format!("127.0.0.1:{port}");
+    let server = runtime.block_on(FunctionServer::serve_from(&address, &certificates, blue()));
+    until_color(&plane, "one", "blue");
+    assert!(server.calls() > 0);
+    command.signal(Signal::INT);
+    assert!(command.wait().success());
+    until_color(&plane, "one", "red");
+}
+
+#[test]
+fn plane_without_a_certificate_refuses_mtls_and_names_the_flag() {
+    let Some(_) = peer("kubectl") else { return };
+    let plane = start_plane();
+    let secure = "intercept function/function-dummy --xr acmebucket/one --to localhost:1 --tls-dir certs";
+    let refused = plane.fails(&format!("{FERROPLANE} {secure}"), "");
+    let words = "the control plane refuses: there is no client certificate to call it with: name a directory with \
+                 --tls-client-certs-dir";
+    assert!(refused.contains(words), "{refused}");
+    assert_eq!(plane.says("kubectl get functionintercepts -o name"), "", "nothing of it is left");
 }

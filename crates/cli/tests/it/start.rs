@@ -5,6 +5,7 @@ mod action_sets;
 mod company;
 mod crossplane_packages;
 mod ground;
+mod intercept;
 mod leaders;
 mod registries;
 mod replica;

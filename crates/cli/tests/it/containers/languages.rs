@@ -186,3 +186,36 @@ fn function_on_the_framework_of_kustomize_is_a_step_of_a_render() {
     let said = render("fail: no labels today").fails_with(1);
     assert!(said.contains("`my-cool-function`") && said.contains("no labels today"), "{said}");
 }
+
+/// A function that kpt's own project has published, as it is.
+#[test]
+fn function_of_kpt_s_catalogue_is_a_step_of_a_render() {
+    let (Some(_), Some(set_namespace)) = (machine(), peer("kpt-set-namespace")) else { return };
+    let Some(registry) = TestRegistry::start(false) else { return };
+    let mut layer = Layer::new();
+    layer.add_file(&set_namespace, "function").unwrap();
+    let image = TestImage::of(vec![layer], execution(&["/function"]));
+    let image = registry.push(&image, "kpt-fn/set-namespace:v0.4.1");
+    // Resources of an XR with a namespace are in that namespace, whatever functions return.
+    let xr = "apiVersion: example.org/v1\nkind: App\nmetadata: {name: app}\n";
+    let render = |config: &str| {
+        let composition = super::design(&image, "      protocol: KRM\n");
+        let settings = "      apiVersion: example.org/v1\n      kind: Settings\n";
+        assert!(composition.contains(settings), "{composition}");
+        let composition = composition.replace(settings, &format!("      {config}\n"));
+        Sandbox::new()
+            .with("xr.yaml", xr)
+            .with("composition.yaml", &composition)
+            .render(&["--include-function-results"])
+    };
+    let documents =
+        render("{apiVersion: fn.kpt.dev/v1alpha1, kind: SetNamespace, namespace: shop}").documents();
+    assert_eq!(documents[1]["metadata"]["namespace"], "shop", "{documents:#?}");
+    let told = documents.iter().filter_map(|document| document["message"].as_str());
+    assert_eq!(told.collect::<Vec<_>>(), [r#"namespace "default" updated to "shop", 1 value(s) changed"#]);
+    let said = render("{apiVersion: fn.kpt.dev/v1alpha1, kind: Other, namespace: shop}").fails_with(1);
+    assert!(
+        said.contains("`my-cool-function`") && said.contains("unknown functionConfig Kind=Other"),
+        "{said}"
+    );
+}
