@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::catalogue::ReadOnly;
+use crate::catalogue::{self, ReadOnly, Twin};
 use crate::compare::Verdict;
 
 /// What came of all cases of one function against one version of its original.
@@ -101,10 +101,7 @@ pub(crate) fn page(reports: &[Report], read_only: &[ReadOnly]) -> String {
             report.faults.len()
         ));
     }
-    page.push_str(READ);
-    for ReadOnly { function, version, releases } in read_only {
-        page.push_str(&format!("| {function} | {} | {version} |\n", releases.join(", ")));
-    }
+    page.push_str(&not_run(read_only, catalogue::twins()));
     page.push_str("\n## Differences on purpose\n");
     for report in reports.iter().filter(|report| !report.deliberate.is_empty()) {
         page.push_str(&format!("\n### {} against {}\n\n", report.function, report.version));
@@ -114,6 +111,34 @@ pub(crate) fn page(reports: &[Report], read_only: &[ReadOnly]) -> String {
     }
     page
 }
+
+/// The sections about releases that were not run.
+fn not_run(read_only: &[ReadOnly], twins: &[Twin]) -> String {
+    let mut sections = String::from(TWINS);
+    for of_one in
+        twins.chunk_by(|one, other| (one.function, one.compared) == (other.function, other.compared))
+    {
+        let releases: Vec<_> = of_one.iter().map(|twin| twin.release).collect();
+        let Twin { function, compared, .. } = of_one[0];
+        sections.push_str(&format!("| {function} | {} | {compared} |\n", releases.join(", ")));
+    }
+    sections.push_str(READ);
+    for ReadOnly { function, version, releases } in read_only {
+        sections.push_str(&format!("| {function} | {} | {version} |\n", releases.join(", ")));
+    }
+    sections
+}
+
+const TWINS: &str = "
+## Releases with the code of a compared one
+
+A release counts as compared if its code is that of a release that was compared. Between the two tags, no file of Go differs except
+tests. What differs is the version of Go that they are built with, modules that have no part in the response, workflows and documentation.
+`git diff TAG TAG -- '*.go' ':!*_test.go'` in the upstream repository shows nothing for these.
+
+| Function | Releases | Compared release with the same code |
+|---|---|---|
+";
 
 const READ: &str = "
 ## Read, not compared
@@ -144,3 +169,22 @@ the case counts as the same.
 | Function | Original | Cases | The same | Different on purpose | Different without a reason |
 |---|---|---|---|---|---|
 ";
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ferroplane_functions::Library;
+
+    use super::*;
+
+    /// The numbers of the page come from a run with all originals. The rest has to be what the next run would write.
+    #[test]
+    fn page_lists_the_releases_that_were_not_run_as_a_run_would() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/compatibility.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.starts_with(PREFACE));
+        let sections = not_run(&catalogue::read_only(&Library::built_in().unwrap()), catalogue::twins());
+        assert!(page.contains(&sections), "run cargo xtask compatibility, or insert this:\n{sections}");
+    }
+}

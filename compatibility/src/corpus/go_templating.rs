@@ -219,14 +219,25 @@ fn by_hand() -> Vec<(&'static str, Value)> {
     let mut cases: Vec<_> =
         shown.into_iter().map(|(what, template)| (what, request(&mut dice, template))).collect();
     cases.extend(sprig(&mut dice));
+    cases.extend(yaml(&mut dice));
     cases.extend(templates());
     cases
 }
 
 /// Calls of sprig's functions, which is another version of sprig in early releases.
 fn sprig(dice: &mut Dice) -> Vec<(&'static str, Value)> {
-    const CALLS: &str = include_str!("../../../crates/template/tests/sprig/handmade.txt");
-    let calls = CALLS.lines().filter_map(|line| Some((line, line.split_once(' ')?.1)));
+    calls(dice, include_str!("../../../crates/template/tests/sprig/handmade.txt"))
+}
+
+/// Calls of `toYaml` and `fromYaml`. All releases have the same library of YAML.
+fn yaml(dice: &mut Dice) -> Vec<(&'static str, Value)> {
+    calls(dice, include_str!("../../../crates/functions/tests/yaml/calls.txt"))
+}
+
+/// A request for each line, which is a name and a template.
+fn calls(dice: &mut Dice, lines: &'static str) -> Vec<(&'static str, Value)> {
+    let lines = lines.lines().filter(|line| !line.starts_with('#'));
+    let calls = lines.filter_map(|line| Some((line, line.split_once(' ')?.1)));
     let document = |call: &str| {
         format!(
             "{CALL}{call}{{{{ end }}}}apiVersion: v1\nkind: ConfigMap\nmetadata:\n  annotations:\n    {NAME}: a\n\

@@ -20,6 +20,7 @@ mod problem;
 mod release;
 mod source;
 mod trace;
+mod yaml;
 
 use ferroplane_template::{ExecuteError, Heap, Trace, Value};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
@@ -75,7 +76,7 @@ pub(crate) fn run_v0_5(request: &RunFunctionRequest, effort: Effort<'_>) -> Answ
     run_as(Release::V0_5, request, effort)
 }
 
-/// As upstream from v0.4.0 to v0.4.1.
+/// As upstream in v0.4.1.
 pub(crate) fn run_v0_4(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
     run_as(Release::V0_4, request, effort)
 }

@@ -65,11 +65,13 @@ enum Code {
     Short(Builtin),
     /// In as much time as its limits allow.
     Long(LongBuiltin),
+    /// The same, and what it returns holds for as long as it says.
+    Timed(LongBuiltin),
     /// Move by move, for phases of Blueprints.
     Phase(&'static dyn PhaseFunction),
 }
 
-use Code::{Long, Short};
+use Code::{Long, Short, Timed};
 
 const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
@@ -171,7 +173,7 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-starlark",
         stable: "v0.1.0",
-        versions: &[("v0.1.0", Long(starlark::run))],
+        versions: &[("v0.1.0", Timed(starlark::run))],
     },
     BuiltinFunction {
         function: "function-status-transformer",

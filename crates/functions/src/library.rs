@@ -27,7 +27,10 @@ pub use mistakes::InputMistake;
 
 /// How a version of a function is done.
 #[derive(Clone)]
-pub struct Implementation(Kind);
+pub struct Implementation {
+    kind: Kind,
+    keeps_ttl: bool,
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -43,7 +46,7 @@ type LongCode =
 impl Implementation {
     /// One whose calls take microseconds.
     pub fn new(run: impl Fn(&RunFunctionRequest) -> RunFunctionResponse + Send + Sync + 'static) -> Self {
-        Self(Kind::Short(Arc::new(run)))
+        Self::of_kind(Kind::Short(Arc::new(run)))
     }
 
     /// One whose calls may take long. It gives up brief calls only.
@@ -53,25 +56,36 @@ impl Implementation {
         + Sync
         + 'static,
     ) -> Self {
-        Self(Kind::Long(Arc::new(run)))
+        Self::of_kind(Kind::Long(Arc::new(run)))
     }
 
     pub(crate) fn of(code: Code) -> Self {
         match code {
             Code::Short(run) => Self::new(run),
             Code::Long(run) => Self::new_long(run),
+            Code::Timed(run) => Self { keeps_ttl: true, ..Self::new_long(run) },
             Code::Phase(function) => Self::of_phases(StaticFunction(function)),
         }
     }
 
     /// One that phases of Blueprints call.
     pub fn of_phases(function: impl PhaseFunction + 'static) -> Self {
-        Self(Kind::Phase(Arc::new(function)))
+        Self::of_kind(Kind::Phase(Arc::new(function)))
+    }
+
+    fn of_kind(kind: Kind) -> Self {
+        Self { kind, keeps_ttl: false }
+    }
+
+    /// Whether the time to live of its responses is one that a user has set. Otherwise, the function is pure and the time is only that of
+    /// its original: the response holds until something else is asked.
+    pub fn keeps_ttl(&self) -> bool {
+        self.keeps_ttl
     }
 
     /// The function that phases of Blueprints call, if it is one.
     pub fn phase_function(&self) -> Option<&Arc<dyn PhaseFunction>> {
-        match &self.0 {
+        match &self.kind {
             Kind::Phase(function) => Some(function),
             Kind::Short(_) | Kind::Long(_) => None,
         }
@@ -84,7 +98,7 @@ impl Implementation {
 
     /// Call it if that takes a few milliseconds at most.
     pub fn run_briefly(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, TakesLong> {
-        match &self.0 {
+        match &self.kind {
             Kind::Short(run) => Ok(run(request)),
             Kind::Long(run) => run(request, Effort::Brief),
             Kind::Phase(_) => Ok(only_phases(request)),
@@ -97,7 +111,7 @@ impl Implementation {
         request: &RunFunctionRequest,
         elapsed: &dyn Fn() -> Duration,
     ) -> RunFunctionResponse {
-        match &self.0 {
+        match &self.kind {
             Kind::Short(run) => run(request),
             Kind::Long(run) => run(request, Effort::Full(elapsed)).expect("only brief calls are given up"),
             Kind::Phase(_) => only_phases(request),

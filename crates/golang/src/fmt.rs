@@ -10,7 +10,7 @@ mod types;
 mod value;
 mod verbs;
 
-pub use operand::{Operand, Shape, Visitor};
+pub use operand::{Name, Operand, Shape, Visitor};
 pub use types::{is_same_type, plain_list, type_name};
 pub use value::{Any, Numbers, to_text};
 pub use verbs::{

@@ -24,7 +24,8 @@ mod write;
 pub use documents::{Document, DocumentError, Documents};
 pub use json::to_json;
 pub use read::{Node, ReadError, read};
-pub use write::{to_yaml, write};
+pub use resolve::timestamp;
+pub use write::{sorted, to_yaml, write, write_node};
 
 /// A Go library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

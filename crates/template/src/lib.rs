@@ -13,6 +13,7 @@
 //! Our own design: Go finds the types of values and functions by reflection; here a [`Value`] knows its Go type and a
 //! [`Function`] carries its signature as data.
 
+mod any_map;
 mod budget;
 mod builtins;
 mod error;
@@ -30,6 +31,7 @@ mod trace;
 mod types;
 mod value;
 
+pub use any_map::AnyMap;
 pub use budget::{Budget, Exhausted};
 pub use error::{ExecuteError, ExecuteErrorDetails, Failure, ParseError};
 pub use function::{Callee, Context, Function, Functions, Host, NoHost};

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use ferroplane_golang::fmt::{
-    Limits, Operand, Refusal, Shape, Visitor, print_all, print_formatted, print_lines,
+    Limits, Name, Operand, Refusal, Shape, Visitor, print_all, print_formatted, print_lines,
 };
 
 use crate::{Context, Exhausted, Failure, Text, Type, Value};
@@ -92,7 +92,7 @@ impl Operand for Value {
             Self::List(list) if list.is_nil() => Shape::NilList,
             Self::List(_) => Shape::List,
             Self::Map(map) if map.is_nil() => Shape::NilMap,
-            Self::Map(_) => Shape::Map,
+            Self::Map(_) | Self::AnyMap(_) => Shape::Map,
             Self::Object(object) => match (object.string(), object.integer()) {
                 (Some(text), whole) => Shape::Stringer(Cow::Owned(text.to_vec()), whole),
                 (None, Some(whole)) => Shape::Integer(whole),
@@ -107,13 +107,16 @@ impl Operand for Value {
                 let _ = list.iter().all(|item| visitor(None, item));
             }
             Self::Map(map) => {
-                let _ = map.entries().iter().all(|(key, value)| visitor(Some(key), value));
+                let _ = map.entries().iter().all(|(key, value)| visitor(Some(&Name(key)), value));
+            }
+            Self::AnyMap(map) => {
+                let _ = map.iter().all(|(key, value)| visitor(Some(key), value));
             }
             Self::Object(object) => {
                 let fields = object.fields().iter();
                 let _ = fields
                     .filter_map(|name| Some((name, object.field(name)?)))
-                    .all(|(name, value)| visitor(Some(name.as_bytes()), &value));
+                    .all(|(name, value)| visitor(Some(&Name(name.as_bytes())), &value));
             }
             _ => {}
         }
@@ -128,6 +131,7 @@ pub(crate) fn size(value: &Value) -> usize {
         Value::List(list) => list.len() * item,
         // A map keeps a name and some room besides.
         Value::Map(map) => (map.len() + 1) * (2 * item + size_of::<Text>()),
+        Value::AnyMap(map) => (map.len() + 1) * 2 * item,
         _ => item,
     }
 }

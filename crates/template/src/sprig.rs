@@ -36,9 +36,12 @@ mod strings;
 mod url;
 mod words;
 
+use std::cmp::Ordering;
+
+use ferroplane_golang::time::layout::Parsed;
 use ferroplane_golang::time::rfc3339::Moment;
 
-use crate::{Callee, Context, Failure, Function, Functions, Type, Value};
+use crate::{Callee, Context, Failure, Function, Functions, Object, Text, Type, Value};
 
 pub use refused::REFUSED;
 
@@ -76,6 +79,21 @@ static CLASSES: &[(&str, &[Function])] = &[
 /// A time in the local zone. Without a moment, the one that was never set.
 pub fn time(moment: Option<Moment>) -> Value {
     dates::local_time(moment)
+}
+
+/// The time that a text says.
+pub fn parsed_time(parsed: Parsed) -> Value {
+    dates::parsed_time(parsed)
+}
+
+/// A time as RFC 3339 has it, with its fraction of a second; nothing if the object is no time.
+pub fn rfc3339(object: &dyn Object) -> Option<Text> {
+    dates::rfc3339(object)
+}
+
+/// The order in which Go prints keys that are times.
+pub(crate) fn order_of_times(one: &dyn Object, other: &dyn Object) -> Ordering {
+    dates::order(one, other)
 }
 
 /// A number in a template as a value of the named integer type.

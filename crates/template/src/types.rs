@@ -25,6 +25,8 @@ pub enum Type {
     List(&'static Type),
     /// A map from strings to this type.
     Map(&'static Type),
+    /// `map[interface {}]interface {}`: a map with keys of any type.
+    AnyMap,
     /// A struct with this name, like `time.Time`.
     Struct(&'static str),
     /// A pointer to a struct with this name, like `semver.Version`.
@@ -43,7 +45,10 @@ impl Type {
 
     /// Whether `nil` is a value of this type.
     pub fn can_be_nil(self) -> bool {
-        matches!(self, Self::Any | Self::Reflect | Self::List(_) | Self::Map(_) | Self::Pointer(_))
+        matches!(
+            self,
+            Self::Any | Self::Reflect | Self::List(_) | Self::Map(_) | Self::AnyMap | Self::Pointer(_)
+        )
     }
 }
 
@@ -63,6 +68,7 @@ impl fmt::Display for Type {
             Self::String => f.write_str("string"),
             Self::List(element) => write!(f, "[]{element}"),
             Self::Map(element) => write!(f, "map[string]{element}"),
+            Self::AnyMap => f.write_str("map[interface {}]interface {}"),
             Self::Struct(name) | Self::Integer(name) => f.write_str(name),
             Self::Pointer(name) => write!(f, "*{name}"),
         }

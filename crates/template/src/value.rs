@@ -1,7 +1,8 @@
 //! Values as templates see them: Go's dynamic values, with the Go type that each has.
 //!
 //! Our own design: Go has `any` and reflection. Lists never change once made, as no function changes one in place;
-//! maps are shared and change in place, as templates rely on for `set`, `unset` and `merge`.
+//! maps are shared and change in place, as templates rely on for `set`, `unset` and `merge`. All functions that change a map ask for
+//! one with strings for keys, so that an [`AnyMap`] never changes either.
 
 use std::any::Any;
 use std::cell::{Cell, Ref, RefCell};
@@ -12,7 +13,7 @@ use std::rc::Rc;
 use ferroplane_golang::fmt::Numbers;
 
 use crate::heap::Heap;
-use crate::{Failure, Text, Type};
+use crate::{AnyMap, Failure, Text, Type};
 
 /// A Go value. Cheap to clone: what is large is shared.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ pub enum Value {
     Bytes(Text),
     List(Rc<List>),
     Map(Rc<Map>),
+    AnyMap(Rc<AnyMap>),
     /// What has fields or methods, like `time.Time`.
     Object(Rc<dyn Object>),
 }
@@ -50,6 +52,7 @@ impl Value {
             Self::Bytes(_) => Type::BYTES,
             Self::List(list) => Type::List(list.element),
             Self::Map(map) => Type::Map(map.element),
+            Self::AnyMap(_) => Type::AnyMap,
             Self::Object(object) => object.type_of(),
         }
     }
@@ -67,6 +70,7 @@ impl Value {
             Self::String(text) | Self::Bytes(text) => !text.is_empty(),
             Self::List(list) => !list.is_empty(),
             Self::Map(map) => !map.is_empty(),
+            Self::AnyMap(map) => !map.is_empty(),
             Self::Object(object) => object.integer().is_none_or(|whole| whole != 0),
         }
     }

@@ -288,6 +288,22 @@ fn failures_are_told_with_the_line_of_the_file() {
 }
 
 #[test]
+fn template_that_comes_to_a_limit_is_told_with_its_step_and_line() {
+    let limited = "metadata:\n  annotations: {ferroplane.io/template-steps: \"1000\"}\n";
+    let template = "source: Inline\ninline:\n  template: |\n    # one\n    {{ range 1000000 }}{{ end }}\n";
+    let sandbox = Sandbox::new()
+        .with("xr.yaml", XR)
+        .with("composition.yaml", &composition(&format!("{limited}{template}")));
+    let said = sandbox.run(&["render", "xr.yaml", "composition.yaml"]).fails_with(3);
+    assert!(
+        said.contains("composition.yaml:19: App `shop`: pipeline step `compose` returned a fatal result: "),
+        "{said}"
+    );
+    assert!(said.contains("template: manifests:2:9: "), "{said}");
+    assert!(said.contains("the template takes more than 1000 steps"), "{said}");
+}
+
+#[test]
 fn watching_renders_again_when_a_template_file_changes_or_appears() {
     use std::io::BufRead as _;
     let sandbox = with_files();

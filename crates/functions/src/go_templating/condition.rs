@@ -8,13 +8,16 @@ use std::rc::Rc;
 
 use ferroplane_golang::time::layout;
 use ferroplane_golang::time::rfc3339::{self, Moment};
-use ferroplane_template::{Object, Text, Type, Value, sprig};
-use serde_json::Value as Json;
+use ferroplane_golang::yaml::Node;
+use ferroplane_template::{Function, Object, Text, Type, Value, sprig};
 
 use super::release::Release;
 
 /// The type of conditions in the newest release.
 pub(super) const TYPE: Type = Type::Struct(Release::NEWEST.condition());
+
+/// The type of their times.
+pub(super) const TIME: Type = Type::Struct("v1.Time");
 
 const FIELDS: &[&str] = &["Type", "Status", "LastTransitionTime", "Reason", "Message", "ObservedGeneration"];
 
@@ -104,24 +107,25 @@ impl Condition {
 }
 
 /// The fields of a condition as Go's library of YAML writes them, in the order of their declaration. Nothing if it is none.
-pub(super) fn yaml_fields(object: &dyn Object) -> Option<Vec<(&'static str, Json)>> {
+pub(super) fn yaml_fields(object: &dyn Object) -> Option<Vec<(Node, Node)>> {
     /// The beginning of the year 1, which a time is that was never set.
     const NEVER: Moment = Moment { seconds: -62_135_596_800, nanoseconds: 0 };
     let Seen { condition, release } = object.as_any().downcast_ref()?;
     let time = condition.last_transition_time.unwrap_or(NEVER);
     let time = layout::format(layout::RFC3339_NANO, time, 0, "UTC");
-    let text = |text: &Text| Json::String(text.to_str().into_owned());
+    let text = |text: &Text| Node::String(text.to_str().into_owned());
     let mut fields = vec![
         ("type", text(&condition.kind)),
         ("status", text(&condition.status)),
-        ("lasttransitiontime", Json::String(String::from_utf8_lossy(&time).into_owned())),
+        // It writes itself as text, which is quoted because it looks like a time.
+        ("lasttransitiontime", Node::String(String::from_utf8_lossy(&time).into_owned())),
         ("reason", text(&condition.reason)),
         ("message", text(&condition.message)),
     ];
     if release.knows_observed_generations() {
-        fields.push(("observedgeneration", condition.observed_generation.into()));
+        fields.push(("observedgeneration", Node::Int(condition.observed_generation)));
     }
-    Some(fields)
+    Some(fields.into_iter().map(|(name, value)| (Node::String(name.to_owned()), value)).collect())
 }
 
 /// A condition as templates of a release see it.
@@ -142,7 +146,7 @@ impl Object for Seen {
         Some(match *self.fields().iter().find(|field| **field == name)? {
             "Type" => Value::String(kind.clone()),
             "Status" => Value::String(status.clone()),
-            "LastTransitionTime" => sprig::time(*last_transition_time),
+            "LastTransitionTime" => Time::of(*last_transition_time),
             "Reason" => Value::String(reason.clone()),
             "Message" => Value::String(message.clone()),
             _ => Value::Int64(*observed_generation),
@@ -182,5 +186,41 @@ impl Object for Seen {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+}
+
+/// The time of Kubernetes: a time of Go, with a type of its own that writes itself as text.
+#[derive(Debug)]
+struct Time(Rc<dyn Object>);
+
+impl Time {
+    fn of(moment: Option<Moment>) -> Value {
+        match sprig::time(moment) {
+            Value::Object(time) => Value::Object(Rc::new(Self(time))),
+            other => other,
+        }
+    }
+}
+
+impl Object for Time {
+    fn type_of(&self) -> Type {
+        TIME
+    }
+
+    fn method(&self, name: &str) -> Option<&'static Function> {
+        self.0.method(name)
+    }
+
+    fn string(&self) -> Option<Text> {
+        self.0.string()
+    }
+
+    fn equals(&self, other: &dyn Object) -> Option<bool> {
+        self.0.equals(other)
+    }
+
+    // As the time of Go that it has inside, so that its methods work.
+    fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
     }
 }

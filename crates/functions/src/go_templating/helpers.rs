@@ -9,11 +9,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferroplane_golang::time::rfc3339::Moment;
-use ferroplane_golang::yaml::{self, Library};
 use ferroplane_template::{
     Callee, Context, Failure, Function, Functions, Heap, List, Text, Type, Value, sprig,
 };
-use serde_json::Value as Json;
 
 use super::attempt::Attempt;
 use super::condition::{self, Condition};
@@ -21,6 +19,7 @@ use super::documents::{EXTRA_RESOURCES, RESOURCE_NAME};
 use super::json;
 use super::limits::Limits;
 use super::release::Release;
+use super::yaml;
 use crate::fieldpath::{Path, Segment};
 use crate::randomness::Randomness;
 
@@ -159,26 +158,12 @@ fn release(context: &mut Context<'_>) -> Release {
 }
 
 fn to_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    let fields = match &arguments[0] {
-        Value::Object(object) => condition::yaml_fields(&**object),
-        _ => None,
-    };
-    let text: String = match fields {
-        // One after the other, because maps are sorted and structs are not.
-        Some(fields) => {
-            fields.into_iter().map(|field| yaml::write(&Json::from_iter([field]), Library::V3)).collect()
-        }
-        None => yaml::write(&json::of(context, &arguments[0])?, Library::V3),
-    };
-    context.charge(text.len())?;
-    Ok(Value::text(text))
+    Ok(Value::text(yaml::write(context, &arguments[0])?))
 }
 
 fn from_yaml(context: &mut Context<'_>, arguments: &[Value]) -> Result<Value, Failure> {
-    let text = text(&arguments[0]);
-    context.charge(text.len())?;
-    let node = yaml::read(&text, Library::V3).map_err(|error| Failure::new(error.to_string()))?;
-    json::from_yaml(context, node)
+    let Value::String(text) = &arguments[0] else { return Ok(Value::Nil) };
+    yaml::read(context, text)
 }
 
 /// The name that a resource has outside of the cluster; empty if unknown. Only the design of composition functions has it.

@@ -3,6 +3,7 @@
 mod lookups;
 mod options;
 mod releases;
+mod yaml;
 
 use std::time::Duration;
 

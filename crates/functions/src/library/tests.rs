@@ -1,6 +1,7 @@
 //! Tests of what comes together, and what does not.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use super::listed::ListedVersion;
 use super::*;
@@ -237,6 +238,29 @@ fn every_version_that_is_covered_was_compared_or_read() {
                 let is_named = known.iter().any(|release| release.to_string() == text);
                 assert!(is_named, "{}: {text} of {range} was neither compared nor read", function.function);
             }
+        }
+    }
+}
+
+/// The page says from which release on, and up to which, a package is built in.
+#[test]
+fn page_has_the_first_and_the_last_release_of_every_package() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/functions.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for function in LISTED.iter().filter(|function| function.package.is_some()) {
+        let versions = function.versions.iter().map(ListedVersion::version_metadata);
+        let mut known: Vec<_> =
+            versions.flat_map(|version| [version.compared, version.read].concat()).collect();
+        known.sort();
+        let row = format!("| `{}` | ", function.function);
+        let row = page.lines().find_map(|line| line.strip_prefix(&row)).expect(function.function);
+        let releases = row.split(" |").next().unwrap();
+        let mut named: Vec<_> = releases.split([' ', ',']).filter(|word| word.starts_with('v')).collect();
+        named.dedup();
+        let ends = [known.first().unwrap(), known.last().unwrap()].map(ToString::to_string);
+        assert_eq!([named[0], named[named.len() - 1]], ends, "{}", function.function);
+        for release in named {
+            assert!(known.contains(&version(release)), "{}: {release} is not built in", function.function);
         }
     }
 }

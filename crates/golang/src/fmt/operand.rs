@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Any, Numbers};
 
 /// Gets the key, where there is one, and the value. It returns whether to continue.
-pub type Visitor<'v> = dyn FnMut(Option<&[u8]>, &dyn Operand) -> bool + 'v;
+pub type Visitor<'v> = dyn FnMut(Option<&dyn Operand>, &dyn Operand) -> bool + 'v;
 
 /// A value that verbs can print.
 pub trait Operand {
@@ -21,6 +21,20 @@ pub trait Operand {
     /// Visits the items of a list, the entries of a map in the order of their keys, or the fields of a struct, until the
     /// visitor returns false.
     fn visit(&self, _visitor: &mut Visitor<'_>) {}
+}
+
+/// A key that is text, or the name of a field.
+#[derive(Debug, Clone, Copy)]
+pub struct Name<'n>(pub &'n [u8]);
+
+impl Operand for Name<'_> {
+    fn type_name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("string")
+    }
+
+    fn shape(&self) -> Shape<'_> {
+        Shape::Text(self.0)
+    }
 }
 
 /// What a value is to the verbs.
@@ -69,7 +83,11 @@ impl Operand for Any<'_> {
 
     fn visit(&self, visitor: &mut Visitor<'_>) {
         let mut go_on = |key: Option<&String>, value: &Value, numbers: Numbers| {
-            visitor(key.map(String::as_bytes), &Any::of(value, numbers))
+            let value = Any::of(value, numbers);
+            match key {
+                Some(key) => visitor(Some(&Name(key.as_bytes())), &value),
+                None => visitor(None, &value),
+            }
         };
         match self {
             Any::Array(items, numbers) => {

@@ -21,6 +21,8 @@ pub fn to_json(node: Node) -> Result<Value, String> {
         Node::Uint(integer) => float(integer as f64)?,
         Node::Float(value) => float(value)?,
         Node::String(text) | Node::Time(text) => Value::String(text),
+        // JSON is UTF-8, so what is none is replaced.
+        Node::Bytes(bytes) => Value::String(String::from_utf8_lossy(&bytes).into_owned()),
         Node::List(items) => Value::Array(items.into_iter().map(to_json).collect::<Result<_, _>>()?),
         Node::Map(entries) => {
             let entries = entries.into_iter().map(|(key, value)| Ok((key_text(key)?, to_json(value)?)));
@@ -47,6 +49,7 @@ fn float(value: f64) -> Result<Value, String> {
 fn key_text(key: Node) -> Result<String, String> {
     match key {
         Node::String(text) | Node::Time(text) => Ok(text),
+        Node::Bytes(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
         Node::Int(integer) => Ok(integer.to_string()),
         Node::Bool(is_true) => Ok(is_true.to_string()),
         Node::Float(value) if value.is_nan() => Ok(".nan".to_owned()),

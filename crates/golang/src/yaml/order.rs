@@ -2,17 +2,82 @@
 //!
 //! Follows go.yaml.in/yaml 2.4.3 and gopkg.in/yaml.v3 3.0.1, `sorter.go`.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use super::Library;
+use super::{Library, Node};
 use crate::unicode::{is_digit, is_letter};
+
+/// What entries are sorted by.
+pub(super) trait Key {
+    fn is_less(&self, other: &Self, library: Library) -> bool;
+}
+
+impl Key for &String {
+    fn is_less(&self, other: &Self, library: Library) -> bool {
+        is_less(self, other, library)
+    }
+}
+
+impl Key for Node {
+    fn is_less(&self, other: &Self, library: Library) -> bool {
+        if let (Some(one), Some(other)) = (text_of(self), text_of(other)) {
+            return is_less(&one, &other, library);
+        }
+        match (number_of(self), number_of(other)) {
+            (Some(one), Some(other)) if one.partial_cmp(&other).is_none_or(Ordering::is_ne) => one < other,
+            _ => match (self, other) {
+                // Integers that are the same as floats need not be the same.
+                (Self::Int(one), Self::Int(other)) => one < other,
+                (Self::Uint(one), Self::Uint(other)) => one < other,
+                _ => kind(self) < kind(other),
+            },
+        }
+    }
+}
+
+fn text_of(key: &Node) -> Option<Cow<'_, str>> {
+    match key {
+        Node::String(text) => Some(Cow::Borrowed(text)),
+        Node::Bytes(bytes) => Some(String::from_utf8_lossy(bytes)),
+        _ => None,
+    }
+}
+
+/// The number that a key counts as.
+fn number_of(key: &Node) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "Go compares keys as floats, too")]
+    match key {
+        Node::Bool(is_true) => Some(f64::from(u8::from(*is_true))),
+        Node::Int(integer) => Some(*integer as f64),
+        Node::Uint(integer) => Some(*integer as f64),
+        Node::Float(float) => Some(*float),
+        _ => None,
+    }
+}
+
+/// Keys of different kinds are in the order of Go's `reflect.Kind`.
+fn kind(key: &Node) -> u8 {
+    match key {
+        Node::Bool(_) => 0,
+        Node::Int(_) => 1,
+        Node::Uint(_) => 2,
+        Node::Float(_) => 3,
+        Node::Null => 4,
+        Node::Map(_) => 5,
+        Node::List(_) => 6,
+        Node::String(_) | Node::Bytes(_) => 7,
+        Node::Time(_) => 8,
+    }
+}
 
 /// Sort entries by their keys.
 ///
 /// By hand, because the order is not one: numbers so large that they overflow may compare in circles, and what sorts for
 /// the standard library may panic then.
-pub(super) fn naturally<V>(mut entries: Vec<(&String, V)>, library: Library) -> Vec<(&String, V)> {
+pub(super) fn naturally<K: Key, V>(mut entries: Vec<(K, V)>, library: Library) -> Vec<(K, V)> {
     if entries.len() < 2 {
         return entries;
     }
@@ -26,15 +91,15 @@ pub(super) fn naturally<V>(mut entries: Vec<(&String, V)>, library: Library) -> 
     merged
 }
 
-type Entries<'k, V> = Peekable<IntoIter<(&'k String, V)>>;
+type Entries<K, V> = Peekable<IntoIter<(K, V)>>;
 
-fn smaller<'k, V>(
-    left: &mut Entries<'k, V>,
-    right: &mut Entries<'k, V>,
+fn smaller<K: Key, V>(
+    left: &mut Entries<K, V>,
+    right: &mut Entries<K, V>,
     library: Library,
-) -> Option<(&'k String, V)> {
+) -> Option<(K, V)> {
     match (left.peek(), right.peek()) {
-        (Some((one, _)), Some((other, _))) if is_less(other, one, library) => right.next(),
+        (Some((one, _)), Some((other, _))) if other.is_less(one, library) => right.next(),
         (None, _) => right.next(),
         _ => left.next(),
     }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use ferroplane_cancellation::checkpoint;
 use granit_parser::{Event, Parser, ScalarStyle, Tag};
 
+use super::write::float_text;
 use super::{Library, block, scalar};
 
 /// How deeply nodes may be nested. The originals allow 10,000; no real file needs that, and a caller that reads the result recurses.
@@ -30,7 +31,9 @@ pub enum Node {
     Uint(u64),
     Float(f64),
     String(String),
-    /// A moment, as it was written. Only version 3 reads one.
+    /// A text that is no UTF-8, which Go's strings can hold.
+    Bytes(Vec<u8>),
+    /// A moment, as it was written; [`super::timestamp`] reads it. Only version 3 has them.
     Time(String),
     List(Vec<Node>),
     /// In the order of the text. Each key occurs once.
@@ -364,9 +367,14 @@ impl Merging {
                 self.insert(key.node, value)?;
             }
         }
+        // A map whose own keys are all text can have no others, so that those that are merged become text.
+        let has_texts = self.entries.iter().all(|(key, _)| matches!(key, Node::String(_)));
         for map in merge.map(merged_maps).transpose()?.into_iter().flatten() {
             for (key, value) in map {
-                self.set(key, value, false);
+                let key = if has_texts { as_text(key) } else { Some(key) };
+                if let Some(key) = key {
+                    self.set(key, value, false);
+                }
             }
         }
         Ok(())
@@ -389,6 +397,20 @@ impl Merging {
             Some(_) => {}
         }
     }
+}
+
+/// A key as text. Null is none.
+fn as_text(key: Node) -> Option<Node> {
+    let text = match key {
+        Node::Null => return None,
+        Node::Bool(is_true) => is_true.to_string(),
+        Node::Int(integer) => integer.to_string(),
+        Node::Uint(integer) => integer.to_string(),
+        Node::Float(float) => float_text(float),
+        Node::Time(text) => text,
+        other => return Some(other),
+    };
+    Some(Node::String(text))
 }
 
 fn merged_maps(value: Node) -> Result<Vec<Vec<(Node, Node)>>, ReadError> {

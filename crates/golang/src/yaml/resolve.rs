@@ -4,6 +4,7 @@
 
 use super::{Library, Node};
 use crate::time::calendar::days_in_month;
+use crate::time::layout::{self, Parsed};
 
 /// Texts that mean something.
 const WORDS: [&str; 38] = [
@@ -122,6 +123,17 @@ fn is_sexagesimal(text: &str) -> bool {
     let (last, fraction) = last.split_once('.').unwrap_or((last, ""));
     parts.into_iter().chain([last]).all(is_sixty)
         && fraction.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_')
+}
+
+/// The moment that the text of a [`Node::Time`] is.
+pub fn timestamp(text: &str) -> Option<Parsed> {
+    const LAYOUTS: [&[u8]; 4] = [
+        b"2006-1-2T15:4:5.999999999Z07:00",
+        b"2006-1-2t15:4:5.999999999Z07:00",
+        b"2006-1-2 15:4:5.999999999",
+        b"2006-1-2",
+    ];
+    LAYOUTS.iter().find_map(|layout| layout::parse(layout, text.as_bytes()).ok())
 }
 
 /// Dates, and dates with times.

@@ -23,8 +23,9 @@ pub(super) fn value(text: &str, tag: &str, is_quoted: bool, library: Library) ->
     if short == "binary" {
         let bytes =
             base64::decode(text.as_bytes()).map_err(|_| "!!binary value contains invalid base64 data")?;
-        // Go's strings hold any bytes. Ours do not, so what is no UTF-8 is replaced.
-        return Ok(Node::String(String::from_utf8_lossy(&bytes).into_owned()));
+        return Ok(
+            String::from_utf8(bytes).map_or_else(|error| Node::Bytes(error.into_bytes()), Node::String)
+        );
     }
     if short == "str" || is_quoted && short.is_empty() {
         return Ok(Node::String(text.to_owned()));
@@ -56,7 +57,7 @@ fn name(node: &Node) -> &'static str {
         Node::Bool(_) => "bool",
         Node::Int(_) | Node::Uint(_) => "int",
         Node::Float(_) => "float",
-        Node::String(_) => "str",
+        Node::String(_) | Node::Bytes(_) => "str",
         Node::Time(_) => "timestamp",
         Node::List(_) => "seq",
         Node::Map(_) => "map",

@@ -7,13 +7,16 @@ use std::borrow::Cow;
 use serde_json::{Map, Number, Value};
 
 use super::text::{Style, Traits};
-use super::{Library, order, resolve, text};
+use super::{Library, Node, order, resolve, text};
+use crate::base64;
 use crate::strconv::format_float;
 
 /// Version 2 folds lines at the first space after this column. Version 3 does not fold.
 const WIDTH: usize = 80;
 /// Longer keys are written behind a question mark.
 const LONGEST_SIMPLE_KEY: usize = 128;
+/// How many characters of base64 stand in a line.
+const BINARY_LINE: usize = 70;
 /// How far `- ` moves what follows it.
 const ITEM: usize = 2;
 
@@ -24,10 +27,45 @@ pub fn to_yaml(value: &Value) -> String {
 
 /// A document as this library writes it.
 pub fn write(value: &Value, library: Library) -> String {
+    write_source(Source::Json(value), library)
+}
+
+/// What JSON cannot hold, as version 3 writes it. Maps are written in their order, which for all but structs is that of [`sorted`].
+pub fn write_node(node: &Node) -> String {
+    write_source(Source::Node(node), Library::V3)
+}
+
+/// The entries of a map in the order in which version 3 writes them.
+pub fn sorted(entries: Vec<(Node, Node)>) -> Vec<(Node, Node)> {
+    order::naturally(entries, Library::V3)
+}
+
+fn write_source(source: Source<'_>, library: Library) -> String {
     let mut writer = Writer { library, text: String::new(), column: 0, is_blank: true, is_indented: true };
-    writer.node(value, None, NodePosition::Root);
+    writer.node(source, None, NodePosition::Root);
     writer.line(0);
     writer.text
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy)]
+enum Source<'v> {
+    Json(&'v Value),
+    /// The key of an object.
+    Key(&'v str),
+    Node(&'v Node),
+}
+
+impl<'v> From<&'v Value> for Source<'v> {
+    fn from(value: &'v Value) -> Self {
+        Self::Json(value)
+    }
+}
+
+impl<'v> From<&'v Node> for Source<'v> {
+    fn from(node: &'v Node) -> Self {
+        Self::Node(node)
+    }
 }
 
 /// Where a node stands.
@@ -51,7 +89,37 @@ struct Writer {
 }
 
 impl Writer {
-    fn node(&mut self, value: &Value, indent: Option<usize>, place: NodePosition) {
+    fn node(&mut self, source: Source<'_>, indent: Option<usize>, place: NodePosition) {
+        match source {
+            Source::Json(value) => self.json(value, indent, place),
+            Source::Key(key) => self.string(key, indent, place),
+            Source::Node(Node::Null) => self.scalar("null", Style::Plain, indent, place),
+            Source::Node(Node::Bool(is_true)) => {
+                self.scalar(if *is_true { "true" } else { "false" }, Style::Plain, indent, place);
+            }
+            Source::Node(Node::Int(integer)) => {
+                self.scalar(&integer.to_string(), Style::Plain, indent, place);
+            }
+            Source::Node(Node::Uint(integer)) => {
+                self.scalar(&integer.to_string(), Style::Plain, indent, place);
+            }
+            Source::Node(Node::Float(float)) => {
+                self.scalar(&float_text(*float), Style::Plain, indent, place);
+            }
+            Source::Node(Node::String(text)) => self.string(text, indent, place),
+            Source::Node(Node::Bytes(bytes)) => self.binary(bytes, indent, place),
+            Source::Node(Node::Time(text)) => self.scalar(text, Style::Plain, indent, place),
+            Source::Node(Node::List(items)) if items.is_empty() => self.empty('[', ']'),
+            Source::Node(Node::List(items)) => self.items(items, indent, place),
+            Source::Node(Node::Map(entries)) if entries.is_empty() => self.empty('{', '}'),
+            Source::Node(Node::Map(entries)) => {
+                let entries = entries.iter().map(|(key, value)| (Source::Node(key), Source::Node(value)));
+                self.entries(entries, indent, place);
+            }
+        }
+    }
+
+    fn json(&mut self, value: &Value, indent: Option<usize>, place: NodePosition) {
         match value {
             Value::Null => self.scalar("null", Style::Plain, indent, place),
             Value::Bool(is_true) => {
@@ -64,8 +132,13 @@ impl Writer {
             Value::Array(items) if items.is_empty() => self.empty('[', ']'),
             Value::Array(items) => self.items(items, indent, place),
             Value::Object(entries) if entries.is_empty() => self.empty('{', '}'),
-            Value::Object(entries) => self.entries(entries, indent, place),
+            Value::Object(entries) => self.object(entries, indent, place),
         }
+    }
+
+    fn object(&mut self, entries: &Map<String, Value>, indent: Option<usize>, place: NodePosition) {
+        let entries = order::naturally(entries.iter().collect(), self.library).into_iter();
+        self.entries(entries.map(|(key, value)| (Source::Key(key), Source::Json(value))), indent, place);
     }
 
     fn empty(&mut self, open: char, close: char) {
@@ -74,7 +147,10 @@ impl Writer {
         self.indicator(close, false, false);
     }
 
-    fn items(&mut self, items: &[Value], indent: Option<usize>, place: NodePosition) {
+    fn items<'v, T>(&mut self, items: &'v [T], indent: Option<usize>, place: NodePosition)
+    where
+        Source<'v>: From<&'v T>,
+    {
         // Version 2 puts items below the key that they belong to, not to the right of it.
         let is_below_key = self.library == Library::V2 && place == NodePosition::Value && !self.is_indented;
         let indent = match indent {
@@ -84,7 +160,7 @@ impl Writer {
         for item in items {
             self.line(indent);
             self.indicator('-', true, true);
-            self.node(item, Some(indent), NodePosition::Item);
+            self.node(Source::from(item), Some(indent), NodePosition::Item);
         }
     }
 
@@ -102,16 +178,21 @@ impl Writer {
         }
     }
 
-    fn entries(&mut self, entries: &Map<String, Value>, indent: Option<usize>, place: NodePosition) {
+    fn entries<'v>(
+        &mut self,
+        entries: impl Iterator<Item = (Source<'v>, Source<'v>)>,
+        indent: Option<usize>,
+        place: NodePosition,
+    ) {
         let indent = self.indent_below(indent, place);
-        for (key, value) in order::naturally(entries.iter().collect(), self.library) {
+        for (key, value) in entries {
             self.line(indent);
             if is_simple_key(key) {
-                self.string(key, Some(indent), NodePosition::Key);
+                self.node(key, Some(indent), NodePosition::Key);
                 self.indicator(':', false, false);
             } else {
                 self.indicator('?', true, true);
-                self.string(key, Some(indent), NodePosition::Value);
+                self.node(key, Some(indent), NodePosition::Value);
                 self.line(indent);
                 self.indicator(':', true, true);
             }
@@ -132,6 +213,19 @@ impl Writer {
             _ => Style::Double,
         };
         self.scalar(&string, style, indent, place);
+    }
+
+    /// What is no UTF-8 is written in base64, in lines of equal length.
+    fn binary(&mut self, bytes: &[u8], indent: Option<usize>, place: NodePosition) {
+        let tag = "!!binary";
+        if !self.is_blank {
+            self.put(' ');
+        }
+        tag.chars().for_each(|character| self.put(character));
+        (self.is_blank, self.is_indented) = (false, false);
+        let text = binary_text(bytes);
+        let style = if text.contains('\n') { Style::Literal } else { Style::Plain };
+        self.scalar(&text, style, indent, place);
     }
 
     fn scalar(&mut self, text: &str, wanted: Style, indent: Option<usize>, place: NodePosition) {
@@ -294,10 +388,45 @@ impl Writer {
     }
 }
 
-fn is_simple_key(key: &str) -> bool {
-    // Bytes, not characters: the emitter adds up lengths of buffers
-    // (`yaml_emitter_check_simple_key`).
-    key.len() <= LONGEST_SIMPLE_KEY && !key.chars().any(text::is_break)
+fn is_simple_key(key: Source<'_>) -> bool {
+    let is_simple = |text: &str| {
+        // Bytes, not characters: the emitter adds up lengths of buffers
+        // (`yaml_emitter_check_simple_key`).
+        text.len() <= LONGEST_SIMPLE_KEY && !text.chars().any(text::is_break)
+    };
+    match key {
+        Source::Key(text) => is_simple(text),
+        Source::Node(Node::String(text)) => is_simple(text),
+        Source::Node(Node::Bytes(bytes)) => is_simple(&binary_text(bytes)),
+        // Other scalars are short.
+        _ => true,
+    }
+}
+
+fn binary_text(bytes: &[u8]) -> String {
+    let text = base64::encode(bytes);
+    if text.len() < BINARY_LINE {
+        return text;
+    }
+    let mut lines = String::with_capacity(text.len() + text.len() / BINARY_LINE + 1);
+    for (at, character) in text.chars().enumerate() {
+        if at > 0 && at % BINARY_LINE == 0 {
+            lines.push('\n');
+        }
+        lines.push(character);
+    }
+    lines.push('\n');
+    lines
+}
+
+/// A float as version 3 writes it.
+pub(super) fn float_text(float: f64) -> String {
+    match float {
+        float if float.is_nan() => ".nan".to_owned(),
+        f64::INFINITY => ".inf".to_owned(),
+        f64::NEG_INFINITY => "-.inf".to_owned(),
+        float => format_float(float, 'g', None),
+    }
 }
 
 /// A number, for version 2 as it is after Go wrote it as JSON, YAML read that, and wrote it again.

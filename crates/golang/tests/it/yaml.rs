@@ -49,6 +49,7 @@ fn typed(node: &Node) -> Value {
         Node::Uint(integer) => json!(["uint", integer.to_string()]),
         Node::Float(float) => json!(["float", format_float(*float, 'g', None)]),
         Node::String(text) => json!(["string", text]),
+        Node::Bytes(bytes) => json!(["string", String::from_utf8_lossy(bytes)]),
         Node::Time(_) => json!(["time"]),
         Node::List(items) => std::iter::once(json!("list")).chain(items.iter().map(typed)).collect(),
         Node::Map(entries) => {

@@ -138,7 +138,7 @@ fn are_same(ctx: &mut Context<'_>, one: Option<&Value>, other: Option<&Value>) -
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::List(_) | Value::Bytes(_) => "slice",
-        Value::Map(_) => "map",
+        Value::Map(_) | Value::AnyMap(_) => "map",
         Value::Object(object) if object.type_of().can_be_nil() => "ptr",
         _ => "struct",
     }

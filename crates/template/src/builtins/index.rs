@@ -55,6 +55,16 @@ fn step(item: Slot, index: Slot) -> Result<Slot, Failure> {
                 None => boxed(element, zero(element)),
             })
         }
+        Value::AnyMap(map) => {
+            let key = index.into_value();
+            if let Value::List(_) | Value::Bytes(_) | Value::Map(_) | Value::AnyMap(_) = key {
+                return Err(Failure::new(format!(
+                    "runtime error: hash of unhashable type {}",
+                    key.type_of()
+                )));
+            }
+            Ok(Slot::Boxed(map.get(&key).cloned().unwrap_or(Value::Nil)))
+        }
         other => Err(Failure::new(format!("can't index item of type {}", other.type_of()))),
     }
 }
@@ -148,6 +158,7 @@ pub(super) fn length(slots: &[Slot]) -> Result<Slot, Failure> {
             Value::String(text) | Value::Bytes(text) => text.len(),
             Value::List(list) => list.len(),
             Value::Map(map) => map.len(),
+            Value::AnyMap(map) => map.len(),
             other => return Err(Failure::new(format!("len of type {}", other.type_of()))),
         },
     };

@@ -215,15 +215,17 @@ impl<'t> Frame<'_, 't> {
         };
         let has_arguments = last.is_some() || arguments.is_some_and(|arguments| !arguments.is_empty());
         match value {
-            Value::Map(map) => {
-                if has_arguments {
-                    return Err(self.error(format!("{name} is not a method but has arguments")));
-                }
-                match map.get(name.as_bytes()) {
-                    Some(item) => Ok(element(item, map.element())),
-                    None => self.missing(name, *map.element()),
-                }
+            Value::Map(_) | Value::AnyMap(_) if has_arguments => {
+                Err(self.error(format!("{name} is not a method but has arguments")))
             }
+            Value::AnyMap(map) => match map.get(&Value::text(name)) {
+                Some(item) => Ok(Slot::Boxed(item.clone())),
+                None => self.missing(name, Type::Any),
+            },
+            Value::Map(map) => match map.get(name.as_bytes()) {
+                Some(item) => Ok(element(item, map.element())),
+                None => self.missing(name, *map.element()),
+            },
             Value::Object(object) => {
                 if let Some(method) = object.method(name) {
                     let part = Part::Operand(operand);

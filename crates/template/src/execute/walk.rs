@@ -171,6 +171,10 @@ impl<'t> Frame<'_, 't> {
                     entries.map(|(key, item)| (Slot::Plain(Value::String(key)), element(item, kind))),
                 )?
             }
+            Value::AnyMap(map) => {
+                let entries = map.iter().cloned();
+                self.iterate(branch, entries.map(|(key, item)| (Slot::Boxed(key), Slot::Boxed(item))))?
+            }
             Value::Int(count) => self.count(branch, count, Value::Int)?,
             Value::Int64(count) => self.count(branch, count, Value::Int64)?,
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is below a byte")]

@@ -1,6 +1,6 @@
 //! Numbers in templates: integers of all bases, floats, characters and complex ones.
 //!
-//! Follows Go 1.26, `text/template/parse/node.go` (`newNumber`), `strconv/atoi.go`, `strconv/atof.go`.
+//! Follows Go 1.26, `text/template/parse/node.go` (`newNumber`), `internal/strconv/atoi.go`, `internal/strconv/atof.go`.
 
 use ferroplane_golang::strconv::{parse_float, parse_int, parse_uint, quote, unquote_char};
 

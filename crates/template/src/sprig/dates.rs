@@ -10,6 +10,8 @@ mod named_integer;
 mod time;
 mod zone;
 
+use std::cmp::Ordering;
+
 use ferroplane_golang::time::{duration, layout, rfc3339::Moment};
 
 use super::arguments::{characters, text};
@@ -135,6 +137,30 @@ fn to_date(args: &[Value]) -> Result<Time, Failure> {
 /// A time in the local zone. Without a moment, the one that was never set.
 pub(super) fn local_time(moment: Option<Moment>) -> Value {
     moment.map_or(Time::ZERO, |moment| Time::new(moment, Zone::Local)).into()
+}
+
+/// The time that a text says, as Go's `time.Parse` reads it: without a zone it is in UTC, and not in the local one.
+pub(super) fn parsed_time(parsed: layout::Parsed) -> Value {
+    let zone = match parsed.zone {
+        layout::Zone::Unknown => layout::Zone::Utc,
+        zone => zone,
+    };
+    Time::parsed(layout::Parsed { zone, ..parsed }).into()
+}
+
+/// The order in which Go prints keys that are times: that of their fields, of which nanoseconds are the first.
+pub(super) fn order(one: &dyn Object, other: &dyn Object) -> Ordering {
+    let fields = |object: &dyn Object| {
+        let time: Option<&Time> = object.as_any().downcast_ref();
+        time.map(|time| (time.moment.nanoseconds, time.moment.seconds))
+    };
+    fields(one).cmp(&fields(other))
+}
+
+/// The time as RFC 3339 has it; nothing if it is no time.
+pub(super) fn rfc3339(object: &dyn Object) -> Option<Text> {
+    let time: &Time = object.as_any().downcast_ref()?;
+    Some(time.format(layout::RFC3339_NANO).into())
 }
 
 /// A number in a template as a value of the type with this name, such as `time.Duration`.

@@ -4,7 +4,7 @@
 
 use super::arguments::text;
 use super::{function, json, variadic};
-use crate::{Context, Failure, Function, List, Type, Value};
+use crate::{AnyMap, Context, Failure, Function, List, Type, Value};
 
 use Type::{Any, Bool, String};
 
@@ -90,6 +90,10 @@ fn copy(ctx: &mut Context<'_>, value: &Value, depth: u32) -> Result<Value, Failu
                 entries.insert(key, copy(ctx, &value, depth + 1)?);
             }
             ctx.typed_map(map.element(), entries)?
+        }
+        Value::AnyMap(map) => {
+            let entries = map.iter().map(|(key, value)| Ok((key.clone(), copy(ctx, value, depth + 1)?)));
+            Value::AnyMap(AnyMap::new(entries.collect::<Result<_, Failure>>()?))
         }
         // Everything else never changes.
         other => other.clone(),

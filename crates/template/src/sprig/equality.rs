@@ -54,6 +54,19 @@ fn compare(ctx: &mut Context<'_>, one: &Value, other: &Value, depth: u32) -> Res
             let has_same_keys = one.keys().eq(other.keys());
             has_same_keys && all(ctx, one.values().zip(other.values()), depth)?
         }
+        (Value::AnyMap(one), Value::AnyMap(other)) => {
+            if Rc::ptr_eq(one, other) {
+                return Ok(true);
+            }
+            if one.len() != other.len() {
+                return Ok(false);
+            }
+            let pairs = one.iter().map(|(key, value)| Some((value, other.get(key)?)));
+            match pairs.collect::<Option<Vec<_>>>() {
+                Some(pairs) => all(ctx, pairs.into_iter(), depth)?,
+                None => false,
+            }
+        }
         (Value::Object(one), Value::Object(other)) => are_same_objects(&**one, &**other),
         _ => false,
     })

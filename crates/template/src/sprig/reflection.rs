@@ -53,7 +53,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Type::Complex128 => "complex128",
         String => "string",
         Type::List(_) => "slice",
-        Type::Map(_) => "map",
+        Type::Map(_) | Type::AnyMap => "map",
         Type::Struct(_) => "struct",
         Type::Pointer(_) => "ptr",
     }

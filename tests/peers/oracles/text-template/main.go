@@ -1,7 +1,8 @@
 // Executes text templates with Go's own package, so that tests can compare.
 //
-// Reads one JSON object per line: {"template": …, "name": …, "data": …, "left": …, "right": …, "missingkey": …, "functions": "none" | "test" | "sprig"}.
+// Reads one JSON object per line: {"template": …, "name": …, "data": …, "left": …, "right": …, "missingkey": …, "functions": "none" | "test" | "sprig" | "yaml"}.
 // Writes one per line: {"output": base64} or {"parse": text} or {"execute": text}.
+// "yaml" is what the templates of function-go-templating have: those of "sprig", and toYaml and fromYaml.
 // Numbers of the data are int64 if they are written without a fraction and fit, and float64 if not, as Kubernetes' decoder has them.
 package main
 
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/Masterminds/sprig/v3"
+	"gopkg.in/yaml.v3"
 )
 
 type question struct {
@@ -84,6 +86,8 @@ func reply(line []byte) (result answer) {
 		t = t.Funcs(functions(t))
 	case "sprig":
 		t = t.Funcs(sprig.TxtFuncMap()).Funcs(functions(t))
+	case "yaml":
+		t = t.Funcs(sprig.TxtFuncMap()).Funcs(functions(t)).Funcs(template.FuncMap{"toYaml": toYaml, "fromYaml": fromYaml})
 	}
 	parsed, err := t.Parse(q.Template)
 	if err != nil {
@@ -117,6 +121,18 @@ func typed(value any) any {
 		}
 	}
 	return value
+}
+
+// As in function_maps.go of function-go-templating v0.12.2, which all releases have alike.
+func toYaml(value any) (string, error) {
+	text, err := yaml.Marshal(value)
+	return string(text), err
+}
+
+func fromYaml(text string) (any, error) {
+	var value any
+	err := yaml.Unmarshal([]byte(text), &value)
+	return value, err
 }
 
 type point struct {

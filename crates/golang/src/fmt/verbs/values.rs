@@ -83,12 +83,11 @@ impl Printer<'_> {
             self.push(if is_first { "" } else { separator });
             is_first = false;
             if let Some(key) = key.filter(|_| has_names) {
-                if is_map {
+                match key.shape() {
+                    Shape::Text(name) if !is_map => self.push_bytes(name),
                     // Keys of maps are values to Go and take the verb, so that `%q` quotes them; names of
                     // fields do not.
-                    self.print_kind(&Key(key), verb);
-                } else {
-                    self.push_bytes(key);
+                    _ => self.print_item(key, verb),
                 }
                 self.push(":");
             }
@@ -143,19 +142,6 @@ impl Printer<'_> {
             self.print_kind(&Byte(*byte), verb);
         }
         self.push(closing);
-    }
-}
-
-/// A key of a map.
-struct Key<'k>(&'k [u8]);
-
-impl Operand for Key<'_> {
-    fn type_name(&self) -> Cow<'_, str> {
-        Cow::Borrowed("string")
-    }
-
-    fn shape(&self) -> Shape<'_> {
-        Shape::Text(self.0)
     }
 }
 

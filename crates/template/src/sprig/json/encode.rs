@@ -76,6 +76,9 @@ impl Writer<'_, '_> {
             Value::List(list) => self.list(list, depth)?,
             Value::Map(map) if map.is_nil() => self.out.push_str("null"),
             Value::Map(map) => self.map(map, depth)?,
+            Value::AnyMap(_) => {
+                return Err(Failure::new(format!("json: unsupported type: {}", Type::AnyMap)));
+            }
             Value::Object(object) => self.object(&**object, depth)?,
         }
         Ok(())
