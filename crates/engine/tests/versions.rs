@@ -1,4 +1,27 @@
 //! Which version of a function runs, and what its user is told: the life of versions across releases.
+//!
+//! Design 003 lists 38 behaviours. These tests hold them; those without a file are here, and `action` is `crates/engine/src/action/tests.rs`:
+//!
+//! | Behaviours | Tests |
+//! |---|---|
+//! | 1–4, 36: register functions with and without versions | `function_without_versions_is_v0_0_0` and `every_version_that_is_registered_has_its_own_implementation` (`crates/functions/src/library/tests.rs`) |
+//! | 5: a later version builds on an earlier one | `later_versions_take_what_earlier_ones_take` (`crates/functions/src/phases.rs`) |
+//! | 6: a version without code is an error | `what_is_listed_has_code_and_what_is_removed_has_none`, `file_and_code_have_to_agree` (`library/tests.rs`) |
+//! | 7, 8: a version that cannot be read, or is registered twice, is an error | `bad_version_is_refused_with_function_text_and_form`, `duplicate_is_refused_and_the_first_stays` (`library/tests.rs`) |
+//! | 9: registration is safe under concurrency | none is needed: it takes `&mut self` |
+//! | 10, 37: `funcVersion` of a phase | `blueprint_keeps_the_versions_of_its_phases` (`crates/controllers/tests/it/actions.rs`) |
+//! | 11, 12, 17: what decides on the version | `version_is_chosen_by_the_phase_then_the_action_then_stability`, `version_of_a_phase_beats_the_preferred_one_and_that_beats_stable` (`action`) |
+//! | 13, 14: no version is named | `function_without_a_version_runs_stable_or_unversioned` (`action`) |
+//! | 15, 16, 19: unknown functions and versions | `unknown_function_is_named_with_what_was_perhaps_meant`, `text_that_is_no_version_is_an_error_that_shows_the_form`, `unknown_version_is_an_error_where_there_is_nothing_to_fall_back_to` |
+//! | 18, 20: fallback to v0.0.0, by phase | `version_that_does_not_exist_falls_back_unless_strict`, `fallback_is_decided_by_phase_and_told` (`action`) |
+//! | 21: the same in a `deferPhase` | `defer_phase_gets_its_version_as_other_phases_do` (`action`) |
+//! | 22–24, 28: four releases of a version | `version_lives_through_four_releases_as_announced`; before any effect: `deprecated_version_runs_with_one_warning_on_every_surface` (`action`) |
+//! | 25–27: warnings in log, event and status | `deprecated_version_of_a_phase_is_reported_once_in_log_event_and_status` (`crates/controllers/tests/it/actions/versions.rs`) |
+//! | 29: numbers are never used again | `removed_version_stays_on_record`, `every_version_is_in_the_ledger_and_every_line_of_the_ledger_is_a_version` (`library/tests.rs`) |
+//! | 30: when to promote is for the author to decide | `rules_refuse_what_would_surprise_users`, which accepts any release |
+//! | 31–34: the versions file, in the binary | `function_has_one_stable_version` (`xtask/src/catalogue.rs`), `what_is_built_in_is_in_order` (`library/tests.rs`) |
+//! | 35: the endpoint | `versions_of_functions_are_listed_for_those_who_may_get_them` (`crates/cli/tests/it/start.rs`) |
+//! | 38: Blueprints without versions run as before | the other tests of `crates/controllers/tests/it/actions.rs`, `cargo xtask compare --actions` |
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;

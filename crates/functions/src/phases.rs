@@ -111,12 +111,14 @@ pub(crate) const FUNCTIONS: &[BuiltinFunction] = &[
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use ferroplane_api::{Cause, Object};
     use ferroplane_engine::action::{Answer, PhaseFunction, PodSupport, Refused};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
-    use super::testing::Plane;
+    use super::testing::{CrashCase, Plane};
     use super::*;
 
     fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static dyn PhaseFunction)> {
@@ -143,6 +145,30 @@ mod tests {
             let unknown = code.argument_mistakes(json!({"nosucharg": 1}).as_object().unwrap());
             assert!(unknown.iter().any(|mistake| mistake.argument == "nosucharg"), "{function} {version}");
         }
+    }
+
+    fn crashes() -> Vec<CrashCase> {
+        let lists = [
+            csi_snapshot::tests::crashes(),
+            exec::tests::crashes(),
+            kube_ops::tests::crashes(),
+            pods::tests::crashes(),
+            scale_workload::tests::crashes(),
+            wait::tests::crashes(),
+        ];
+        lists.into_iter().flatten().collect()
+    }
+
+    #[test]
+    fn phase_ends_the_same_wherever_the_plane_stops_unless_its_effects_are_unknown() {
+        crashes().iter().for_each(CrashCase::check);
+    }
+
+    #[test]
+    fn every_version_of_every_function_is_tried_with_crashes() {
+        let tried: BTreeSet<_> = crashes().iter().map(|case| (case.function, case.version)).collect();
+        let all: BTreeSet<_> = all().map(|(function, version, _)| (function, version)).collect();
+        assert_eq!(tried, all);
     }
 
     #[test]

@@ -202,15 +202,29 @@ fn functions_of_phases_are_explained_with_their_arguments() {
     assert!(table.contains("ARGUMENTS") && table.contains("onInterruption?"), "{table}");
 }
 
+/// Its step names a version that does not exist.
+const OPERATION: &str = "apiVersion: ops.crossplane.io/v1alpha1
+kind: Operation
+metadata: {name: once}
+spec:
+  mode: Pipeline
+  pipeline:
+  - {step: check, functionRef: {name: function-cel-validation, version: v7.7.7}}
+";
+
 #[test]
 fn versions_of_a_control_plane_are_those_of_this_program_and_more() {
     let directory = tempfile::TempDir::new().unwrap();
-    std::fs::write(
-        directory.path().join("blueprint.yaml"),
-        BLUEPRINT.replace("v0.1.0", "v9.9.9").replace("get", "delete"),
-    )
-    .unwrap();
-    let plane = crate::plane::Plane::start(directory, &["--data-dir", "data", "blueprint.yaml"]);
+    let files = [
+        ("blueprint.yaml", BLUEPRINT.replace("v0.1.0", "v9.9.9").replace("get", "delete")),
+        ("composition.yaml", composition(&[("one", "function-dummy\n      version: v7.7.7", "")])),
+        ("operation.yaml", OPERATION.to_owned()),
+    ];
+    for (name, content) in files {
+        std::fs::write(directory.path().join(name), content).unwrap();
+    }
+    let flags = ["--data-dir", "data", "blueprint.yaml", "composition.yaml", "operation.yaml"];
+    let plane = crate::plane::Plane::start(directory, &flags);
     let program = env!("CARGO_BIN_EXE_ferroplane");
     let own = Sandbox::new().run(&["functions", "versions", "-o", "json"]).ok();
     // What it says beside the document is said elsewhere.
@@ -220,7 +234,11 @@ fn versions_of_a_control_plane_are_those_of_this_program_and_more() {
     assert!(one.contains("v0.1.0") && one.contains("stable"), "{one}");
     let none = plane.fails(&format!("{program} functions versions Nope --server"), "");
     assert!(none.contains("the control plane has no function `Nope`"), "{none}");
-    let used = format!("{program} functions versions --used");
-    let used = plane.until_said(&used, |said| said.contains("1 steps: 0 would break and 1 would warn"));
-    assert!(used.contains("Blueprint/shop") && used.contains("backup/copy"), "{used}");
+    let used = format!("{program} functions versions --used; echo exits with $?");
+    let used = plane.until_said(&used, |said| said.contains("3 steps: 2 would break and 1 would warn"));
+    let has_row = |words: &[&str]| used.lines().any(|row| words.iter().all(|word| row.contains(word)));
+    assert!(has_row(&["Blueprint/shop", "backup/copy", "KubeOps", "v0.0.0 runs instead"]), "{used}");
+    assert!(has_row(&["app", "one", "function-dummy", "v7.7.7", "missing"]), "{used}");
+    assert!(has_row(&["Operation/once", "check", "function-cel-validation", "v7.7.7", "missing"]), "{used}");
+    assert!(used.ends_with("exits with 3\n"), "{used}");
 }

@@ -3,9 +3,10 @@
 mod deletion;
 mod fields;
 mod forged;
-mod log_records;
+pub(crate) mod log_records;
 mod masses;
 mod operations;
+mod operators;
 mod recorded;
 mod refusals;
 mod scaling;

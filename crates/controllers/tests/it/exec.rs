@@ -3,6 +3,8 @@
 //! The kubelet is one of ours, since no container runs. A real API server asks it as it asks any other: the node says where it is.
 
 mod dumps;
+mod logs;
+mod pipelines;
 
 use std::sync::Arc;
 use std::time::Duration;

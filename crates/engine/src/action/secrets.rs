@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use ferroplane_api::Object;
-use ferroplane_golang::base64;
+use ferroplane_golang::{base64, json};
 use serde_json::Value;
 
 /// The shortest value of a Secret that is redacted.
@@ -26,12 +26,18 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Redact the values of a Secret: each as a whole, its lines, and both of its forms in base64.
+    /// Redact the values of a Secret: each as a whole, its lines, and what templates often make of it: base64, JSON, and the text that
+    /// is in it in base64.
     pub fn add(&mut self, secret: &Object) {
         let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
         for (_, value) in data {
             let Ok(bytes) = base64::decode(value.as_str().unwrap_or_default().as_bytes()) else { continue };
             self.hide(&bytes);
+            if let Ok(decoded) = base64::decode(bytes.trim_ascii())
+                && std::str::from_utf8(&decoded).is_ok()
+            {
+                self.hide_texts(&decoded);
+            }
         }
     }
 
@@ -39,6 +45,10 @@ impl Secrets {
         if !bytes.is_empty() {
             self.values.insert(bytes.to_vec());
         }
+        self.hide_texts(bytes);
+    }
+
+    fn hide_texts(&mut self, bytes: &[u8]) {
         let trimmed = bytes.trim_ascii();
         if trimmed.len() < SHORTEST {
             return;
@@ -51,8 +61,14 @@ impl Secrets {
         }
         let Ok(text) = std::str::from_utf8(trimmed) else { return };
         // Logs and messages split values at line breaks.
-        let texts = text.lines().chain([text]).map(str::trim).filter(|text| text.len() >= SHORTEST);
-        self.texts.extend(texts.map(str::to_owned));
+        for text in text.lines().chain([text]).map(str::trim).filter(|text| text.len() >= SHORTEST) {
+            self.texts.insert(text.to_owned());
+            // As `toJson .Profile` has it, and as programs print that. Without the quotes, since other text may be beside it.
+            let value = Value::from(text);
+            for quoted in [json::marshal(&value), json::marshal_without_html_escapes(&value)] {
+                self.texts.insert(quoted[1..quoted.len() - 1].to_owned());
+            }
+        }
     }
 
     /// The values themselves, for recordings, which redact them in their own way.
@@ -134,6 +150,20 @@ mod tests {
                 assert_eq!(redacted.trim_end_matches('='), "Authorization: ***", "{form}");
             }
         }
+    }
+
+    #[test]
+    fn value_in_json_is_hidden() {
+        let hidden = secrets(&["a\"b&c<d>", "first&line\nsecond"]);
+        assert_eq!(hidden.redact(r#"{"Secret":"a\"b\u0026c\u003cd\u003e"}"#), r#"{"Secret":"***"}"#);
+        assert_eq!(hidden.redact(r#"{"Secret":"a\"b&c<d>"}"#), r#"{"Secret":"***"}"#);
+        assert_eq!(hidden.redact(r#"{"Key":"first\u0026line\nsecond"}"#), r#"{"Key":"***"}"#);
+    }
+
+    #[test]
+    fn text_that_is_a_value_in_base64_is_hidden() {
+        let hidden = secrets(&[&base64::encode(b"sesame-open"), &base64::encode(b"abc")]);
+        assert_eq!(hidden.redact("opens with sesame-open, abc"), "opens with ***, abc");
     }
 
     #[test]

@@ -555,6 +555,28 @@ fn fallback_is_decided_by_phase_and_told() {
 }
 
 #[test]
+fn defer_phase_gets_its_version_as_other_phases_do() {
+    for (pinned, preferred, expected, is_fallback) in [
+        ("", "", "v0.1.0", false),
+        ("v0.2.0", "v0.0.0", "v0.2.0", false),
+        ("", "v0.2.0", "v0.2.0", false),
+        ("v9.9.9", "", "v0.0.0", true),
+    ] {
+        let mut end = phase("F", "end", json!({}));
+        end["funcVersion"] = pinned.into();
+        let action = json!({"phases": [phase("Plain", "p", json!({}))], "deferPhase": end});
+        let status = run(action, json!({"preferredVersion": preferred}));
+        let ran = status.actions[0].defer_phase.function.as_ref().unwrap();
+        assert_eq!(ran.version, expected, "{pinned} {preferred}");
+        assert_eq!(
+            status.warnings.iter().any(|warning| warning.phase == "end"),
+            is_fallback,
+            "{pinned} {preferred}"
+        );
+    }
+}
+
+#[test]
 fn version_that_does_not_exist_falls_back_unless_strict() {
     let mut pinned = phase("F", "p", json!({}));
     pinned["funcVersion"] = "v9.9.9".into();

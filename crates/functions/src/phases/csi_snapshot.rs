@@ -91,4 +91,4 @@ fn absent(address: &Address) -> NextMove {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

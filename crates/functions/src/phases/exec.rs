@@ -251,4 +251,4 @@ fn check_pods(phase: &Phase<'_>) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -207,4 +207,4 @@ fn unknown(argument: &str, value: &str, known: &[&str]) -> Failure {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

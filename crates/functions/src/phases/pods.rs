@@ -287,4 +287,4 @@ fn clean_up(phase: &Phase<'_>, pod: impl Fn(&Phase<'_>) -> Result<PodRun, Failur
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

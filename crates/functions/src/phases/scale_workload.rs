@@ -249,4 +249,4 @@ fn overdue(phase: &Phase<'_>, wanted: &Wanted, workload: &Object) -> Failure {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -12,6 +12,9 @@ use ferroplane_schema::patch::json::Patch as JsonPatch;
 use ferroplane_schema::patch::merge;
 use serde_json::{Value, json};
 
+use super::FUNCTIONS;
+use crate::Code;
+
 /// Kinds that the server has: apiVersion, kind, resource, whether they are namespaced, whether they know strategic merge.
 const KINDS: [(&str, &str, &str, bool, bool); 9] = [
     ("v1", "ConfigMap", "configmaps", true, true),
@@ -412,23 +415,64 @@ impl<'f> Plane<'f> {
     }
 }
 
-/// Runs a phase again and again, with the plane stopping at every place that there is, and has it end like a run without. Where a run must not be
-/// repeated, it may fail as interrupted instead.
-pub(super) fn survives_crashes(plane: impl Fn() -> Plane<'static>, world: &World, meanwhile: Meanwhile<'_>) {
-    let mut expected = world.clone();
-    let end = plane().run_while(&mut expected, meanwhile);
-    assert!(matches!(end, End::Done(_)), "{end:?}");
-    for place in 1..20 {
-        for crash in [Crash::Before(place), Crash::After(place)] {
-            let mut tried = world.clone();
-            let mut plane = Plane { crash, ..plane() };
-            match plane.run_while(&mut tried, meanwhile) {
-                End::Failed(Cause::PhaseInterrupted, _) => {}
-                found => {
-                    assert_eq!(found, end, "{crash:?}");
-                    assert_eq!(tried.state(), expected.state(), "{crash:?}");
+/// A phase during which the plane stops: it has to end as if the plane had not, except at the places that are named.
+pub(super) struct CrashCase {
+    pub(super) function: &'static str,
+    pub(super) version: &'static str,
+    pub(super) arguments: Value,
+    pub(super) target: Object,
+    pub(super) pods: PodSupport,
+    pub(super) world: World,
+    /// What happens while the phase waits.
+    pub(super) meanwhile: Box<dyn Fn(&mut World) -> bool>,
+    /// Where the effects of the phase are unknown afterwards, so that it has to fail as interrupted: all of these places.
+    pub(super) interrupted: &'static [Crash],
+}
+
+/// A phase that makes all its requests at once, and must not repeat them.
+pub(super) const INTERRUPTED_ONCE: &[Crash] = &[Crash::Before(1), Crash::After(1)];
+
+impl CrashCase {
+    pub(super) fn of(function: &'static str, version: &'static str, arguments: Value) -> Self {
+        Self {
+            function,
+            version,
+            arguments,
+            target: Object::new(),
+            pods: PodSupport::Cluster,
+            world: World::default(),
+            meanwhile: Box::new(|_| false),
+            interrupted: &[],
+        }
+    }
+
+    /// Run the phase with the plane stopping at every place that there is, one place after the other.
+    pub(super) fn check(&self) {
+        let what = format!("{} {} {}", self.function, self.version, self.arguments);
+        let (mut plane, mut expected) = (self.plane(Crash::Never), self.world.clone());
+        let end = plane.run_while(&mut expected, &self.meanwhile);
+        assert!(matches!(end, End::Done(_)), "{what}: {end:?}");
+        let mut interrupted = Vec::new();
+        for place in 1..=plane.checkpoints.len() {
+            for crash in [Crash::Before(place), Crash::After(place)] {
+                let mut tried = self.world.clone();
+                let found = self.plane(crash).run_while(&mut tried, &self.meanwhile);
+                if matches!(found, End::Failed(Cause::PhaseInterrupted, _)) {
+                    interrupted.push(crash);
+                    continue;
                 }
+                assert_eq!(found, end, "{what}: {crash:?}");
+                assert_eq!(tried.state(), expected.state(), "{what}: {crash:?}");
             }
         }
+        assert_eq!(interrupted, self.interrupted, "{what}");
+    }
+
+    fn plane(&self, crash: Crash) -> Plane<'static> {
+        let function = FUNCTIONS.iter().find(|it| it.function == self.function).expect("a known function");
+        let version = function.versions.iter().find(|it| it.0 == self.version).expect("a known version");
+        let Code::Phase(code) = version.1 else { panic!("{} is no function of phases", self.function) };
+        let (target, pods) = (self.target.clone(), self.pods);
+        Plane { target, pods, crash, ..Plane::of(code, self.arguments.clone()) }
     }
 }

@@ -143,4 +143,4 @@ fn shortened(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -14,6 +14,7 @@ use super::{find, objects, template};
 /// A right that no request shows (verb, group, resource), and why it is given.
 pub(super) type Excuse = (&'static str, &'static str, &'static str, &'static str);
 
+const KANISTER: &str = "cr.kanister.io";
 const UNSEEN: &[Excuse] = &[
     ("patch", "", "events", "what is said again after ten minutes is counted"),
     ("escalate", "rbac.authorization.k8s.io", "clusterroles", "asked for while a role is created"),
@@ -38,10 +39,20 @@ const UNSEEN: &[Excuse] = &[
     ),
     ("update", "rollout.ferroplane.io", "functionintercepts/status", "asked for while calls are intercepted"),
     ("delete", "rollout.ferroplane.io", "functionintercepts", "asked for when an intercept has expired"),
+    ("get", KANISTER, "actionsets", "asked for when an Operation waits for its ActionSet"),
+    ("patch", KANISTER, "actionsets", "asked for when an Operation cancels its ActionSet"),
+    ("get", KANISTER, "blueprints", "asked for before the cache has a Blueprint"),
 ];
 
 const DEFINITIONS: &str = include_str!("rights/definitions.yaml");
 const OBJECTS: &str = include_str!("rights/objects.yaml");
+const BLUEPRINT: &str = include_str!("rights/blueprint.yaml");
+const ACTION_SET: &str = "
+apiVersion: cr.kanister.io/v1alpha1
+kind: ActionSet
+metadata: {name: copy, namespace: default}
+spec: {actions: [{name: copy, blueprint: copies}]}
+";
 const GROUP: &str = "rights.ferroplane.io";
 
 #[test]
@@ -49,7 +60,7 @@ fn rights_of_the_chart_are_enough_and_none_is_too_many() {
     let Some(cluster) = Cluster::find() else { return };
     cluster.helm(
         "install",
-        "--create-namespace --set metrics.enabled=true,rbac.aggregateToKubernetesRoles=true",
+        "--create-namespace --set metrics.enabled=true,rbac.aggregateToKubernetesRoles=true,blueprints.enabled=true",
     );
     cluster.lead_webhooks_to("127.0.0.1");
     let first = cluster.replica("first", "127.0.0.1");
@@ -132,6 +143,11 @@ fn everything_is_done_once(cluster: &Cluster) {
     // Who may edit in a namespace may edit what was defined.
     cluster.says("kubectl create rolebinding bob --clusterrole=edit --user=bob");
     cluster.until("kubectl auth can-i create notes.rights.ferroplane.io --as=bob");
+    // An action needs the rights to run ActionSets, and those on the kinds of its phases.
+    cluster.told("kubectl apply -f -", BLUEPRINT);
+    cluster.told("kubectl apply -f -", ACTION_SET);
+    cluster.says("kubectl wait actionset/copy --for=jsonpath={.status.state}=complete --timeout=60s");
+    assert_eq!(cluster.object("configmap/copied")["data"]["text"], "hello");
     // What is in use stays.
     let refused = cluster.fails("kubectl delete note first --timeout=10s");
     assert!(refused.contains("this resource is in-use by 1 usage"), "{refused}");
@@ -141,6 +157,7 @@ fn everything_goes(cluster: &Cluster) {
     cluster.says("kubectl delete usages.protection.crossplane.io --all --timeout=60s");
     cluster.says("kubectl delete clusterusage,usages.apiextensions.crossplane.io --all --timeout=60s");
     cluster.says("kubectl delete note,base --all --timeout=60s");
+    cluster.says("kubectl delete actionset/copy blueprint/copies configmap/copied --timeout=60s");
     cluster.says("kubectl delete xrd --all --timeout=120s");
     cluster.says("kubectl wait --for=delete crd/notes.rights.ferroplane.io crd/bases.rights.ferroplane.io --timeout=60s");
 }
@@ -154,7 +171,12 @@ fn compare_with_the_audit_log() {
     let unexpected: Vec<_> = refused.filter(|right| !may_be_refused(right)).collect();
     assert!(unexpected.is_empty(), "{unexpected:#?}");
 
-    let given = given(&[], &[("ClusterRole", "ferroplane:system"), ("Role", "ferroplane")]);
+    let roles = [
+        ("ClusterRole", "ferroplane:system"),
+        ("ClusterRole", "ferroplane:blueprints"),
+        ("Role", "ferroplane"),
+    ];
+    let given = given(&["--set=blueprints.enabled=true"], &roles);
     none_is_too_many(&given, &used, UNSEEN);
 }
 

@@ -13,6 +13,8 @@ use crate::plane::Plane;
 
 pub(super) const SITES: &str = "/apis/test.io/v1/namespaces/default/sites";
 pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+pub(super) const BLUEPRINTS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/blueprints";
+pub(super) const ACTION_SETS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets";
 /// Where certificates are.
 pub(super) const SECRETS: &str = "/api/v1/namespaces/crossplane-system/secrets";
 const NAMESPACE: &str = "crossplane-system";
@@ -77,16 +79,20 @@ impl Ground {
         if self.is_embedded() {
             return;
         }
-        let sites = self.get(SITES)["items"].as_array().cloned().unwrap_or_default();
-        let sites =
-            sites.iter().map(|site| format!("{SITES}/{}", site["metadata"]["name"].as_str().unwrap()));
+        let left = |list: &str| {
+            let items = self.get(list)["items"].as_array().cloned().unwrap_or_default();
+            let paths = items.iter().map(|it| format!("{list}/{}", it["metadata"]["name"].as_str().unwrap()));
+            paths.collect::<Vec<_>>()
+        };
+        // ActionSets first: without their Blueprint they would end in another way.
+        let of_users = [ACTION_SETS, BLUEPRINTS, SITES].into_iter().flat_map(left);
         let others = [
             format!("{HOOKS}/crossplane-no-usages"),
             format!("{HOOKS}/ferroplane-function-versions"),
             format!("{COMPOSITIONS}/sites"),
             format!("{DEFINITIONS}/sites.test.io"),
         ];
-        for path in sites.chain(others) {
+        for path in of_users.chain(others) {
             self.remove(&path);
         }
         let kind = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.test.io";
@@ -245,6 +251,19 @@ impl Ground {
             }
             // The kind may not be served yet.
             assert!(code == 404 && began.elapsed() < PATIENCE, "{code} {answer:#}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until an object is refused: kinds and webhooks count a moment after they are written. Returns why.
+    pub(super) fn until_refused(&self, path: &str, object: &Value) -> String {
+        let began = Instant::now();
+        loop {
+            let (code, answer) = self.send("POST", path, object);
+            if code >= 400 && code != 404 {
+                return answer["message"].as_str().unwrap_or_default().to_owned();
+            }
+            assert!(began.elapsed() < PATIENCE, "{code} {answer:#}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

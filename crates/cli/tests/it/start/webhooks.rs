@@ -6,7 +6,7 @@ use ferroplane_testkit::{ApiAddress, ApiClient, free_ports};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::ground::{Ground, MAPS, SECRETS};
+use super::ground::{BLUEPRINTS, Ground, MAPS, SECRETS};
 use super::replica::Replica;
 
 const USAGES: &str = "/apis/protection.crossplane.io/v1beta1/namespaces/default/usages";
@@ -44,6 +44,39 @@ fn what_is_in_use_is_not_deleted_whoever_is_asked() {
     assert_eq!(ground.send("DELETE", &path, &Value::Null).0, 200);
     asked.stop();
     leader.stop();
+}
+
+#[test]
+fn blueprint_whose_phase_cannot_run_is_refused() {
+    let ground = Ground::new();
+    let ports: [u16; 3] = free_ports();
+    let url = format!("https://localhost:{}", ports[2]);
+    let flags = ["--webhook-url", &url, "--enable-blueprints", "--strict-function-versions"];
+    let replica = Replica::begin_on(&ground, ports, &flags);
+    replica.until("became the leader");
+    let blueprint = |version: &str, args: &Value| {
+        let phase = json!({"func": "KubeOps", "name": "copy", "funcVersion": version, "args": args});
+        json!({
+            "apiVersion": "cr.kanister.io/v1alpha1", "kind": "Blueprint", "metadata": {"name": "b"},
+            "actions": {"backup": {"phases": [phase]}},
+        })
+    };
+    let merge = json!({"operation": "patch", "patchType": "merge", "objectReference": {}, "spec": "{}"});
+    let nothing = json!({});
+    let table = [
+        ("v9.9.9", &merge, "has no version v9.9.9"),
+        ("v0.0.0", &merge, "there is no argument `patchType`"),
+        ("v0.1.0", &nothing, "argument `operation` is required"),
+    ];
+    // Nothing is stored, so that nothing is left on a server that tests share.
+    let path = format!("{BLUEPRINTS}?dryRun=All");
+    for (version, args, why) in table {
+        let refusal = ground.until_refused(&path, &blueprint(version, args));
+        assert!(refusal.contains("actions.backup.phases[0]") && refusal.contains(why), "{refusal}");
+    }
+    let (code, answer) = ground.send("POST", &path, &blueprint("v0.1.0", &merge));
+    assert_eq!(code, 201, "{answer:#}");
+    replica.stop();
 }
 
 #[test]

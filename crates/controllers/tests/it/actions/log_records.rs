@@ -8,26 +8,34 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing::{Level, Metadata, Subscriber};
 
-/// Collects the warnings and errors that are logged on this thread, one line each.
-#[derive(Clone, Default)]
-pub(super) struct LogRecords(Arc<Mutex<Vec<String>>>);
+/// Collects what is logged on this thread, one line each.
+#[derive(Clone)]
+pub(crate) struct LogRecords {
+    lines: Arc<Mutex<Vec<String>>>,
+    level: Level,
+}
 
 impl LogRecords {
-    /// Collect until the guard is dropped. Everything that a test with one thread does is logged on its thread.
-    pub(super) fn collect() -> (Self, DefaultGuard) {
-        let records = Self::default();
+    /// Collect warnings and errors until the guard is dropped. Everything that a test with one thread does is logged on its thread.
+    pub(crate) fn collect() -> (Self, DefaultGuard) {
+        Self::collect_to(Level::WARN)
+    }
+
+    /// The same, down to this level.
+    pub(crate) fn collect_to(level: Level) -> (Self, DefaultGuard) {
+        let records = Self { lines: Arc::default(), level };
         let guard = set_default(records.clone());
         (records, guard)
     }
 
-    pub(super) fn containing(&self, words: &str) -> Vec<String> {
-        self.0.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
+    pub(crate) fn containing(&self, words: &str) -> Vec<String> {
+        self.lines.lock().unwrap().iter().filter(|line| line.contains(words)).cloned().collect()
     }
 }
 
 impl Subscriber for LogRecords {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        *metadata.level() <= self.level
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -42,7 +50,7 @@ impl Subscriber for LogRecords {
         let metadata = event.metadata();
         let mut line = LogLine(format!("{} {}:", metadata.level(), metadata.target()));
         event.record(&mut line);
-        self.0.lock().unwrap().push(line.0);
+        self.lines.lock().unwrap().push(line.0);
     }
 
     fn enter(&self, _: &Id) {}

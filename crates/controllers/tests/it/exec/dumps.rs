@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 
 use super::{ACTION_SETS, BLUEPRINTS, NODE, PODS, message, plane, pod, printed};
 
+/// How the names of pods of KubeTask begin.
+const TASK: &str = "kanister-job-";
 const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
 /// What the kubelet answers: commands succeed, and pods with tools print where the dump is.
@@ -84,15 +86,21 @@ async fn begin_backup(plane: &Plane) {
     begin(plane, "backup", &json!({"object": object, "options": {"path": "backups"}})).await;
 }
 
-fn task_of(pods: &Value) -> Option<&Value> {
+/// The pod whose name begins like this.
+pub(super) fn task_of<'p>(pods: &'p Value, prefix: &str) -> Option<&'p Value> {
     let mut pods = pods["items"].as_array().into_iter().flatten();
-    pods.find(|pod| pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with("kanister-job-")))
+    pods.find(|pod| pod["metadata"]["name"].as_str().is_some_and(|name| name.starts_with(prefix)))
+}
+
+/// Wait until there is a pod of a phase whose name begins like this.
+pub(super) async fn until_task(plane: &Plane, prefix: &str) -> Value {
+    let pods = plane.until(PODS, |pods| task_of(pods, prefix).is_some()).await;
+    task_of(&pods, prefix).unwrap().clone()
 }
 
 /// End the pod of a phase like this. Returns what its command was.
 async fn end_task(plane: &Plane, ending: &str) -> Value {
-    let pods = plane.until(PODS, |pods| task_of(pods).is_some()).await;
-    let task = task_of(&pods).unwrap();
+    let task = until_task(plane, TASK).await;
     let name = task["metadata"]["name"].as_str().unwrap();
     plane.merge(&format!("{PODS}/{name}/status"), &json!({"status": {"phase": ending}})).await;
     task["spec"]["containers"][0]["command"][2].clone()
@@ -101,7 +109,7 @@ async fn end_task(plane: &Plane, ending: &str) -> Value {
 async fn until_ended(plane: &Plane, action: &str, state: &str) -> Value {
     let ended = plane.until(&format!("{ACTION_SETS}/{action}"), |it| it["status"]["state"] == state).await;
     let pods = plane.get(PODS).await;
-    assert_eq!(task_of(&pods), None, "the pod of the phase is deleted");
+    assert_eq!(task_of(&pods, TASK), None, "the pod of the phase is deleted");
     ended
 }
 

@@ -8,7 +8,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, End, Plane, World, refused};
+use crate::phases::testing::{Crash, CrashCase, End, INTERRUPTED_ONCE, Plane, World, refused};
 use ferroplane_api::Cause;
 use ferroplane_engine::action::Refused;
 
@@ -83,6 +83,23 @@ fn command_is_never_run_twice_unless_that_is_allowed() {
             Plane { crash, ..tail(&KubeExec::V0_2, json!({"onInterruption": "Rerun"})) }.run(&mut world);
         assert_eq!(end, End::Done(json!({"exitCode": "0"})));
     }
+}
+
+/// Whether a command ran is not known after a crash. It is run again only if the phase allows that.
+pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
+    let case = |function, version, plane: Plane<'static>| {
+        let world = world(&[(); 8].map(|()| ended(0, "", "")));
+        let arguments = Value::Object(plane.arguments);
+        CrashCase { world, interrupted: INTERRUPTED_ONCE, ..CrashCase::of(function, version, arguments) }
+    };
+    let rerun = tail(&KubeExec::V0_2, json!({"onInterruption": "Rerun"}));
+    vec![
+        case("KubeExec", "v0.0.0", tail(&KubeExec::V0_0, json!({}))),
+        case("KubeExec", "v0.1.0", tail(&KubeExec::V0_1, json!({}))),
+        case("KubeExec", "v0.2.0", tail(&KubeExec::V0_2, json!({}))),
+        CrashCase { interrupted: &[], ..case("KubeExec", "v0.2.0", rerun) },
+        case("KubeExecAll", "v0.0.0", everywhere()),
+    ]
 }
 
 #[test]

@@ -1,11 +1,13 @@
 //! Tests of KubeOps.
 #![expect(clippy::trivially_copy_pass_by_ref, reason = "it reads better here as it is")]
 
+use std::collections::BTreeSet;
+
 use ferroplane_api::Cause;
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, End, Plane, World, object, refused, survives_crashes};
+use crate::phases::testing::{Crash, CrashCase, End, Plane, World, object, refused};
 
 const SPEC: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n---\napiVersion: v1\nkind: ConfigMap\n\
                     metadata: {name: b, namespace: other}\n";
@@ -41,11 +43,88 @@ fn create_makes_all_documents_and_refers_to_the_last() {
     }
 }
 
+/// A ConfigMap that keeps its place when it is deleted, until it is let go.
+fn held() -> Value {
+    let mut held = config_map("a");
+    held["metadata"]["finalizers"] = json!(["somebody"]);
+    held
+}
+
+fn custom_resource() -> Value {
+    let metadata = json!({"name": "s", "namespace": "team"});
+    json!({"apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": metadata})
+}
+
+/// A patch of the ConfigMap, or of the custom resource, of this type; of none that is named if it is empty.
+fn patch_of(resource: &str, kind: &str, spec: &str) -> Value {
+    let reference = match resource {
+        "configmaps" => reference_to(resource, "a"),
+        _ => {
+            json!({"apiVersion": "v1", "group": "snapshot.storage.k8s.io", "resource": resource, "name": "s",
+            "namespace": "team"})
+        }
+    };
+    let mut patch = json!({"operation": "patch", "objectReference": reference, "spec": spec});
+    if !kind.is_empty() {
+        patch["patchType"] = kind.into();
+    }
+    patch
+}
+
+/// Only whether a JSON patch was made cannot be found out: what it does must not be done twice.
+pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
+    let case = |version, arguments| CrashCase {
+        world: World::with([held(), custom_resource()]),
+        meanwhile: Box::new(|world| {
+            world.remove("ConfigMap", "team", "a");
+            true
+        }),
+        ..CrashCase::of("KubeOps", version, arguments)
+    };
+    let on_nothing = |version, arguments| CrashCase { world: World::default(), ..case(version, arguments) };
+    let with_spec =
+        |operation: &str, spec: &str| json!({"operation": operation, "namespace": "team", "spec": spec});
+    let generated = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: job-}}";
+    let about =
+        |operation| json!({"operation": operation, "objectReference": reference_to("configmaps", "a")});
+    let append = "- {op: add, path: /metadata/finalizers/-, value: z}";
+    vec![
+        on_nothing("v0.0.0", with_spec("create", SPEC)),
+        case("v0.0.0", patch_of("configmaps", "", "data: {k: w}")),
+        case("v0.0.0", about("delete")),
+        on_nothing("v0.1.0", with_spec("create", SPEC)),
+        on_nothing("v0.1.0", with_spec("create", generated)),
+        on_nothing("v0.1.0", with_spec("apply", SPEC)),
+        case("v0.1.0", with_spec("apply", SPEC)),
+        case("v0.1.0", about("get")),
+        case("v0.1.0", patch_of("configmaps", "", "data: {k: w}")),
+        case("v0.1.0", patch_of("volumesnapshots", "", "spec: {size: 3}")),
+        case("v0.1.0", patch_of("configmaps", "strategic", "data: {k: w}")),
+        case("v0.1.0", patch_of("volumesnapshots", "merge", "spec: {size: 3}")),
+        CrashCase {
+            interrupted: &[Crash::After(2)],
+            ..case("v0.1.0", patch_of("configmaps", "json", append))
+        },
+        case("v0.1.0", about("delete")),
+    ]
+}
+
 #[test]
-fn create_survives_the_end_of_the_plane_at_every_place() {
-    let create =
-        || Plane::of(&KubeOps::V0_0, json!({"operation": "create", "namespace": "team", "spec": SPEC}));
-    survives_crashes(create, &World::default(), &|_| false);
+fn every_operation_and_every_type_of_patch_is_tried_with_crashes() {
+    let text = |case: &CrashCase, name: &str| case.arguments[name].as_str().unwrap_or_default().to_owned();
+    let tried: BTreeSet<_> = crashes()
+        .iter()
+        .map(|case| (case.version, text(case, "operation"), text(case, "patchType")))
+        .collect();
+    let mut all = BTreeSet::new();
+    for (name, version) in [("v0.0.0", KubeOps::V0_0), ("v0.1.0", KubeOps::V0_1)] {
+        let operations = version.operations().iter();
+        all.extend(operations.map(|operation| (name, (*operation).to_owned(), String::new())));
+        if version.contract().takes("patchType") {
+            all.extend(patch::TYPES.iter().map(|kind| (name, "patch".to_owned(), (*kind).to_owned())));
+        }
+    }
+    assert_eq!(tried, all);
 }
 
 #[test]
@@ -53,7 +132,6 @@ fn name_that_the_server_would_make_is_made_once() {
     let spec = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "job-"}});
     let create =
         || Plane::of(&KubeOps::V0_1, json!({"operation": "create", "namespace": "team", "spec": spec}));
-    survives_crashes(create, &World::default(), &|_| false);
     let mut world = World::default();
     create().run(&mut world);
     Plane { identity: "another".to_owned(), ..create() }.run(&mut world);
@@ -93,9 +171,7 @@ fn delete_of_what_is_absent_fails_at_first_and_succeeds_later() {
 
 #[test]
 fn delete_waits_until_the_object_is_gone_and_leaves_its_successor() {
-    let mut held = config_map("a");
-    held["metadata"]["finalizers"] = json!(["somebody"]);
-    let world = World::with([held]);
+    let world = World::with([held()]);
     let delete = || {
         Plane::of(
             &KubeOps::V0_0,
@@ -112,11 +188,6 @@ fn delete_waits_until_the_object_is_gone_and_leaves_its_successor() {
     let mut later = world.clone();
     assert!(matches!(delete().run_while(&mut later, &release), End::Done(_)));
     assert_eq!(later.names("ConfigMap"), ["a"]);
-    let gone = |world: &mut World| {
-        world.remove("ConfigMap", "team", "a");
-        true
-    };
-    survives_crashes(delete, &world, &gone);
 }
 
 #[test]
@@ -144,13 +215,8 @@ fn objects_without_namespace_need_the_later_version() {
 
 #[test]
 fn patch_of_a_custom_resource_is_refused_at_first_and_merged_later() {
-    let snapshot = json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": "s", "namespace": "team"},
-    });
-    let reference = json!({"apiVersion": "v1", "group": "snapshot.storage.k8s.io", "resource": "volumesnapshots",
-        "name": "s", "namespace": "team"});
-    let patch = json!({"operation": "patch", "objectReference": reference, "spec": "spec: {size: 3}"});
-    let mut world = World::with([snapshot]);
+    let patch = patch_of("volumesnapshots", "", "spec: {size: 3}");
+    let mut world = World::with([custom_resource()]);
     let failure = run(&KubeOps::V0_0, patch.clone(), &mut world).failure();
     assert_eq!(failure, "the body of the request was in an unknown format");
     let output = run(&KubeOps::V0_1, patch.clone(), &mut world).output();
@@ -164,21 +230,14 @@ fn patch_of_a_custom_resource_is_refused_at_first_and_merged_later() {
 
 #[test]
 fn json_patch_is_made_once_whatever_happens() {
-    let world = World::with([json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": "a", "namespace": "team", "finalizers": ["x"]}})]);
-    let patch = || {
-        let spec = "- {op: add, path: /metadata/finalizers/-, value: y}";
-        Plane::of(
-            &KubeOps::V0_1,
-            json!({"operation": "patch", "patchType": "json",
-            "objectReference": reference_to("configmaps", "a"), "spec": spec}),
-        )
-    };
-    survives_crashes(patch, &world, &|_| false);
+    let mut world = World::with([held()]);
+    let patch = patch_of("configmaps", "json", "- {op: add, path: /metadata/finalizers/-, value: z}");
     // After the patch was made and its answer lost, nobody knows who changed the object.
-    let mut crashed = Plane { crash: Crash::After(2), ..patch() };
-    let end = crashed.run(&mut world.clone());
+    let mut crashed = Plane { crash: Crash::After(2), ..Plane::of(&KubeOps::V0_1, patch) };
+    let end = crashed.run(&mut world);
     assert!(matches!(end, End::Failed(Cause::PhaseInterrupted, _)), "{end:?}");
+    let finalizers = &world.get("ConfigMap", "team", "a").unwrap()["metadata"]["finalizers"];
+    assert_eq!(*finalizers, json!(["somebody", "z"]));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use ferroplane_engine::action::{Answer, ContainerEnding, ContainerGroup, Contain
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, End, Plane, World, object, refused, survives_crashes};
+use crate::phases::testing::{Crash, CrashCase, End, INTERRUPTED_ONCE, Plane, World, object, refused};
 
 const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
 
@@ -42,11 +42,79 @@ fn pod_is_run_its_output_kept_and_the_pod_deleted() {
     assert!(created.starts_with("create Pod kanister-job-") && deleted.starts_with("delete kanister-job-"));
 }
 
+fn two_containers() -> Plane<'static> {
+    Plane::of(
+        &MultiContainerRun::V0_0,
+        json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
+        "initImage": "i", "initCommand": ["mkfifo"], "sharedVolumeMedium": "Memory", "sharedVolumeSizeLimit": "1Gi",
+        "sharedVolumeDir": "/shared"}),
+    )
+}
+
+fn preparation(fails: bool) -> Plane<'static> {
+    Plane::of(
+        &PrepareData,
+        json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"}, "failOnError": fails}),
+    )
+}
+
+/// A log with output that no checkpoint can hold.
+fn large_log() -> String {
+    let large = "x".repeat(100_000);
+    format!("{PRINTED}###Phase-output###:{{\"key\":\"all\",\"value\":\"{large}\"}}")
+}
+
+/// A log of many parts, with output at its beginning, in its middle and at its end.
+fn long_log() -> World {
+    let line = |key: &str| format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
+    let noise = "noise\n".repeat(50);
+    let log = [line("first"), noise.clone(), line("middle"), noise, line("last")].concat();
+    World { log_chunk: Some(100), ..logging(&log) }
+}
+
+/// A pod is found again. Containers are not, so that whether they ran is not known.
+pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
+    let case = |function, version, plane: Plane<'static>| {
+        let arguments = Value::Object(plane.arguments);
+        let meanwhile = Box::new(succeeds());
+        CrashCase { world: logging(PRINTED), meanwhile, ..CrashCase::of(function, version, arguments) }
+    };
+    let without_pods = |function, version, plane: Plane<'static>| {
+        let ended = || ["container", "output"].map(|name| ending(name, 0, PRINTED)).into();
+        let commands = [(); 2].map(|()| Answer::ContainersEnded(ended()));
+        let world = World { commands: commands.into(), ..World::default() };
+        CrashCase {
+            pods: PodSupport::Containers,
+            world,
+            interrupted: INTERRUPTED_ONCE,
+            ..case(function, version, plane)
+        }
+    };
+    let mut cases = vec![
+        case("PrepareData", "v0.0.0", preparation(true)),
+        CrashCase { world: long_log(), ..case("KubeTask", "v0.0.0", task()) },
+        // Its output is read in the same move in which its pod is deleted: if that answer is lost, so is the output.
+        CrashCase {
+            world: logging(&large_log()),
+            interrupted: &[Crash::After(5)],
+            ..case("KubeTask", "v0.0.0", task())
+        },
+    ];
+    for version in ["v0.0.0", "v0.1.0"] {
+        cases.push(case("KubeTask", version, task()));
+        cases.push(case("MultiContainerRun", version, two_containers()));
+        cases.push(without_pods("KubeTask", version, task()));
+        cases.push(without_pods("MultiContainerRun", version, two_containers()));
+    }
+    for (function, mut plane) in [("KubeTask", task()), ("MultiContainerRun", two_containers())] {
+        plane.arguments.insert("onInterruption".to_owned(), "Rerun".into());
+        cases.push(CrashCase { interrupted: &[], ..without_pods(function, "v0.1.0", plane) });
+    }
+    cases
+}
+
 #[test]
 fn pod_is_run_once_wherever_the_plane_stops() {
-    survives_crashes(task, &logging(PRINTED), &succeeds());
-    let arguments = task().arguments;
-    survives_crashes(|| Plane::of(&KubeTask::V0_1, arguments.clone().into()), &logging(PRINTED), &succeeds());
     for place in 1..8 {
         for crash in [Crash::Before(place), Crash::After(place)] {
             let mut world = logging(PRINTED);
@@ -58,24 +126,16 @@ fn pod_is_run_once_wherever_the_plane_stops() {
 
 #[test]
 fn output_that_no_checkpoint_can_hold_is_not_lost() {
-    let large = "x".repeat(100_000);
-    let log = format!("{PRINTED}###Phase-output###:{{\"key\":\"all\",\"value\":\"{large}\"}}");
-    let mut world = logging(&log);
+    let mut world = logging(&large_log());
     let output = task().run_while(&mut world, &succeeds()).output();
     assert_eq!((output["all"].as_str().unwrap().len(), &output["path"]), (100_000, &json!("/a")));
     assert!(world.names("Pod").is_empty());
-    survives_crashes(task, &logging(&log), &succeeds());
 }
 
 #[test]
 fn output_is_found_wherever_it_is_in_a_long_log() {
-    let line = |key: &str| format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
-    let noise = "noise\n".repeat(50);
-    let log = [line("first"), noise.clone(), line("middle"), noise, line("last")].concat();
-    let world = World { log_chunk: Some(100), ..logging(&log) };
-    let output = task().run_while(&mut world.clone(), &succeeds()).output();
+    let output = task().run_while(&mut long_log(), &succeeds()).output();
     assert_eq!(output, json!({"first": "1", "middle": "1", "last": "1"}));
-    survives_crashes(task, &world, &succeeds());
 }
 
 #[test]
@@ -317,11 +377,7 @@ fn override_that_makes_no_sense_fails_before_anything_is_done() {
 
 #[test]
 fn two_containers_share_a_directory() {
-    let arguments = json!({"backgroundImage": "b", "backgroundCommand": ["serve"], "outputImage": "o", "outputCommand": ["read"],
-        "initImage": "i", "initCommand": ["mkfifo"], "sharedVolumeMedium": "Memory", "sharedVolumeSizeLimit": "1Gi",
-        "sharedVolumeDir": "/shared"});
-    let plane = || Plane::of(&MultiContainerRun::V0_0, arguments.clone());
-    let spec = pod_of(&plane())["spec"].clone();
+    let spec = pod_of(&two_containers())["spec"].clone();
     assert_eq!(
         spec["volumes"],
         json!([{"name": "shared", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}])
@@ -331,8 +387,7 @@ fn two_containers_share_a_directory() {
     for container in all {
         assert_eq!(container["volumeMounts"], json!([{"name": "shared", "mountPath": "/shared"}]));
     }
-    survives_crashes(plane, &logging(PRINTED), &succeeds());
-    let mut no_image = plane();
+    let mut no_image = two_containers();
     no_image.arguments.remove("initImage");
     assert!(no_image.run(&mut World::default()).failure().contains("`initImage`: it is required"));
 }
@@ -363,16 +418,9 @@ fn volumes_are_those_that_are_named_or_those_of_the_workload() {
 #[test]
 fn failing_preparation_fails_the_phase_if_that_is_wanted() {
     let failed = || ends(json!({"phase": "Failed"}));
-    let prepare = |fails: bool| {
-        Plane::of(
-            &PrepareData,
-            json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"},
-            "failOnError": fails}),
-        )
-    };
-    assert_eq!(prepare(false).run_while(&mut logging(PRINTED), &failed()).output(), json!({"path": "/a"}));
-    assert!(matches!(prepare(true).run_while(&mut logging(PRINTED), &failed()), End::Failed(..)));
-    survives_crashes(|| prepare(true), &logging(PRINTED), &succeeds());
+    let run = |fails| preparation(fails).run_while(&mut logging(PRINTED), &failed());
+    assert_eq!(run(false).output(), json!({"path": "/a"}));
+    assert!(matches!(run(true), End::Failed(..)));
 }
 
 #[test]

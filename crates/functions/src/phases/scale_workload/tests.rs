@@ -5,7 +5,7 @@ use ferroplane_api::Cause;
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{End, Plane, World, object, refused, survives_crashes};
+use crate::phases::testing::{CrashCase, End, Plane, World, object, refused};
 
 fn deployment(name: &str, replicas: i64) -> Value {
     let counts = json!({"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
@@ -43,12 +43,15 @@ fn workload_of_the_action_is_scaled_and_its_former_count_is_output() {
     }
 }
 
-#[test]
-fn former_count_survives_the_end_of_the_plane_at_every_place() {
-    let world = World::with([deployment("web", 3)]);
-    for version in [&ScaleWorkload::V0_0, &ScaleWorkload::V0_1] {
-        survives_crashes(|| scale(version, json!({"replicas": 1})), &world, &settle_pods("web", 1));
-    }
+/// The former count is in the checkpoint before the workload is scaled: it is output wherever the plane stops.
+pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
+    let case = |version| CrashCase {
+        target: object(deployment("web", 3)),
+        world: World::with([deployment("web", 3)]),
+        meanwhile: Box::new(settle_pods("web", 1)),
+        ..CrashCase::of("ScaleWorkload", version, json!({"replicas": 1}))
+    };
+    ["v0.0.0", "v0.1.0"].map(case).into()
 }
 
 #[test]

@@ -82,6 +82,7 @@ impl Cleanup<'_> {
             self.clear(&format!("/apis/apps/v1/namespaces/default/{plural}"), |_| true).await;
         }
         self.clear("/api/v1/namespaces/default/pods", |_| true).await;
+        self.clear("/api/v1/namespaces/default/persistentvolumeclaims", |_| true).await;
         self.clear("/api/v1/nodes", |_| true).await;
         // Otherwise, the garbage collector would remove those that were composed while the next test looks.
         let is_theirs = |account: &Value| account["metadata"]["name"] != "default";
