@@ -4,6 +4,7 @@
 mod calls;
 mod changes;
 mod idle;
+mod others;
 mod schedules;
 mod single;
 
@@ -28,7 +29,9 @@ pub(crate) fn run() {
     runtime.block_on(async {
         let directory = tempfile::tempdir().expect("there is room");
         let calls = Calls::default();
-        let plane = Plane::start_calling(directory.path(), &Functions::built_in(), &[calls.function()]).await;
+        let functions = Functions::built_in();
+        let plane = Plane::start_calling(directory.path(), &functions, &[calls.function()]).await;
+        plane.define(&functions).await;
         single::measure(&plane, &calls).await;
         schedules::measure(&plane, &calls).await;
         changes::measure(&plane, &calls).await;

@@ -74,6 +74,11 @@ pub(super) fn handled(calls: &[Call], prefix: &str) -> (usize, usize) {
     (counts.len(), counts.values().filter(|count| **count > 1).count())
 }
 
+/// When the function was called for the last of the names that begin so.
+pub(super) fn last(calls: &[Call], prefix: &str) -> Option<Instant> {
+    calls.iter().filter(|call| call.name.starts_with(prefix)).map(|call| call.at).max()
+}
+
 fn name_of(request: &RunFunctionRequest) -> String {
     let watched = request.required_resources.get(WATCHED).and_then(|found| found.items.first());
     let object = watched.and_then(|item| item.resource.as_ref()?.json().ok());

@@ -7,15 +7,14 @@ use nix::sys::resource::UsageWho;
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use super::calls::{Call, Calls, handled};
+use super::calls::{Calls, handled, last};
 use super::idle::{IDLE, PeakMemory, idle};
-use super::{MANY, MAPS, OPS, PATIENCE, map, object, pipeline, print_delays, watch};
+use super::others::others;
+use super::{MANY, MAPS, OPS, map, print_delays, watch};
 use crate::composition::plane::{Plane, User};
 use crate::measure::{Stopwatch, for_all, pretty};
 
 const PREFIX: &str = "many-";
-/// How long it takes from one of the other operations to the next.
-const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) async fn measure(plane: &Plane, calls: &Calls) {
     let created = create(plane).await;
@@ -28,7 +27,7 @@ pub(super) async fn measure(plane: &Plane, calls: &Calls) {
     let memory = PeakMemory::follow();
     let (processor, started) = (Stopwatch::start(UsageWho::RUSAGE_SELF), Instant::now());
     let changing = change_all(plane.user());
-    let others = others(plane, calls).await;
+    let others = others(plane, calls, "beside-changes").await;
     let changed = changing.await.expect("all are changed");
     let after = idle().await;
     let used = processor.read();
@@ -41,7 +40,7 @@ pub(super) async fn measure(plane: &Plane, calls: &Calls) {
     println!("| what | |\n|---|---|");
     println!("| the WatchOperation created, to the calls for all objects that exist | {} |", pretty(listed));
     println!("| CPU in {} s before and after | {}, {} |", IDLE.as_secs(), pretty(before), pretty(after));
-    let took = last(&calls).map(|at| at.duration_since(started)).unwrap_or_default();
+    let took = last(&calls, PREFIX).map(|at| at.duration_since(started)).unwrap_or_default();
     println!(
         "| all objects changed after, all functions called after | {}, {} |",
         pretty(changed),
@@ -52,11 +51,6 @@ pub(super) async fn measure(plane: &Plane, calls: &Calls) {
     memory.print();
     println!("\n| other Operations meanwhile | calls | best | p50 | p99 |\n|---|---|---|---|---|");
     print_delays("created, to the first call", others);
-}
-
-/// When the function was called for the last of the objects.
-fn last(calls: &[Call]) -> Option<Instant> {
-    calls.iter().filter(|call| call.name.starts_with(PREFIX)).map(|call| call.at).max()
 }
 
 /// Create all objects. Returns how long that took.
@@ -85,25 +79,4 @@ fn change_all(user: User) -> JoinHandle<Duration> {
         .await;
         started.elapsed()
     })
-}
-
-/// Create operations until there was a call for every change. Returns how long each took to its first call.
-async fn others(plane: &Plane, calls: &Calls) -> Vec<Duration> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut delays = Vec::new();
-    while calls.len() < MANY + delays.len() {
-        let name = format!("other-{}", delays.len());
-        let before = Instant::now();
-        plane.post(&format!("{OPS}/operations"), &object("Operation", &name, &pipeline(&name))).await;
-        let called = loop {
-            if let Some(called) = calls.find(&name) {
-                break called;
-            }
-            assert!(Instant::now() < deadline, "{} of {MANY} calls", calls.len());
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        };
-        delays.push(called.saturating_duration_since(before));
-        tokio::time::sleep(PAUSE).await;
-    }
-    delays
 }

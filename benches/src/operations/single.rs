@@ -14,12 +14,17 @@ const SINGLE: usize = 300;
 /// How many schedules are due every second, and how many of their calls are timed.
 const SCHEDULES: usize = 10;
 const SCHEDULED: usize = 100;
+/// The same of a schedule that is due alone.
+const SCHEDULED_ALONE: usize = 30;
 
 pub(super) async fn measure(plane: &Plane, calls: &Calls) {
     println!("| trigger, to the first call | calls | best | p50 | p99 |\n|---|---|---|---|---|");
     print_delays("an Operation is created", operations(plane, calls).await);
     print_delays("an object is created that a WatchOperation selects", objects(plane, calls).await);
-    print_delays("the second comes for which a CronOperation is scheduled", seconds(plane, calls).await);
+    let alone = seconds(plane, calls, 1, SCHEDULED_ALONE).await;
+    print_delays("the second comes for which one CronOperation is scheduled", alone);
+    let together = seconds(plane, calls, SCHEDULES, SCHEDULED).await;
+    print_delays(&format!("the second comes for which {SCHEDULES} CronOperations are scheduled"), together);
 }
 
 async fn operations(plane: &Plane, calls: &Calls) -> Vec<Duration> {
@@ -51,14 +56,15 @@ async fn first(calls: &Calls) -> Call {
     calls.take().swap_remove(0)
 }
 
-async fn seconds(plane: &Plane, calls: &Calls) -> Vec<Duration> {
-    let name = |number: usize| format!("every-{number}");
-    for number in 0..SCHEDULES {
+/// Create schedules that are due every second, until so many calls were made.
+async fn seconds(plane: &Plane, calls: &Calls, schedules: usize, count: usize) -> Vec<Duration> {
+    let name = |number: usize| format!("every-{schedules}-{number}");
+    for number in 0..schedules {
         plane.post(&format!("{OPS}/cronoperations"), &cron(&name(number), "@every 1s")).await;
     }
-    calls.wait_for(SCHEDULED).await;
+    calls.wait_for(count).await;
     let user = plane.user();
-    for number in 0..SCHEDULES {
+    for number in 0..schedules {
         let path = format!("{OPS}/cronoperations/{}", name(number));
         let (code, answer) = user.send(Method::DELETE, &path, &Value::Null).await;
         assert_eq!(code, 200, "{answer}");

@@ -5,8 +5,10 @@
 //!   write that, so that nothing runs twice at the same time.
 //! * An operation that is deleted or paused while it runs is aborted, between two calls or two writes. That counts as no attempt.
 //! * Between two attempts there is a pause, however often the operation is written meanwhile.
-//! * Every attempt that ends is counted, however it ends: also if it times out or panics. Objects that it has applied are recorded.
+//! * Every attempt that ends is counted, however it ends: also if it times out or panics.
+//! * Objects are recorded before they are applied: whatever ends an attempt, the status names all that were.
 //! * An operation whose result the API server does not store fails once, with a small status that says so.
+//! * Operations of users, of schedules and of watches take turns: those that are due in great numbers do not delay the others.
 //! * An operation that has applied ActionSets ends when they have ended, and occupies no worker meanwhile.
 
 mod action_sets;
@@ -22,8 +24,8 @@ use std::time::{Duration, Instant};
 use ferroplane_api::{Cause, Condition, Object, keys, meta};
 use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
-    Attempt, AttemptEnding, AttemptFailure, Begin, Concluded, Standing, attempt_limit, begin, check_results,
-    conclude, deleted_object_of, is_concluded, started,
+    Attempt, AttemptEnding, AttemptFailure, Begin, CRON_LABEL, Concluded, Standing, WATCH_LABEL,
+    attempt_limit, begin, check_results, conclude, deleted_object_of, is_concluded, started,
 };
 use ferroplane_engine::{
     Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
@@ -52,10 +54,12 @@ use pauses::Pauses;
 use stop::Stop;
 
 const COMPONENT: &str = "operation/operation.ops.crossplane.io";
-/// Most of an attempt is waiting for two durable writes, which the API server commits together if they come together.
+/// Most of an attempt is waiting for two or three durable writes, which the API server commits together if they come together.
 const CONCURRENCY: usize = 32;
 /// How many attempts may wait for functions that take long, beside those that have just begun. Each holds its pipeline and its objects.
 const WAITING: usize = 512;
+/// The lane of operations that no schedule and no watch has made. Those of schedules and of watches have one each.
+const OF_USERS: usize = 0;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// The pauses before the result of an attempt is written again.
 const WRITE_PAUSES: [Duration; 4] =
@@ -115,6 +119,10 @@ struct Written {
 struct Progress {
     validity: Option<Condition>,
     outputs: Vec<StepOutput>,
+    /// The references that the status has before anything is applied.
+    recorded: Vec<Reference>,
+    /// The operation with these references, as the API server has stored it.
+    recorded_in: Option<Object>,
     applied: Vec<Reference>,
     events: Vec<Event>,
     stop: Arc<Stop>,
@@ -122,8 +130,8 @@ struct Progress {
 
 impl Progress {
     fn end(self, ending: AttemptEnding) -> Told {
-        let Self { validity, outputs, applied, events, .. } = self;
-        Told { attempt: Attempt { ending, validity, outputs, applied }, events }
+        let Self { validity, outputs, recorded, applied, events, .. } = self;
+        Told { attempt: Attempt { ending, validity, outputs, recorded, applied }, events }
     }
 }
 
@@ -134,7 +142,7 @@ impl Controller {
             let Some(controller) = controller.upgrade() else { return };
             let name = change.header().metadata.name.to_string();
             controller.tell_to_stop(&name, change);
-            queue.add(name);
+            queue.add_to(lane_of(change.header()), name);
         });
     }
 
@@ -193,6 +201,7 @@ impl Controller {
         let attempt = Box::pin(self.within_limits(&operation, &mut recording, &mut progress));
         let ending =
             stop.limit(slot.wait_among(&self.waiting, attempt)).await.unwrap_or(AttemptEnding::BrokenOff);
+        let operation = progress.recorded_in.take().unwrap_or(operation);
         if matches!(ending, AttemptEnding::BrokenOff) {
             return self.break_off(&operation, progress).await;
         }
@@ -205,7 +214,7 @@ impl Controller {
 
     /// End an aborted attempt. A deleted operation gets no report. A paused one is reconciled again when it is resumed.
     async fn break_off(&self, operation: &Object, progress: Progress) -> Next {
-        if progress.applied.is_empty() {
+        if progress.recorded.is_empty() && progress.applied.is_empty() {
             return Next::Rest;
         }
         let told = progress.end(AttemptEnding::BrokenOff);
@@ -433,6 +442,12 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.controller.running.lock().unwrap_or_else(PoisonError::into_inner).remove(self.name);
     }
+}
+
+/// The lane of the queue for an operation, by what made it.
+fn lane_of(operation: &ObjectHeader<'_>) -> usize {
+    let parents = [CRON_LABEL, WATCH_LABEL];
+    parents.iter().position(|label| operation.label(label).is_some()).map_or(OF_USERS, |parent| parent + 1)
 }
 
 /// A trace for an attempt. It has names and outcomes, never fields of objects.

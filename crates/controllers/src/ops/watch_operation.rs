@@ -35,7 +35,7 @@ use followed::Followed;
 const COMPONENT: &str = "watchoperation/watchoperation.ops.crossplane.io";
 /// Crossplane's finalizer. We need none, and remove this one.
 const FINALIZER: &str = "watchoperation.ops.crossplane.io";
-const CONCURRENCY: usize = 8;
+const CONCURRENCY: usize = 32;
 /// How many operations of one `WatchOperation` are created at a time.
 const CREATIONS: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);

@@ -2,10 +2,14 @@
 //!
 //! # Invariants
 //! * No two workers have the same key at the same time.
+//! * No more keys are processed at a time than there are slots, but for work that has given up its slot because it waits for long.
 //! * A key that is added while it is processed is processed again afterwards: the last state is never missed.
-//! * However often a key is added, it waits once, behind the keys that were added before.
+//! * However often a key is added, it waits once, behind the keys that were added before to the same lane.
+//! * Lanes take turns: however many keys wait in one lane, the first key of another lane is among the next to be processed.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+mod lanes;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::future::Future;
 use std::hash::Hash;
@@ -18,6 +22,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tracing::error;
 
+use self::lanes::Lanes;
 use crate::metrics::{Ending, Work};
 use crate::runtime::backoff::{after, pause};
 use crate::runtime::shutdown::{Shutdown, UnderWay};
@@ -69,12 +74,13 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct State<K> {
-    ready: VecDeque<K>,
-    /// Keys to process, and since when: they are in `ready`, unless they are being processed.
-    wanted: HashMap<K, Instant>,
-    busy: HashSet<K>,
-    /// Keys to process later, by time.
-    later: BTreeMap<(Instant, u64), K>,
+    ready: Lanes<K>,
+    /// Keys to process, with their lanes, and since when: they are in `ready`, unless they are being processed.
+    wanted: HashMap<K, (Instant, usize)>,
+    /// Keys that are being processed, with their lanes.
+    busy: HashMap<K, usize>,
+    /// Keys to process later, by time, with their lanes.
+    later: BTreeMap<(Instant, u64), (usize, K)>,
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, u32>,
     counter: u64,
@@ -90,9 +96,9 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     /// A queue with its longest pause after a failure. It starts nothing once the shutdown has begun.
     pub(crate) fn new(longest_pause: Duration, metrics: Arc<Work>, shutdown: Shutdown) -> Self {
         let state = State {
-            ready: VecDeque::new(),
+            ready: Lanes::default(),
             wanted: HashMap::new(),
-            busy: HashSet::new(),
+            busy: HashMap::new(),
             later: BTreeMap::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
@@ -104,9 +110,14 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
     /// Add a key.
     pub(crate) fn add(&self, key: K) {
+        self.add_to(lanes::ONLY, key);
+    }
+
+    /// Add a key to a lane. A key that waits already keeps its place.
+    pub(crate) fn add_to(&self, lane: usize, key: K) {
         self.0.metrics.add();
         let mut state = self.lock();
-        state.add(key);
+        state.add(lane, key);
         self.tell_load(&state);
         drop(state);
         self.0.arrival.notify_one();
@@ -115,7 +126,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     /// Add a key that may wait for this time, so that it is processed once for all changes until then.
     pub(crate) fn add_within(&self, key: K, delay: Duration) {
         self.0.metrics.add();
-        self.lock().add_at(key, Instant::now() + delay);
+        self.lock().add_at(lanes::ONLY, key, Instant::now() + delay);
         self.0.arrival.notify_one();
     }
 
@@ -123,7 +134,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
     pub(crate) fn len(&self) -> usize {
         let state = self.lock();
         let known =
-            state.wanted.keys().chain(&state.busy).chain(state.due.keys()).chain(state.failures.keys());
+            state.wanted.keys().chain(state.busy.keys()).chain(state.due.keys()).chain(state.failures.keys());
         known.collect::<HashSet<_>>().len()
     }
 
@@ -159,9 +170,10 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             let Ok(permit) = slots.clone().acquire_owned().await else { return };
             let (key, under_way) = self.next(&mut tasks).await;
             let slot = Slot::new(permit, slots.clone());
-            let (queue, doing) = (self.clone(), work(key.clone(), slot));
+            let (queue, doing) = (self.clone(), work(key.clone(), slot.clone()));
             tasks.spawn(async move {
-                let _under_way = under_way;
+                // Until the work is done, also if it does not care about its slot.
+                let (_slot, _under_way) = (slot, under_way);
                 let piece = queue.0.metrics.begin();
                 // In a task of its own, so that a panic costs this key one attempt, and affects no other.
                 let attempt = tokio::spawn(doing);
@@ -213,10 +225,10 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 
     fn done(&self, key: K, next: Next) {
         let mut state = self.lock();
-        state.busy.remove(&key);
+        let lane = state.busy.remove(&key).unwrap_or(lanes::ONLY);
         // It was added while it was processed, perhaps after the state was read.
-        if state.wanted.contains_key(&key) {
-            state.ready.push_back(key.clone());
+        if let Some((_, lane)) = state.wanted.get(&key).copied() {
+            state.ready.push(lane, key.clone());
         }
         let failures = *state.failures.get(&key).unwrap_or(&0);
         let longest = self.0.longest_pause;
@@ -238,7 +250,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
             }
         }
         if let Some(delay) = delay {
-            state.add_at(key, after(delay));
+            state.add_at(lane, key, after(delay));
         }
         self.tell_load(&state);
         drop(state);
@@ -255,18 +267,18 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
-    fn add(&mut self, key: K) {
+    fn add(&mut self, lane: usize, key: K) {
         // The time at which it was first added stays: the metric of waiting counts from it.
         if self.wanted.contains_key(&key) {
             return;
         }
-        self.wanted.insert(key.clone(), Instant::now());
-        if !self.busy.contains(&key) {
-            self.ready.push_back(key);
+        self.wanted.insert(key.clone(), (Instant::now(), lane));
+        if !self.busy.contains_key(&key) {
+            self.ready.push(lane, key);
         }
     }
 
-    fn add_at(&mut self, key: K, time: Instant) {
+    fn add_at(&mut self, lane: usize, key: K, time: Instant) {
         if let Some(due) = self.due.get(&key) {
             // The earlier time has a reason; that reconcile decides about a later one.
             if due.0 <= time {
@@ -277,7 +289,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.counter += 1;
         // The counter distinguishes keys that are due at the same instant, and keeps their order.
         let due = (time, self.counter);
-        self.later.insert(due, key.clone());
+        self.later.insert(due, (lane, key.clone()));
         self.due.insert(key, due);
     }
 
@@ -287,21 +299,21 @@ impl<K: Clone + Eq + Hash> State<K> {
             if entry.key().0 > now {
                 return;
             }
-            let key = entry.remove();
+            let (lane, key) = entry.remove();
             self.due.remove(&key);
-            self.add(key);
+            self.add(lane, key);
         }
     }
 
     /// The next key, and since when it waits.
     fn take(&mut self) -> Option<(K, Instant)> {
-        let key = self.ready.pop_front()?;
-        let since = self.wanted.remove(&key).unwrap_or_else(Instant::now);
+        let (lane, key) = self.ready.pop()?;
+        let since = self.wanted.remove(&key).map_or_else(Instant::now, |(since, _)| since);
         // It is processed now: a later time is not needed.
         if let Some(due) = self.due.remove(&key) {
             self.later.remove(&due);
         }
-        self.busy.insert(key.clone());
+        self.busy.insert(key.clone(), lane);
         Some((key, since))
     }
 }
@@ -378,9 +390,33 @@ impl Drop for AbortOnDrop {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use tokio::time::sleep;
 
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_keys_are_processed_at_a_time_than_there_are_slots() {
+        let queue = Queue::new(Duration::from_mins(1), Arc::default(), Shutdown::default());
+        for key in 0..10 {
+            queue.add(key);
+        }
+        let (now, most, done) = <(Arc<AtomicUsize>, Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+        let working = queue.work(3, |_| {
+            let (now, most, done) = (now.clone(), most.clone(), done.clone());
+            async move {
+                most.fetch_max(now.fetch_add(1, Relaxed) + 1, Relaxed);
+                sleep(Duration::from_secs(5)).await;
+                now.fetch_sub(1, Relaxed);
+                done.fetch_add(1, Relaxed);
+                Next::Rest
+            }
+        });
+        assert!(tokio::time::timeout(Duration::from_mins(1), working).await.is_err(), "it works for ever");
+        assert_eq!((most.load(Relaxed), done.load(Relaxed)), (3, 10));
+    }
 
     #[tokio::test(start_paused = true)]
     async fn slot_is_kept_while_too_many_others_have_given_up_theirs() {

@@ -277,12 +277,13 @@ async fn operation_that_is_paused_while_it_applies_says_what_it_has_applied() {
     .await;
     plane.apply(&format!("{OPERATIONS}/o"), &operation("o", &spec())).await;
     let path = format!("{OPERATIONS}/o");
-    let paused = plane.until(&path, |it| it["status"]["appliedResourceRefs"].is_array()).await;
+    plane.until(&path, |it| it["metadata"]["annotations"]["crossplane.io/paused"] == "true").await;
+    plane.quiet().await;
+    let paused = plane.get(&path).await;
     assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelineRunning"));
     assert!(paused["status"]["failures"].is_null(), "nobody failed: {paused}");
     let told = paused["status"]["appliedResourceRefs"].as_array().unwrap().len();
     assert!((1..=MANY).contains(&told), "{told}");
-    plane.quiet().await;
     let list = plane.get(MAPS).await;
     let names = list["items"].as_array().unwrap().iter().map(|it| it["metadata"]["name"].as_str().unwrap());
     let applied =

@@ -4,6 +4,7 @@
 //! * An operation that has succeeded or failed is never run again, even if its spec changes.
 //! * The number of failures never decreases. The number in the status is the number of failed attempts.
 //! * No function, however much it returns, makes the status larger than an API server stores.
+//! * Nothing is applied before its reference is in the status, so that a process that ends loses no reference.
 
 mod action_sets;
 
@@ -24,7 +25,7 @@ use action_sets::is_waiting;
 
 pub use action_sets::{
     ActionSetResult, AppliedActionSet, Awaited, action_set_result, applied_action_sets, await_action_sets,
-    is_action_set,
+    is_action_set, other_action_sets,
 };
 
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
@@ -33,6 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SUCCEEDED: &str = "Succeeded";
 const SYNCED: &str = "Synced";
 const RUNNING: &str = "PipelineRunning";
+const REFERENCES: &str = "appliedResourceRefs";
 
 /// The reason of events about functions that cannot be called, or that fail.
 const INVOKE: &str = "FunctionInvocation";
@@ -166,6 +168,12 @@ impl AttemptFailure {
         Self { reason: APPLY, message: message.into(), point }
     }
 
+    /// The references to the resources that are about to be applied cannot be recorded.
+    pub fn not_recorded() -> Self {
+        let message = "cannot record in the status which objects are about to be applied".to_owned();
+        Self { reason: APPLY, message, point: Cause::ApiServerUnreachable.into() }
+    }
+
     /// The attempt timed out.
     pub fn timeout(message: impl Into<String>) -> Self {
         Self { reason: INVOKE, message: message.into(), point: Cause::OperationTimeout.into() }
@@ -209,15 +217,33 @@ pub struct Attempt {
     pub validity: Option<Condition>,
     /// The outputs of steps.
     pub outputs: Vec<StepOutput>,
-    /// The applied resources.
+    /// The references that the status has without proof that the resource was applied. Those that are not among the applied ones are
+    /// removed again.
+    pub recorded: Vec<Reference>,
+    /// The applied resources, and those that may have been applied.
     pub applied: Vec<Reference>,
 }
 
 impl Attempt {
     /// An attempt that ended before it had any result.
     pub fn new(ending: AttemptEnding) -> Self {
-        Self { ending, validity: None, outputs: Vec::new(), applied: Vec::new() }
+        Self { ending, validity: None, outputs: Vec::new(), recorded: Vec::new(), applied: Vec::new() }
     }
+}
+
+/// The status of an operation that is about to apply these resources. It is written before the first of them is: otherwise a process that
+/// ends in between would leave resources that no status names, unless the next attempt wants the same.
+pub fn applying(operation: &Object, references: &[Reference]) -> Object {
+    let mut status = OperationStatus::of(operation, "");
+    status.add_references(references);
+    status.object
+}
+
+/// Those of these references that are not in the status of an operation.
+pub fn unrecorded(operation: &Object, references: &[Reference]) -> Vec<Reference> {
+    let status = operation.get("status").and_then(Value::as_object);
+    let recorded = status.map(references_in).unwrap_or_default();
+    references.iter().filter(|reference| !recorded.contains(&to_json(reference))).cloned().collect()
 }
 
 /// Check that the status has room for the results of an attempt. This is done before the attempt applies anything: an attempt that cannot
@@ -259,9 +285,10 @@ pub struct Concluded {
 
 /// Conclude an attempt. Its results are kept even if it failed.
 pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
-    let Attempt { ending, validity, outputs, applied } = attempt;
+    let Attempt { ending, validity, outputs, recorded, applied } = attempt;
     let mut status = OperationStatus::of(operation, now);
     status.add_outputs(&outputs);
+    status.remove_references(&recorded);
     status.add_references(&applied);
     if let Some(validity) = validity {
         status.set(validity);
@@ -387,7 +414,7 @@ impl<'a> OperationStatus<'a> {
     fn give_up_results(&mut self) -> Event {
         let message = "the API server does not store the result, because it is too large: the outputs of the steps and the references to \
                        applied objects are left out, and the operation is not tried again";
-        for results in ["pipeline", "appliedResourceRefs"] {
+        for results in ["pipeline", REFERENCES] {
             self.object.remove(results);
         }
         let point = FailurePoint::new(Cause::FunctionResponseTooLarge);
@@ -417,8 +444,7 @@ impl<'a> OperationStatus<'a> {
         if applied.is_empty() {
             return;
         }
-        let mut references =
-            self.object.get("appliedResourceRefs").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut references = references_in(&self.object);
         references.extend(applied.iter().map(to_json));
         // Crossplane sorts by this concatenation.
         references.sort_by_cached_key(|reference| {
@@ -427,8 +453,26 @@ impl<'a> OperationStatus<'a> {
         });
         // An attempt that is repeated applies the same objects again.
         references.dedup();
-        self.object.insert("appliedResourceRefs".to_owned(), Value::Array(references));
+        self.object.insert(REFERENCES.to_owned(), Value::Array(references));
     }
+
+    fn remove_references(&mut self, unproven: &[Reference]) {
+        if unproven.is_empty() {
+            return;
+        }
+        let unproven: Vec<_> = unproven.iter().map(to_json).collect();
+        let mut references = references_in(&self.object);
+        references.retain(|reference| !unproven.contains(reference));
+        if references.is_empty() {
+            self.object.remove(REFERENCES);
+        } else {
+            self.object.insert(REFERENCES.to_owned(), Value::Array(references));
+        }
+    }
+}
+
+fn references_in(status: &Object) -> Vec<Value> {
+    status.get(REFERENCES).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 fn to_json(reference: &Reference) -> Value {

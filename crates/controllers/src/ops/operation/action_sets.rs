@@ -4,10 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{Change, Informer, ObjectPath, Subresource};
-use ferroplane_engine::chain;
 use ferroplane_engine::operation::{
-    AppliedActionSet, Awaited, Standing, action_set_result, applied_action_sets, await_action_sets,
+    ActionSetResult, AppliedActionSet, AttemptFailure, Awaited, Standing, action_set_result,
+    applied_action_sets, await_action_sets, other_action_sets,
 };
+use ferroplane_engine::{Plan, Reference, chain};
 use serde_json::json;
 use tracing::warn;
 
@@ -90,6 +91,29 @@ impl Controller {
         // Nothing requeues it if ActionSets cannot be watched.
         let otherwise = if informer.refusal().is_some() { Next::Retry } else { Next::Rest };
         concluded.retry_in.map_or(otherwise, Next::After)
+    }
+
+    /// The ActionSets that an earlier attempt has recorded, that this one does not want, and that do not exist. The process ended before they
+    /// were applied, so that there is nothing to wait for.
+    pub(super) async fn never_applied(
+        &self,
+        operation: &Object,
+        plan: &Plan,
+    ) -> Result<Vec<Reference>, AttemptFailure> {
+        let mut never_applied = other_action_sets(operation, &plan.references);
+        if never_applied.is_empty() {
+            return Ok(never_applied);
+        }
+        let informer = self.action_sets.informer(&self.context);
+        let mut present = Vec::new();
+        for reference in &never_applied {
+            let found = self.find(informer, operation, &reference.clone().into()).await;
+            let found = found.map_err(|_| AttemptFailure::not_recorded())?;
+            present.push(action_set_result(operation, found.as_ref()) != ActionSetResult::Gone);
+        }
+        let mut present = present.into_iter();
+        never_applied.retain(|_| present.next() == Some(false));
+        Ok(never_applied)
     }
 
     /// An ActionSet of an operation. It is read from the API server unless the cache has it: the watch may be late.

@@ -107,7 +107,7 @@ impl Followed {
         let Some(informer) = &self.informer else { return Ok(()) };
         let synced = informer.synced_or_failed().await;
         let served = synced.and_then(|()| informer.refusal().map_or(Ok(()), Err));
-        served.map_err(|reason| format!("cannot watch {kind} in {api_version}: {reason}"))
+        served.map_err(|error| format!("cannot watch {kind} in {api_version}: {}", chain(&error)))
     }
 
     /// Learn which operations were created. Their objects are reported again.

@@ -13,10 +13,11 @@ use serde_json::Value;
 
 use super::{
     AttemptFailure, Concluded, Exhaustion, INVOKE, OperationStatus, SUCCEEDED, SYNCED, conditions,
-    conditions_in, failures, retry_limit, time_left,
+    conditions_in, failures, references_in, retry_limit, time_left,
 };
 use crate::action::status_of;
 use crate::outcome::{Event, EventKind};
+use crate::plan::Reference;
 
 /// The reason of the condition `Succeeded` while ActionSets run.
 const WAITS: &str = "ActionSetsRunning";
@@ -32,6 +33,12 @@ const MOST_NAMED: usize = 3;
 pub struct AppliedActionSet {
     pub namespace: String,
     pub name: String,
+}
+
+impl From<Reference> for AppliedActionSet {
+    fn from(reference: Reference) -> Self {
+        Self { namespace: reference.namespace.unwrap_or_default(), name: reference.name }
+    }
 }
 
 impl std::fmt::Display for AppliedActionSet {
@@ -70,15 +77,31 @@ pub fn is_action_set(object: &Object) -> bool {
     meta::group(meta::api_version(object)) == keys::KANISTER && meta::kind(object) == "ActionSet"
 }
 
+/// The ActionSets that the status of an operation lists and that are not among these references: earlier attempts have recorded them.
+pub fn other_action_sets(operation: &Object, references: &[Reference]) -> Vec<Reference> {
+    let status = operation.get("status").and_then(Value::as_object);
+    let mut recorded = status.map(action_set_references).unwrap_or_default();
+    recorded.retain(|it| !references.contains(it));
+    recorded
+}
+
 fn action_sets_in(status: &Object) -> Vec<AppliedActionSet> {
-    let references = status.get("appliedResourceRefs").and_then(Value::as_array);
-    let references = references.into_iter().flatten().filter_map(Value::as_object);
-    let text = |reference: &Object, field: &str| {
-        reference.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
-    };
+    action_set_references(status).into_iter().map(AppliedActionSet::from).collect()
+}
+
+fn action_set_references(status: &Object) -> Vec<Reference> {
+    let references = references_in(status);
+    let references = references.iter().filter_map(Value::as_object);
+    let text =
+        |reference: &Object, field: &str| reference.get(field).and_then(Value::as_str).map(str::to_owned);
     references
         .filter(|reference| is_action_set(reference))
-        .map(|it| AppliedActionSet { namespace: text(it, "namespace"), name: text(it, "name") })
+        .map(|it| Reference {
+            api_version: text(it, "apiVersion").unwrap_or_default(),
+            kind: text(it, "kind").unwrap_or_default(),
+            name: text(it, "name").unwrap_or_default(),
+            namespace: text(it, "namespace"),
+        })
         .collect()
 }
 

@@ -97,6 +97,36 @@ fn attempt_that_is_broken_off_is_no_failure_and_keeps_what_it_applied() {
 }
 
 #[test]
+fn references_are_recorded_before_anything_is_applied_and_those_that_were_not_needed_are_removed() {
+    let reference = |name: &str| Reference {
+        api_version: "v1".to_owned(),
+        kind: "ConfigMap".to_owned(),
+        name: name.to_owned(),
+        namespace: None,
+    };
+    let names = |status: &Object| {
+        let names = references_in(status).into_iter().map(|it| it["name"].as_str().unwrap().to_owned());
+        names.collect::<Vec<_>>()
+    };
+    // An earlier attempt has applied one of them.
+    let mut it = operation(&json!({}), &json!({}));
+    it.insert("status".to_owned(), applying(&it, &[reference("a")]).into());
+    let wanted = [reference("a"), reference("b"), reference("c")];
+    let recorded = unrecorded(&it, &wanted);
+    assert_eq!(recorded, wanted[1..]);
+    it.insert("status".to_owned(), applying(&it, &wanted).into());
+    assert_eq!(names(it["status"].as_object().unwrap()), ["a", "b", "c"]);
+    assert!(unrecorded(&it, &wanted).is_empty());
+    let attempt =
+        Attempt { recorded: recorded.clone(), applied: vec![reference("b")], ..Attempt::new(failed()) };
+    assert_eq!(names(&conclude(&it, attempt, NOW).status), ["a", "b"]);
+    // Without any that was applied, the field is absent, as before.
+    it.insert("status".to_owned(), applying(&operation(&json!({}), &json!({})), &recorded).into());
+    let attempt = Attempt { recorded, ..Attempt::new(failed()) };
+    assert_eq!(conclude(&it, attempt, NOW).status.get(REFERENCES), None);
+}
+
+#[test]
 fn limit_of_zero_fails_without_an_attempt() {
     let it = operation(&json!({"retryLimit": 0}), &json!({}));
     let concluded = conclude(&it, Attempt::new(AttemptEnding::GaveUp), NOW);

@@ -256,6 +256,14 @@ impl World {
         panic!("it never comes to rest");
     }
 
+    /// The process ends while nothing happens, and another one begins.
+    fn check_quiet_restart(&mut self) {
+        let before = self.log.clone();
+        self.state = None;
+        self.settle();
+        assert_eq!(self.log, before, "a restart has repeated what was handled");
+    }
+
     fn check_nothing_lost(&self, with_deletions: bool) {
         for (key, object) in &self.objects {
             let seen = super::Sighting::of(object, &self.spec.fields);
@@ -289,7 +297,7 @@ impl World {
     }
 }
 
-fn run(bound: usize, check: impl Fn(&World)) {
+fn run(bound: usize, check: impl Fn(&mut World)) {
     for seed in 1..=SEEDS {
         for policy in POLICIES {
             let mut world = World::new(seed, policy, seed % 2 == 0, bound);
@@ -297,7 +305,7 @@ fn run(bound: usize, check: impl Fn(&World)) {
                 world.step();
             }
             world.settle();
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&world)));
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&mut world)));
             assert!(outcome.is_ok(), "seed {seed}, {policy}");
         }
     }
@@ -309,14 +317,16 @@ fn nothing_is_lost_and_nothing_is_done_twice_whatever_goes_wrong() {
         world.check_nothing_lost(true);
         world.check_nothing_twice();
         world.check_history();
+        world.check_quiet_restart();
     });
 }
 
 #[test]
-fn nothing_is_lost_of_more_objects_than_the_mark_can_list() {
+fn nothing_is_lost_of_more_objects_than_the_mark_can_list_and_a_quiet_restart_repeats_nothing() {
     run(2, |world| {
         world.check_nothing_lost(false);
         world.check_history();
+        world.check_quiet_restart();
         let listed = world.status["handled"]["objects"].as_object().map_or(0, serde_json::Map::len);
         assert!(listed <= 2);
     });
