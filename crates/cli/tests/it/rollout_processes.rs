@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use crate::containers::images::{Machine, TestImage, machine, shell};
 use crate::containers::registry::TestRegistry;
+use crate::logs;
 use crate::peers::peer;
 use crate::plane::Plane;
 use crate::rollout::{DEFINITION, function};
@@ -33,6 +34,25 @@ spec:
   mode: Pipeline
   pipeline:
   - {step: compose, functionRef: {name: own}}
+";
+
+/// The resources come from a function that is built in. The program has to answer, too.
+const COMPOSITION_OF_SERVERS: &str = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: example}
+spec:
+  compositeTypeRef: {apiVersion: custom-api.example.org/v1alpha1, kind: AcmeBucket}
+  mode: Pipeline
+  pipeline:
+  - step: compose
+    functionRef: {name: function-patch-and-transform}
+    input:
+      apiVersion: pt.fn.crossplane.io/v1beta1
+      kind: Resources
+      resources:
+      - {name: a, base: {apiVersion: v1, kind: ConfigMap, data: {color: one}}, readinessChecks: [{type: None}]}
+  - {step: own, functionRef: {name: own}}
 ";
 
 /// What a new revision does wrong: in words, as a script, and what the rollout has to say about it.
@@ -74,6 +94,13 @@ fn package(machine: &Machine, script: &str) -> TestImage {
     TestImage::of(vec![machine.layer(), manifests], shell(script))
 }
 
+/// A package of a server of upstream's, which this script starts as `/server` with the arguments that it gets.
+fn package_of_server(machine: &Machine, script: &str) -> TestImage {
+    let mut layer = machine.layer();
+    layer.add_file(&peer("function-auto-ready").unwrap(), "server").unwrap();
+    logs::package(layer, script, "")
+}
+
 fn bucket(name: &str) -> String {
     let tier = if name == "canary" { "canary" } else { "any" };
     format!(
@@ -106,6 +133,8 @@ struct Fleet {
     plane: Plane,
     registry: TestRegistry,
     machine: Machine,
+    /// Makes a package that runs a script.
+    package: fn(&Machine, &str) -> TestImage,
     /// The identities of everything that is composed.
     composed: String,
 }
@@ -118,17 +147,22 @@ impl Fleet {
 
     /// The same with another program, which answers `one`.
     fn begin_with(program: &str) -> Option<Self> {
+        Self::begin_as(COMPOSITION, package, program)
+    }
+
+    /// The same with another Composition and package.
+    fn begin_as(composition: &str, package: fn(&Machine, &str) -> TestImage, program: &str) -> Option<Self> {
         let (machine, _) = (machine()?, peer("kubectl")?);
         let registry = TestRegistry::start(false)?;
         let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
-        let mut fleet = Self { plane, registry, machine, composed: String::new() };
+        let mut fleet = Self { plane, registry, machine, package, composed: String::new() };
         fleet.plane.told("kubectl apply -f -", DEFINITION);
         fleet.plane.says(
             "kubectl wait xrd/acmebuckets.custom-api.example.org --for=condition=Established --timeout=60s",
         );
         fleet.install(0, program);
         fleet.plane.says("kubectl wait function/own --for=condition=Healthy --timeout=120s");
-        fleet.plane.told("kubectl apply -f -", COMPOSITION);
+        fleet.plane.told("kubectl apply -f -", composition);
         fleet.plane.told("kubectl apply -f -", &["canary", "two", "three"].map(bucket).concat());
         fleet.until_all_are("one");
         fleet.composed = fleet.composed();
@@ -140,7 +174,7 @@ impl Fleet {
     /// Make a version of this script the current one.
     fn install(&self, number: usize, script: &str) {
         let name = format!("acme/function-own:v1.{number}.0");
-        let image = self.registry.push(&package(&self.machine, script), &name);
+        let image = self.registry.push(&(self.package)(&self.machine, script), &name);
         self.plane.told("kubectl apply -f -", &function("own", &image, "any"));
     }
 
@@ -176,11 +210,11 @@ impl Fleet {
 
     /// Kill the control plane, and start it again.
     fn kill(self) -> Self {
-        let Self { mut plane, registry, machine, composed } = self;
+        let Self { mut plane, registry, machine, package, composed } = self;
         plane.signal(Signal::KILL);
         plane.end();
         let plane = Plane::start(plane.into_directory(), &["--data-dir", "data"]);
-        Self { plane, registry, machine, composed }
+        Self { plane, registry, machine, package, composed }
     }
 
     /// Kill the control plane, and see that the rollout is where it was.
@@ -265,6 +299,19 @@ fn programs_that_end_badly_are_rolled_back_and_one_that_works_is_promoted() {
     assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
 }
 
+/// They serve long enough for the first wave.
+#[test]
+fn servers_that_are_killed_or_hang_in_the_middle_of_a_rollout_are_rolled_back() {
+    let Some(_) = peer("function-auto-ready") else { return };
+    let serve = "exec /server \"$@\"";
+    let Some(fleet) = Fleet::begin_as(COMPOSITION_OF_SERVERS, package_of_server, serve) else { return };
+    let observed = json!({"minReadySeconds": 6});
+    fleet.roll_back_each(&[
+        ("is killed", "/server \"$@\" & sleep 8; kill -KILL $!; exit 3".to_owned(), observed.clone()),
+        ("hangs", "/server \"$@\" & sleep 8; kill -STOP $!; wait".to_owned(), observed),
+    ]);
+}
+
 #[test]
 fn control_plane_that_is_killed_goes_on_with_a_rollout_where_it_was() {
     let Some(fleet) = Fleet::begin() else { return };
@@ -286,6 +333,26 @@ fn control_plane_that_is_killed_goes_on_with_a_rollout_where_it_was() {
     fleet.until_status("state", "RolledBack");
     fleet.until_all_are("one");
     let fleet = fleet.kill_in("RolledBack");
+    fleet.until_all_are("one");
+    assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
+}
+
+/// Programs take their time, so that neither state is over before the control plane is killed.
+#[test]
+fn control_plane_that_is_killed_in_a_preview_or_on_the_way_back_goes_on_where_it_was() {
+    let old = format!("case \"$(cat)\" in *goes-back*) sleep 10;; esac; {}", print(&resources("one")));
+    let Some(fleet) = Fleet::begin_with(&old) else { return };
+    fleet.plane.told("kubectl apply -f -", &rollout(&json!({"preview": true, "minReadySeconds": 600})));
+    fleet.install(1, &script(&format!("sleep 10; {}", print(&resources("two")))));
+    let fleet = fleet.kill_in("Previewing");
+    fleet.until_all_are("one");
+    fleet.until_status("composites.ready", "1");
+    fleet.until_so_many_are("two", 1);
+    let candidate = fleet.get("functionrollout own")["status"]["candidate"].clone();
+    fleet.plane.says("kubectl label acmebuckets --all goes-back=yes");
+    fleet.undo(&candidate);
+    let fleet = fleet.kill_in("RollingBack");
+    fleet.until_status("state", "RolledBack");
     fleet.until_all_are("one");
     assert_eq!(fleet.composed(), fleet.composed, "nothing is deleted");
 }

@@ -1,5 +1,7 @@
 //! `FunctionRollout`: a new revision of a function reaches composite resources in waves, and goes back when it misbehaves.
 
+pub(crate) mod servers;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +14,7 @@ use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
-use crate::rollout::{Rollout, revisions_of};
+use crate::rollout::{COMPOSITION, Rollout, compose, revisions_of};
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const SECOND: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/second";
@@ -52,8 +54,32 @@ pub(crate) fn answer(color: &str, resources: &[&str]) -> Value {
     json!({"meta": {}, "desired": {"composite": {"resource": {"status": {"color": color}}}, "resources": resources}})
 }
 
+/// What composes the resources `a` and `b`, of which the latter cannot be changed.
+pub(crate) fn fixed(color: &str, value: &str) -> Value {
+    let mut answer = answer(color, &["a", "b"]);
+    answer["desired"]["resources"]["b"]["resource"] =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": {"value": value}});
+    answer
+}
+
+/// The same resources, but that `b` is called `c`.
+pub(crate) fn renamed(mut answer: Value) -> Value {
+    let resources = answer["desired"]["resources"].as_object_mut().unwrap();
+    let b = resources.remove("b").unwrap();
+    resources.insert("c".to_owned(), b);
+    answer
+}
+
 pub(crate) fn fatal() -> Value {
     json!({"meta": {}, "results": [{"severity": "SEVERITY_FATAL", "message": "no way"}]})
+}
+
+/// What fails without an object of a kind that does not exist.
+pub(crate) fn requiring() -> Value {
+    let nothing = json!({"apiVersion": "nothing.example.org/v1", "kind": "Nothing", "matchName": "x"});
+    let mut answer = fatal();
+    answer["requirements"] = json!({"resources": {"nothing": nothing}});
+    answer
 }
 
 pub(crate) fn function_rollout(name: &str, more: &Value) -> Value {
@@ -112,6 +138,23 @@ impl Fleet {
             sites.push(self.rollout.plane.get(&site(number)).await);
         }
         sites
+    }
+
+    /// What users have written of the Function, its Composition and the sites.
+    async fn written_by_users(&self) -> Vec<Value> {
+        let (function, composition) =
+            (self.rollout.plane.get(FUNCTION).await, self.rollout.plane.get(COMPOSITION).await);
+        let mut written: Vec<_> =
+            [&function, &composition].map(|it| it["metadata"]["generation"].clone()).into();
+        for mut object in [function, composition].into_iter().chain(self.sites().await) {
+            // The control plane records there what it composes.
+            if let Some(machinery) = object["spec"]["crossplane"].as_object_mut() {
+                machinery.remove("resourceRefs");
+            }
+            let metadata = &object["metadata"];
+            written.push(json!([metadata["labels"], metadata["annotations"], object["spec"]]));
+        }
+        written
     }
 
     /// The identities of everything that sites compose.
@@ -198,6 +241,7 @@ async fn revision_that_works_reaches_all_in_waves() {
     fleet.until_state("Paused").await;
     fleet.rollout.plane.quiet().await;
     assert!(called.lock().unwrap().is_empty());
+    let written = fleet.written_by_users().await;
     fleet.rollout.plane.merge(ROLLOUT, &json!({"spec": {"paused": null}})).await;
     let status = fleet.until_state("Promoted").await;
     assert_eq!((&status["stable"], &status["previous"]), (&json!(second), &json!(fleet.first)));
@@ -212,6 +256,7 @@ async fn revision_that_works_reaches_all_in_waves() {
     fleet.rollout.plane.until_said("own", "WaveStarted").await;
     // Nothing changed, nothing happens.
     fleet.rollout.plane.quiet().await;
+    assert_eq!(fleet.written_by_users().await, written, "a rollout edits no object of a user");
     let metrics = fleet.rollout.plane.metrics();
     for line in [
         r#"ferroplane_function_rollout_state{rollout="own",state="Promoted"} 1"#,
@@ -698,6 +743,45 @@ async fn steps_that_name_a_revision_and_composites_on_manual_are_not_moved() {
     fleet.rollout.compose("named", &named).await;
     for number in 1..COUNT {
         fleet.rollout.plane.until(&site(number), |site| site["status"]["color"] == "one").await;
+    }
+}
+
+/// Whether or not there is a step besides that names none of them, and is moved.
+#[tokio::test]
+async fn steps_that_name_a_revision_labels_or_a_version_are_not_moved() {
+    for is_moved in [true, false] {
+        let mut fleet = Fleet::begin(json!({})).await;
+        // Labels alone make no revision.
+        assert_eq!(fleet.rollout.install("v1.0.0", Some("stable")).await, fleet.first);
+        let (function, first) = (json!({"name": "own"}), fleet.first.clone());
+        let mut steps = vec![
+            json!({"step": "by-name", "functionRef": function, "functionRevisionRef": {"name": first}}),
+            json!({
+                "step": "by-labels", "functionRef": function,
+                "functionRevisionSelector": {"matchLabels": {"release-channel": "stable"}},
+            }),
+            json!({"step": "by-version", "functionRef": {"name": "own", "version": "v1.0.0"}}),
+        ];
+        steps.extend(is_moved.then(|| json!({"step": "open", "functionRef": function})));
+        compose(&fleet.rollout.plane, "several", &json!(steps)).await;
+        let mut revisions = vec![&*first; steps.len()];
+        for number in 0..COUNT {
+            let is_composed = |site: &Value| is_ready(site) && revisions_of(site) == revisions;
+            fleet.rollout.plane.until(&site(number), is_composed).await;
+        }
+        let two = runner(|_| answer("two", &["a", "b"]));
+        let second = fleet.rollout.install_running("v1.1.0", Some("alpha"), two).await;
+        let status = fleet.until(|status| status["stable"] == second).await;
+        let total = status["composites"]["total"].as_u64().unwrap_or_default();
+        assert_eq!(total, if is_moved { COUNT as u64 } else { 0 }, "{status:#}");
+        fleet.rollout.plane.quiet().await;
+        if is_moved {
+            revisions[3] = &second;
+        }
+        for number in 0..COUNT {
+            let site = fleet.rollout.plane.until(&site(number), is_ready).await;
+            assert_eq!(revisions_of(&site), revisions);
+        }
     }
 }
 

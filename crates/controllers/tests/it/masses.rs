@@ -8,13 +8,18 @@ use std::time::{Duration, Instant};
 use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::Holdings;
 use ferroplane_runner::Runner;
+use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_wire::from_json;
 use futures_util::{StreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::function_rollout::{answer, changing, fatal, function_rollout, runner, slow_runner};
+use crate::function_rollout::servers::{calling, name_in};
+use crate::function_rollout::{
+    answer, changing, fatal, fixed, function_rollout, renamed, requiring, runner, slow_runner,
+};
 use crate::rollout::Rollout;
 
 /// How many there are if nobody says otherwise, and what each becomes.
@@ -27,6 +32,8 @@ const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own
 const BOTH: &[&str] = &["a", "b"];
 /// How long it may take that all are as before, once a rollout has found a fault.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// How long a call may take of a function that hangs.
+const HUNG_AFTER: Duration = Duration::from_secs(2);
 /// For how long nothing may move before it is taken to be stuck.
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -99,13 +106,15 @@ async fn one_of_a_hundred_is_harmed_by_a_revision_that_misbehaves_in_whichever_w
     let count = count();
     let mut rollout = Rollout::begin().await;
     let Some(store) = rollout.plane.store().cloned() else { return };
-    rollout.install_running("v1.0.0", None, runner(|_| answer("one", BOTH))).await;
+    rollout.install_running("v1.0.0", None, runner(|_| fixed("one", "first"))).await;
     rollout.compose("all", &json!({})).await;
     create(&rollout.plane, count).await;
     until(&store, "sites that are ready", || ready(&store), count).await;
     let composed = identities(&store);
     assert_eq!(composed.len(), count * BOTH.len());
-    for (number, Fault { name, policy, runner }) in faults(count).into_iter().enumerate() {
+    let hanging = [hang(0).await, hang(enough(count)).await];
+    let faults = faults(count, &hanging.each_ref().map(FunctionServer::address));
+    for (number, Fault { name, policy, runner }) in faults.into_iter().enumerate() {
         adopt(&rollout.plane, &policy).await;
         let revision = rollout.install_running(&format!("v1.{}.0", number + 1), None, runner).await;
         let (most, took) = until_back(&store, &revision, count).await;
@@ -151,8 +160,8 @@ struct Fault {
     runner: Arc<Runner>,
 }
 
-/// Revisions that misbehave, the last ones only after the second wave.
-fn faults(count: usize) -> Vec<Fault> {
+/// Revisions that misbehave, the last ones only after the second wave. There are servers at these addresses that hang at once, and then.
+fn faults(count: usize, hanging: &[String; 2]) -> Vec<Fault> {
     let policy = |more: Value| {
         // All fields, so that nothing of an earlier policy stays.
         let mut policy = json!({
@@ -163,35 +172,59 @@ fn faults(count: usize) -> Vec<Fault> {
         policy
     };
     let fault = |name, more: Value, runner| Fault { name, policy: policy(more), runner };
-    let not_deterministic = changing("bad", BOTH);
+    let drops = |_: &str| answer("bad", &["a"]);
+    let renames = |_: &str| renamed(fixed("bad", "first"));
+    let changes = |_: &str| fixed("bad", "second");
     let never_ready = |_: &str| {
-        let mut answer = answer("bad", BOTH);
+        let mut answer = fixed("bad", "first");
         answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
         answer
     };
-    // More than the first two waves have, so that the third one finds the fault.
-    let enough = count / 5;
+    let slow = json!({"refuse": ["Slower"], "gates": {"maxLatencyFactor": 10}});
+    let [hangs, hangs_later] = hanging.each_ref().map(|address| calling(address, HUNG_AFTER));
+    let later = enough(count);
     vec![
         fault("fails", json!({}), runner(|_| fatal())),
-        fault("drops a resource", json!({}), runner(|_| answer("bad", &["a"]))),
-        fault("is not deterministic", json!({"refuse": ["NotDeterministic"]}), runner(not_deterministic)),
+        fault("drops a resource", json!({}), runner(drops)),
+        fault("renames a resource", json!({}), runner(renames)),
+        fault("changes an immutable field", json!({}), runner(changes)),
+        fault("requires what does not exist", json!({}), runner(|_| requiring())),
+        fault("hangs", json!({}), hangs),
+        fault("is not deterministic", json!({"refuse": ["NotDeterministic"]}), runner(changing("bad", BOTH))),
+        fault("is slow", slow, slow_runner(Duration::from_secs(3), fixed("bad", "first"))),
+        fault("fails in the third wave", json!({}), runner(working_for(later, |_| fatal()))),
+        fault("drops a resource in the third wave", json!({}), runner(working_for(later, drops))),
+        fault("renames a resource in the third wave", json!({}), runner(working_for(later, renames))),
+        fault("changes an immutable field in the third wave", json!({}), runner(working_for(later, changes))),
         fault(
-            "is slow",
-            json!({"refuse": ["Slower"], "gates": {"maxLatencyFactor": 10}}),
-            slow_runner(Duration::from_secs(3), answer("bad", BOTH)),
-        ),
-        fault("fails in the third wave", json!({}), runner(working_for(enough, |_| fatal()))),
-        fault(
-            "drops a resource in the third wave",
+            "requires what does not exist in the third wave",
             json!({}),
-            runner(working_for(enough, |_| answer("bad", &["a"]))),
+            runner(working_for(later, |_| requiring())),
         ),
+        fault("hangs in the third wave", json!({}), hangs_later),
         fault(
             "is never ready in the third wave",
             json!({"progressDeadlineSeconds": 10}),
-            runner(working_for(enough, never_ready)),
+            runner(working_for(later, never_ready)),
         ),
     ]
+}
+
+/// More composite resources than the first two waves have, so that the third one finds what fails after them.
+fn enough(count: usize) -> usize {
+    count / 5
+}
+
+/// Whether a composite resource is among the first that this is asked for.
+fn among_first(enough: usize) -> impl Fn(&str) -> bool + Send + Sync + 'static {
+    let first = Mutex::new(BTreeSet::new());
+    move |name| {
+        let mut first = first.lock().unwrap();
+        if first.len() < enough {
+            first.insert(name.to_owned());
+        }
+        first.contains(name)
+    }
 }
 
 /// What works for the first composite resources that it is called for.
@@ -199,14 +232,23 @@ fn working_for(
     enough: usize,
     otherwise: impl Fn(&str) -> Value + Send + Sync + 'static,
 ) -> impl Fn(&str) -> Value + Send + Sync + 'static {
-    let worked = Mutex::new(BTreeSet::new());
-    move |name| {
-        let mut worked = worked.lock().unwrap();
-        if worked.len() < enough {
-            worked.insert(name.to_owned());
+    let is_first = among_first(enough);
+    move |name| if is_first(name) { fixed("two", "first") } else { otherwise(name) }
+}
+
+/// A server that works for the first composite resources that it is called for, and never answers for others.
+async fn hang(enough: usize) -> FunctionServer {
+    let is_first = among_first(enough);
+    FunctionServer::start_async(move |request| {
+        let works = is_first(&name_in(&request));
+        async move {
+            if !works {
+                std::future::pending::<()>().await;
+            }
+            Ok(from_json(&fixed("two", "first")).unwrap())
         }
-        if worked.contains(name) { answer("two", BOTH) } else { otherwise(name) }
-    }
+    })
+    .await
 }
 
 /// How many sites are not ready or not synced, or have what the policy does not let them have.

@@ -4,6 +4,9 @@ mod claims;
 mod corpus;
 mod legacy;
 mod readiness;
+mod revisions;
+mod snapshot;
+mod stored;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

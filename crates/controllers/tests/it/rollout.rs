@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::packages::{PKG, package_yaml};
 
-const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
+pub(crate) const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
 const COMPOSITION_REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
 const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
 
@@ -34,7 +34,7 @@ impl Rollout {
 
     async fn with(enables_function_revision_selectors: bool) -> Self {
         let registry = FakeRegistry::default();
-        for version in (0..10).map(|minor| format!("v1.{minor}.0")) {
+        for version in (0..20).map(|minor| format!("v1.{minor}.0")) {
             let capabilities = json!({"capabilities": ["composition", "operation"]});
             let package = package_yaml("Function", &capabilities, &[]);
             let image = format!("registry.example.org/acme/function-own:{version}");
@@ -145,7 +145,8 @@ async fn install(plane: &Plane, (name, image): (&str, &str), channel: Option<&st
     plane.until(&path, is_current).await["status"]["currentRevision"].as_str().unwrap().to_owned()
 }
 
-async fn compose(plane: &Plane, channel: &str, steps: &Value) {
+/// Sites become what these steps say, in a composition of this channel. Returns when its revision can be used.
+pub(crate) async fn compose(plane: &Plane, channel: &str, steps: &Value) {
     let composition = json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition",
         "metadata": {"name": "sites", "labels": {"release-channel": channel}},

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use super::checker::{calm_down, stay_still};
 use super::in_virtual_time;
 use super::world::World;
-use crate::function_rollout::{answer, fatal, function_rollout, runner};
+use crate::function_rollout::{answer, fatal, fixed, function_rollout, renamed, requiring, runner};
 use crate::packages::package_yaml;
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
@@ -96,14 +96,6 @@ const RESTARTED: u32 = 300;
 /// How many sites are created while a revision is rolled out.
 const LATE_COUNT: usize = 10;
 
-/// What composes the resources `a` and `b`, of which the latter cannot be changed.
-fn fixed(color: &str, value: &str) -> Value {
-    let mut answer = answer(color, &["a", "b"]);
-    answer["desired"]["resources"]["b"]["resource"] =
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "immutable": true, "data": {"value": value}});
-    answer
-}
-
 /// A function that does something wrong, or nothing.
 fn faulty(fault: Option<Fault>, color: &str) -> Arc<Runner> {
     let (color, calls) = (color.to_owned(), Arc::new(Mutex::new((0, BTreeSet::new()))));
@@ -131,11 +123,7 @@ fn faulty(fault: Option<Fault>, color: &str) -> Arc<Runner> {
                 Some(Fault::Drops) => {
                     drop(answer["desired"]["resources"].as_object_mut().unwrap().remove("b"));
                 }
-                Some(Fault::Renames) => {
-                    let resources = answer["desired"]["resources"].as_object_mut().unwrap();
-                    let b = resources.remove("b").unwrap();
-                    resources.insert("c".to_owned(), b);
-                }
+                Some(Fault::Renames) => answer = renamed(answer),
                 Some(Fault::Hangs) => std::future::pending().await,
                 Some(Fault::NeverReady) => {
                     answer["desired"]["resources"]["a"]["ready"] = json!("READY_FALSE");
@@ -144,12 +132,7 @@ fn faulty(fault: Option<Fault>, color: &str) -> Arc<Runner> {
                     answer["desired"]["resources"]["a"]["resource"]["data"]["call"] =
                         json!(count.to_string());
                 }
-                Some(Fault::Requires) => {
-                    answer = fatal();
-                    let nothing =
-                        json!({"apiVersion": "nothing.example.org/v1", "kind": "Nothing", "matchName": "x"});
-                    answer["requirements"] = json!({"resources": {"nothing": nothing}});
-                }
+                Some(Fault::Requires) => answer = requiring(),
                 Some(Fault::ChangesImmutable) => answer = fixed(&color, "second"),
                 Some(Fault::Huge) => {
                     return Err(CallError::ResponseTooLarge { target: "own".to_owned(), limit: 16 << 20 });

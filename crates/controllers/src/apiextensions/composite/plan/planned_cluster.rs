@@ -1,6 +1,6 @@
 //! A cluster in memory: the existing objects, each read once, and the planned ones. Writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, meta};
@@ -171,6 +171,13 @@ impl PlannedCluster {
 
     /// An object that has changed since it was read, if there is one.
     pub(super) async fn moved(&self) -> Option<ObjectName> {
+        match self.moved_since_read().await {
+            None => self.moved_since_listed().await,
+            moved => moved,
+        }
+    }
+
+    async fn moved_since_read(&self) -> Option<ObjectName> {
         let read: Vec<_> = self.state().read.clone().into_iter().collect();
         for (key, Read { resource, object }) in read {
             // The client has just read the proposed objects.
@@ -181,6 +188,27 @@ impl PlannedCluster {
             let Ok(now) = self.live(path).await else { return Some(name_of(&key, &resource)) };
             if version(now.as_ref()) != version(object.as_ref()) {
                 return Some(name_of(&key, &resource));
+            }
+        }
+        None
+    }
+
+    /// The same for objects that functions require.
+    async fn moved_since_listed(&self) -> Option<ObjectName> {
+        let lists = self.state().lists.clone();
+        for (selector, before) in lists {
+            let name = |namespace: &str, name: &str| ObjectName {
+                api_version: selector.api_version.clone(),
+                kind: selector.kind.clone(),
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            };
+            let Ok(now) = self.list(&selector).await else { return Some(name("", "")) };
+            let versions = |objects: &[Object]| -> BTreeSet<_> {
+                objects.iter().map(|object| (Key::of(object), version(Some(object)))).collect()
+            };
+            if let Some((key, _)) = versions(&before).symmetric_difference(&versions(&now)).next() {
+                return Some(name(&key.namespace, &key.name));
             }
         }
         None
@@ -235,24 +263,28 @@ impl PlannedCluster {
         if let Some(found) = known(&self.state()) {
             return Ok(found);
         }
-        let cluster = &self.composites.shared.context.cluster;
-        let found: Vec<Object> = if secrets::are_selected(selector) && Wanted::of(selector).name().is_none() {
-            secrets::list(cluster, selector).await.map_err(|error| ferroplane_engine::chain(&error))?
-        } else {
-            match LiveResources(cluster).fetch(&Want::Resources(selector.clone())).await {
-                Answer::Resources(found) => {
-                    found.into_iter().filter_map(|object| object.into_json().ok()).collect()
-                }
-                Answer::Failed(reason) => return Err(reason),
-                _ => Vec::new(),
-            }
-        };
+        let found = self.list(selector).await?;
         let mut state = self.state();
         if let Some(found) = known(&state) {
             return Ok(found);
         }
         state.lists.push((selector.clone(), found.clone()));
         Ok(found)
+    }
+
+    /// The existing objects that match a selector.
+    async fn list(&self, selector: &ResourceSelector) -> Result<Vec<Object>, String> {
+        let cluster = &self.composites.shared.context.cluster;
+        if secrets::are_selected(selector) && Wanted::of(selector).name().is_none() {
+            return secrets::list(cluster, selector).await.map_err(|error| ferroplane_engine::chain(&error));
+        }
+        match LiveResources(cluster).fetch(&Want::Resources(selector.clone())).await {
+            Answer::Resources(found) => {
+                Ok(found.into_iter().filter_map(|object| object.into_json().ok()).collect())
+            }
+            Answer::Failed(reason) => Err(reason),
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Object>, Error> {

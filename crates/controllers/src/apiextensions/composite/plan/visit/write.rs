@@ -6,9 +6,11 @@ use bytes::Bytes;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
 use ferroplane_engine::changes::ObjectName;
-use ferroplane_engine::composite::{Ending, Machinery, Published, Selected, conclude, machinery_to_record};
+use ferroplane_engine::composite::{
+    Ending, Published, Selected, conclude, keep_machinery, machinery_to_record,
+};
 use ferroplane_engine::wording::cannot_apply;
-use ferroplane_engine::{Layout, Outcome, Plan, Reference, Wanted, chain, field_manager, managers_to_keep};
+use ferroplane_engine::{Outcome, Plan, Reference, Wanted, chain, field_manager, managers_to_keep};
 use ferroplane_ownership::{holds, owns};
 use serde_json::{Value, json};
 
@@ -138,19 +140,7 @@ impl Planning {
     fn with_own_fields(&self, mut after: Object, before: Option<&Object>, wanted: &Object) -> Object {
         let controller = self.composites.of_kind(&group_kind(&after));
         let (Some(before), Some(controller)) = (before, controller) else { return after };
-        let layout = controller.layout;
-        for field in
-            ["compositionRef", "compositionRevisionRef", "resourceRefs", "writeConnectionSecretToRef"]
-        {
-            let own = Machinery::of(before, layout).get(field);
-            if let (None, Some(own)) = (Machinery::of(wanted, layout).get(field), own) {
-                let fields = match layout {
-                    Layout::Modern => json!({"spec": {"crossplane": {field: own}}}),
-                    Layout::Legacy => json!({"spec": {field: own}}),
-                };
-                merge_json(&mut after, &fields);
-            }
-        }
+        keep_machinery(&mut after, controller.layout, before, wanted);
         if let Some(status) = before.get("status") {
             after.insert("status".to_owned(), status.clone());
         }
