@@ -57,6 +57,8 @@ pub enum OpenError {
     Files { layer: Digest },
     #[error("cannot use `{path}` of the package: it is not a regular file")]
     NotAFile { path: String },
+    #[error("cannot use `{path}` of the package: its name has the part `..`")]
+    ParentDirectory { path: String },
     #[error("cannot read {STREAM_FILE}: it is not UTF-8 text")]
     Encoding,
     #[error("cannot read {STREAM_FILE}")]

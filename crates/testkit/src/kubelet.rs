@@ -40,6 +40,8 @@ pub enum ExecStep {
     /// The same, in two frames of one message, with a ping between them.
     StdoutInFrames(&'static str, &'static str),
     Stderr(Vec<u8>),
+    /// A log that never ends: this line is printed again and again, until the client has as much as it asked for, or leaves.
+    StdoutForEver(&'static str),
     /// The command ends with this code, and the connection is closed.
     Exit(i32),
     /// The container runtime cannot run the command, for this reason.
@@ -137,10 +139,10 @@ impl State {
         let head = read_head(&mut stream).await?;
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let script = (self.script)(&target);
-        let is_log = target.starts_with("/containerLogs/");
+        let limit = target.starts_with("/containerLogs/").then(|| log_limit(&target));
         self.targets.lock().unwrap_or_else(PoisonError::into_inner).push(target);
-        if is_log {
-            return print_log(&mut stream, script).await;
+        if let Some(limit) = limit {
+            return print_log(&mut stream, script, limit).await;
         }
         let (Some(key), true) = (header(&head, "sec-websocket-key"), offers_protocol(&head)) else {
             return refuse(&mut stream, 400).await;
@@ -177,6 +179,9 @@ impl State {
                 stream.write_all(&frame(true, PING, b"are you there")).await?;
                 stream.write_all(&frame(true, CONTINUATION, second.as_bytes())).await?;
             }
+            ExecStep::StdoutForEver(line) => loop {
+                stream.write_all(&message(STDOUT, line.as_bytes())).await?;
+            },
             ExecStep::Exit(code) => {
                 stream.write_all(&message(ERROR, &exit_status(code))).await?;
                 close(stream).await?;
@@ -260,25 +265,43 @@ fn exit_status(code: i32) -> Vec<u8> {
     status.to_string().into_bytes()
 }
 
-/// Answer with everything that is printed.
-async fn print_log<S: AsyncWrite + Unpin>(stream: &mut S, script: ExecScript) -> io::Result<()> {
+/// How many bytes of a log are asked for.
+fn log_limit(target: &str) -> usize {
+    let (_, query) = target.split_once('?').unwrap_or_default();
+    let limit = query.split('&').find_map(|pair| pair.strip_prefix("limitBytes="));
+    limit.and_then(|limit| limit.parse().ok()).unwrap_or(usize::MAX)
+}
+
+/// Answer with what is printed, up to a limit. As kubelets do, without saying how much that will be.
+async fn print_log<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    script: ExecScript,
+    mut limit: usize,
+) -> io::Result<()> {
     let steps = match script {
         Ok(steps) => steps,
         Err(code) => return refuse(stream, code).await,
     };
-    let mut log = Vec::new();
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n").await?;
     for step in steps {
-        if let ExecStep::Stdout(text) | ExecStep::Stderr(text) = step {
-            log.extend(text);
+        match step {
+            ExecStep::Stdout(text) | ExecStep::Stderr(text) => print(stream, &text, &mut limit).await?,
+            ExecStep::StdoutForEver(line) => {
+                let page = line.repeat(1 + (64 << 10) / line.len());
+                while limit > 0 {
+                    print(stream, page.as_bytes(), &mut limit).await?;
+                }
+            }
+            _ => {}
         }
     }
-    let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        log.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(&log).await?;
     stream.shutdown().await
+}
+
+async fn print<S: AsyncWrite + Unpin>(stream: &mut S, text: &[u8], limit: &mut usize) -> io::Result<()> {
+    let text = &text[..text.len().min(*limit)];
+    *limit -= text.len();
+    stream.write_all(text).await
 }
 
 async fn refuse<S: AsyncWrite + Unpin>(stream: &mut S, code: u16) -> io::Result<()> {

@@ -13,6 +13,7 @@ pub mod sites;
 mod write_log;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,11 +56,14 @@ const RECORDINGS: u64 = 64 << 20;
 pub struct Plane {
     client: kube::Client,
     server: ApiServer,
-    log: WriteLog,
+    /// What controllers write, unless that is measured.
+    log: Option<WriteLog>,
     controllers: Option<Controllers>,
     functions: Vec<(String, Implementation)>,
     writes_roles: bool,
     recorder: Recorder,
+    /// Whether everything that was recorded is replayed in the end.
+    replays: bool,
     /// What functions answered, for as long as they said that it holds: over restarts, as in a data directory.
     answers: Arc<ResponseCache>,
     /// How much controllers do at a time, and how often. Counts from the next start on.
@@ -122,11 +126,12 @@ impl Plane {
         Self {
             client,
             server,
-            log: WriteLog::default(),
+            log: Some(WriteLog::default()),
             controllers: None,
             functions: Vec::new(),
             writes_roles: false,
             recorder: Recorder::in_step(RECORDINGS, [7; 32]),
+            replays: true,
             answers: Arc::new(ResponseCache::in_memory()),
             tuning: Tuning::default(),
             enables_function_revision_selectors: true,
@@ -138,6 +143,20 @@ impl Plane {
             kubelet: None,
             clock: Clock::system(),
         }
+    }
+
+    /// A plane to measure, on which these functions can be called: its objects are in a directory, as those of `ferroplane up` are, and it
+    /// records with this. Nothing of what it does is noted or replayed besides. Controllers do not run yet.
+    pub async fn open(directory: &Path, recorder: Recorder, functions: &[(String, Implementation)]) -> Self {
+        let server = ApiServer::open(directory).await;
+        // As in `ferroplane up`: with the rights that roles give, which takes a decision for every request.
+        server.grant_rights().await;
+        install(&ApiClient::new(server.client(&user(CONTROLLERS)))).await.unwrap();
+        let mut plane = Self::installed(server);
+        (plane.log, plane.recorder, plane.replays) = (None, recorder, false);
+        plane.functions = functions.to_vec();
+        plane.writes_roles = true;
+        plane
     }
 
     /// A plane that installs packages from this registry.
@@ -214,7 +233,6 @@ impl Plane {
     pub async fn start(&mut self) {
         let controllers = match &self.server {
             ApiServer::Embedded(_) => {
-                let user = |name: &str| Identity::authenticated(name, []);
                 self.server.grant_rights().await;
                 self.controllers_of(&user(CONTROLLERS), Some(&user(COMPOSER))).await
             }
@@ -227,6 +245,21 @@ impl Plane {
         self.controllers = Some(controllers);
     }
 
+    /// Start controllers that are asked about nothing that others write.
+    pub async fn start_unasked(&mut self) {
+        self.controllers = Some(self.controllers_of(&user(CONTROLLERS), Some(&user(COMPOSER))).await);
+    }
+
+    /// End everything, and wait until all objects are stored.
+    pub async fn close(mut self) {
+        self.stop().await;
+        let ApiServer::Embedded(server) = &self.server else { return };
+        server.stop();
+        let store = server.store().clone();
+        drop(self);
+        store.close().await;
+    }
+
     /// Start controllers that have the rights of somebody, and protect nothing.
     pub async fn start_as(&mut self, who: Identity) {
         self.controllers = Some(self.controllers_of(&who, None).await);
@@ -234,11 +267,14 @@ impl Plane {
 
     async fn controllers_of(&self, who: &Identity, composer: Option<&Identity>) -> Controllers {
         let kubelet = self.kubelet.as_deref();
-        let client = self.server.logged_client(who, &self.log, kubelet);
+        let client_of = |who: &Identity| match &self.log {
+            Some(log) => self.server.logged_client(who, log, kubelet),
+            None => self.server.client(who),
+        };
+        let client = client_of(who);
         let (writes_roles, recorder) = (self.writes_roles, self.recorder.clone());
         let (tuning, allows_development_functions) = (self.tuning.clone(), self.allows_development_functions);
-        let composer =
-            composer.map(|composer| ApiClient::new(self.server.logged_client(composer, &self.log, kubelet)));
+        let composer = composer.map(|composer| ApiClient::new(client_of(composer)));
         let mut settings = Settings {
             clock: self.clock.clone(),
             composer,
@@ -266,6 +302,11 @@ impl Plane {
     /// What plans changes on it.
     pub fn planner(&self) -> Planner {
         self.controllers.as_ref().expect("controllers run").planner()
+    }
+
+    /// The API server as an administrator sees it.
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
     }
 
     /// The API server as somebody sees it.
@@ -304,7 +345,7 @@ impl Plane {
 
     /// What controllers have asked to be changed since the last time this was asked, as `METHOD /path`, without events.
     pub fn writes(&self) -> Vec<String> {
-        self.log.take()
+        self.log.as_ref().map(WriteLog::take).unwrap_or_default()
     }
 
     /// Wait until controllers have nothing to change any more. Returns what they have changed.
@@ -419,10 +460,15 @@ impl Plane {
 impl Drop for Plane {
     /// Whatever a test is about, everything that was recorded meanwhile can be obtained again.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if self.replays && !std::thread::panicking() {
             assert_same(&self.recordings());
         }
     }
+}
+
+/// A client that has what roles give it.
+fn user(name: &str) -> Identity {
+    Identity::authenticated(name, [])
 }
 
 /// Every recording has the same result again, byte for byte.

@@ -1,5 +1,7 @@
 //! Packages that are damaged, too large or slow to come, machines that have no room for them, and planes that share what they fetch.
 
+mod hostile_registry;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
@@ -15,6 +17,7 @@ use tempfile::TempDir;
 use crate::packages::LocalRegistry;
 use crate::peers::peer;
 use crate::plane::{Plane, ferroplane};
+use hostile_registry::{Attack, HostileRegistry};
 
 const PACKAGES: usize = 100;
 
@@ -133,6 +136,42 @@ fn hostile_packages_are_refused_with_the_reason_in_a_condition() {
     plane.told("kubectl apply -f -", &configuration("good", &format!("{}/acme/good:v1.0.0", debian.address)));
     plane.says("kubectl wait configuration/good --for=condition=Healthy --timeout=60s");
     plane.stop();
+}
+
+/// What leaves its directory, is of another kind than layers are, or never ends is not installed, and the condition says which of them it is.
+#[test]
+fn hostile_layers_are_refused_with_the_reason_in_a_condition() {
+    const FOREIGN: &str = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
+    let (Some(debian), Some(_)) = (DebianRegistry::start(&RegistrySetup::default()), peer("kubectl")) else {
+        return;
+    };
+    let attacks = [
+        ("outside", Attack::File("../../outside")),
+        ("foreign", Attack::MediaType(FOREIGN)),
+        ("endless", Attack::Endless(100_000)),
+    ];
+    let own = package_yaml(0);
+    let hostile = HostileRegistry::start(&attacks, &own);
+    let flags = ["--data-dir", "data", "--plain-http", &hostile.address];
+    let plane = Plane::start(TempDir::new().unwrap(), &flags);
+    for (name, attack) in attacks {
+        let reason = match attack {
+            Attack::File(path) => format!("cannot use `{path}` of the package: its name has the part `..`"),
+            Attack::MediaType(foreign) => format!("cannot use media type `{foreign}`"),
+            Attack::Endless(size) => format!("a blob of more than {size} bytes"),
+        };
+        let image = format!("{}/acme/{name}:v1.0.0", hostile.address);
+        plane.told("kubectl apply -f -", &configuration(name, &image));
+        let messages =
+            format!("kubectl get configuration/{name} -o jsonpath='{{.status.conditions[*].message}}'");
+        plane.until_said(&messages, |said| said.contains(&reason));
+    }
+    assert_eq!(plane.says("kubectl get xrds -o name"), "", "nothing of them is installed");
+    push(&debian, "acme/good:v1.0.0", &own, Vec::new());
+    plane.told("kubectl apply -f -", &configuration("good", &format!("{}/acme/good:v1.0.0", debian.address)));
+    plane.says("kubectl wait configuration/good --for=condition=Healthy --timeout=60s");
+    let directory = plane.stop();
+    assert!(!directory.path().join("outside").exists() && !directory.path().join("data/outside").exists());
 }
 
 #[test]

@@ -85,7 +85,12 @@ impl Workshop {
 
     /// Build a Function package whose program is this executable.
     pub(crate) fn pack_function(&self, program: &Path, file: &str) {
-        self.write("function/crossplane.yaml", FUNCTION);
+        self.pack_function_as(FUNCTION, program, file);
+    }
+
+    /// The same, with this `crossplane.yaml`.
+    pub(crate) fn pack_function_as(&self, manifest: &str, program: &Path, file: &str) {
+        self.write("function/crossplane.yaml", manifest);
         fs::create_dir_all(self.path("bin")).unwrap();
         fs::copy(program, self.path("bin/function")).unwrap();
         self.says(&[

@@ -152,3 +152,94 @@ fn sort_key(reference: &Value) -> String {
     let text = |field: &str| reference[field].as_str().unwrap_or_default();
     format!("{}, Kind={}/{}", text("apiVersion"), text("kind"), text("name"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::Mutex;
+    use std::task::{Context, Poll};
+    use std::time::Duration;
+
+    use http::{Method, Request, Response, StatusCode};
+    use kube::client::Body;
+    use tower_service::Service;
+
+    use super::*;
+
+    /// An API server without objects, which takes a second for every answer.
+    #[derive(Clone, Default)]
+    struct SlowServer(Arc<Mutex<Load>>);
+
+    #[derive(Default)]
+    struct Load {
+        now: usize,
+        highest: usize,
+        created: usize,
+    }
+
+    impl Service<Request<Body>> for SlowServer {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, request: Request<Body>) -> Self::Future {
+            let load = self.0.clone();
+            Box::pin(async move {
+                let is_write = *request.method() == Method::POST;
+                let is_trial = request.uri().query().is_some_and(|query| query.contains("dryRun"));
+                {
+                    let mut load = load.lock().unwrap();
+                    load.now += 1;
+                    load.highest = load.highest.max(load.now);
+                    load.created += usize::from(is_write && !is_trial);
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                load.lock().unwrap().now -= 1;
+                let kinds = json!({"resources": [{"name": "things", "kind": "Thing", "namespaced": false}]});
+                let absent = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+                let (code, answer) = match request.uri().path() {
+                    _ if is_write => {
+                        (StatusCode::CREATED, request.into_body().collect_bytes().await.unwrap().to_vec())
+                    }
+                    "/apis/acme.org/v1" => (StatusCode::OK, kinds.to_string().into_bytes()),
+                    _ => (StatusCode::NOT_FOUND, absent.to_string().into_bytes()),
+                };
+                let mut response = Response::new(Body::from(answer));
+                *response.status_mut() = code;
+                Ok(response)
+            })
+        }
+    }
+
+    fn object(kind: &str, name: &str) -> Object {
+        let object = json!({
+            "apiVersion": "acme.org/v1", "kind": kind, "metadata": {"name": name, "uid": format!("uid-{name}")},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_objects_as_an_administrator_says_are_read_and_written_at_the_same_time() {
+        let (package, revision) = (object("Configuration", "p"), object("ConfigurationRevision", "p-1"));
+        let objects: Vec<Object> = (0..20).map(|number| object("Thing", &format!("t{number}"))).collect();
+        let objects: Vec<&Object> = objects.iter().collect();
+        let (siblings, none) = (BTreeSet::new(), BTreeMap::new());
+        let party = Party { package: &package, revision: &revision, siblings: &siblings };
+        let how = Establishing { party, control: true, common_labels: &none, common_annotations: &none };
+        for concurrency in [1, 3, 10] {
+            let server = SlowServer::default();
+            let cluster = ApiClient::new(kube::Client::new(server.clone(), "default"));
+            let written =
+                establish_all(&cluster, PackageKind::Configuration, &objects, &how, concurrency).await;
+            assert_eq!(written.unwrap().len(), objects.len());
+            let load = server.0.lock().unwrap();
+            assert_eq!((load.highest, load.created), (concurrency, objects.len()));
+        }
+    }
+}

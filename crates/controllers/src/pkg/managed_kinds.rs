@@ -28,7 +28,7 @@ use crate::runtime::owner::is_still_there;
 use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "managed/managedresourcedefinition.apiextensions.crossplane.io";
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// A definition or a policy, by its name.

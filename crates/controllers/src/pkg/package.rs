@@ -5,7 +5,7 @@
 //!   reconciled again, and the answer is dropped.
 //! * A change of a status alone asks no registry.
 
-mod answers;
+mod tag_cache;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::runtime::events::Recorder;
 use crate::runtime::owner::is_unchanged;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
-use answers::{Answers, Question};
+use tag_cache::{Question, TagCache};
 
 const COMPONENT: &str = "packages/pkg.crossplane.io";
 const CONCURRENCY: usize = 4;
@@ -47,7 +47,7 @@ pub(super) struct Packages {
     manager: Arc<Manager>,
     recorder: Recorder,
     pub(super) queue: PackageQueue,
-    answers: Answers,
+    tags: TagCache,
 }
 
 /// The image of a package.
@@ -55,6 +55,8 @@ struct Resolved {
     image: PreparedImage,
     /// With its algorithm.
     digest: String,
+    /// When the registry is asked again, if it is.
+    ask_again: Option<Duration>,
 }
 
 /// Why an image cannot be installed.
@@ -76,8 +78,8 @@ impl Unresolved {
 impl Packages {
     pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
         let queue = manager.context.queue(LONGEST_PAUSE, COMPONENT);
-        let (recorder, answers) = (manager.context.recorder.of(COMPONENT), Answers::default());
-        Arc::new(Self { manager, recorder, queue, answers })
+        let (recorder, tags) = (manager.context.recorder.of(COMPONENT), TagCache::default());
+        Arc::new(Self { manager, recorder, queue, tags })
     }
 
     pub(super) async fn run(self: &Arc<Self>) {
@@ -87,7 +89,7 @@ impl Packages {
     async fn reconcile(self: Arc<Self>, key: PackageKey, slot: Slot) -> Next {
         let kind = key.0;
         let Some(package) = self.manager.caches.of(kind).packages.object("", &key.1) else {
-            self.answers.forget(&key);
+            self.tags.forget(&key);
             return Next::Rest;
         };
         // Garbage collection deletes the revisions: the package owns them.
@@ -181,9 +183,12 @@ impl Packages {
         }
         let digest = found?;
         if !is_known {
-            self.answers.set(key, question, &digest);
+            self.tags.set(key.clone(), question.clone(), &digest);
         }
-        Ok(Resolved { image, digest })
+        // The digest in a reference never changes.
+        let follows_tag = image.request.policy == PackagePullPolicy::Always && image.digest().is_none();
+        let ask_again = follows_tag.then(|| ASK_AGAIN.saturating_sub(self.tags.age(&key, &question)));
+        Ok(Resolved { image, digest, ask_again })
     }
 
     /// The digest of a tag, if its registry need not be asked: a revision names it, or the registry has answered.
@@ -196,11 +201,18 @@ impl Packages {
         revisions: &[Object],
     ) -> Option<String> {
         if image.request.policy == PackagePullPolicy::Always {
-            return self.answers.get(key, question, Some(ASK_AGAIN));
+            return self.tags.get(key, question, Some(ASK_AGAIN));
         }
-        let noted = known_digest(&PackageSpec::of(package).package, revisions);
-        // Revisions that Crossplane made do not name it.
-        noted.or_else(|| self.answers.get(key, question, None))
+        let source = PackageSpec::of(package).package;
+        let is_of_source = |revision: &Object| {
+            revision.get("spec").and_then(|spec| spec.get("image")?.as_str()) == Some(&*source)
+        };
+        // Without a revision the package is installed anew, from what its tag names now.
+        if !revisions.iter().any(is_of_source) {
+            return None;
+        }
+        // Revisions that Crossplane made do not name the digest.
+        known_digest(&source, revisions).or_else(|| self.tags.get(key, question, None))
     }
 
     async fn prepare(&self, package: &Object) -> Result<PreparedImage, Unresolved> {
@@ -386,13 +398,7 @@ impl Packages {
             Ok(_) => {}
             Err(next) => return next,
         }
-        match resolved.image.request.policy {
-            PackagePullPolicy::Always => {
-                let age = self.answers.age(&(kind, meta::name(package).to_owned()));
-                Next::After(ASK_AGAIN.saturating_sub(age))
-            }
-            _ => Next::Rest,
-        }
+        resolved.ask_again.map_or(Next::Rest, Next::After)
     }
 
     /// Whether a package is healthy. A built-in one stays healthy while its revision is new.

@@ -27,7 +27,7 @@ use super::{Manager, cluster_scoped};
 use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "protection/managedresourcedefinition.apiextensions.crossplane.io";
-const CONCURRENCY: usize = 2;
+const CONCURRENCY: usize = 8;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Protect providers, until dropped.
@@ -64,8 +64,9 @@ impl ProviderProtection {
             return Next::Rest;
         }
         let resources = self.follow(&name, managed_resource(&definition));
-        if let Err(reason) = resources.synced_or_failed().await {
-            warn!(definition = name, reason, "cannot list managed resources, which protect their provider");
+        if let Err(error) = resources.synced_or_failed().await {
+            let error = chain(&error);
+            warn!(definition = name, error, "cannot list managed resources, which protect their provider");
             return Next::Retry;
         }
         if resources.is_empty() {

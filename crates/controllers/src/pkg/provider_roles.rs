@@ -22,7 +22,7 @@ use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
 
 const CONTROLLER: &str = "rbac/providerrevision.pkg.crossplane.io";
-const CONCURRENCY: usize = 2;
+const CONCURRENCY: usize = 8;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// On revisions: the family of their package.
 const FAMILY: &str = "pkg.crossplane.io/provider-family";

@@ -407,6 +407,63 @@ async fn revisions_that_are_active_at_once_have_services_and_certificates_of_the
 }
 
 #[tokio::test]
+async fn revisions_that_are_active_at_once_serve_all_versions_of_their_kind_of_input() {
+    let registry = FakeRegistry::default();
+    for (version, kinds) in [("v1.0.0", &["v1"][..]), ("v1.1.0", &["v1", "v2"][..])] {
+        let mut input = crd("inputs", "fn.acme.org");
+        let of_kind = |(place, name): (usize, &&str)| {
+            let mut kind = input["spec"]["versions"][0].clone();
+            (kind["name"], kind["storage"]) = (json!(name), json!(place == kinds.len() - 1));
+            kind
+        };
+        let kinds: Vec<_> = kinds.iter().enumerate().map(of_kind).collect();
+        input["spec"]["versions"] = json!(kinds);
+        let package = package_yaml("Function", &json!({}), &[input]);
+        registry.push(&format!("registry.example.org/acme/function-own:{version}"), &package);
+    }
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    plane.stop().await;
+    plane.enables_function_revision_selectors = true;
+    plane.start_as(master("ferroplane")).await;
+    let two = json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 4});
+    let mut names = Vec::new();
+    for (count, version) in ["v1.0.0", "v1.1.0"].into_iter().enumerate() {
+        let image = format!("acme/function-own:{version}");
+        let path = apply(&plane, "Function", "own", &image, &two).await;
+        names.push(newest(&plane, "function", count + 1).await);
+        set_available(&plane, &names[count], "True").await;
+        healthy(&plane, &path).await;
+    }
+    let expected = [
+        ("RevisionHealthy", "True/HealthyPackageRevision"),
+        ("RuntimeHealthy", "True/HealthyPackageRevision"),
+    ];
+    let are_healthy = async || {
+        for name in &names {
+            let revision = format!("{PKG}/functionrevisions/{name}");
+            let revision = plane.until(&revision, |it| conditions_are(it, &expected)).await;
+            assert_eq!(revision["spec"]["desiredState"], "Active", "{name}");
+        }
+        let kind =
+            plane.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/inputs.fn.acme.org").await;
+        let served = kind["spec"]["versions"].as_array().unwrap().iter().filter(|it| it["served"] == true);
+        let served: Vec<_> = served.map(|it| it["name"].as_str().unwrap()).collect();
+        assert_eq!(served, ["v1", "v2"], "{kind:#}");
+        let owners = owners(&kind);
+        assert!(owners.iter().all(|(_, controls)| !controls), "{owners:?}");
+        assert!(names.iter().all(|name| owners.contains(&(name.clone(), false))), "{owners:?}");
+    };
+    are_healthy().await;
+    plane.quiet().await;
+
+    // The older one writes last.
+    let label = json!({"spec": {"commonLabels": {"team": "a"}}});
+    plane.merge(&format!("{PKG}/functionrevisions/{}", names[0]), &label).await;
+    plane.quiet().await;
+    are_healthy().await;
+}
+
+#[tokio::test]
 async fn config_names_everything_and_a_fixed_name_changes_hands() {
     let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);
     let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
@@ -729,6 +786,59 @@ async fn pods_of_crossplane_keep_the_tag_of_their_image_until_signatures_are_dem
     plane.apply("/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify", &config).await;
     let pinned = format!("registry.example.org/acme/function-own@{digest}");
     plane.until(&deployment, |deployment| image_of(deployment) == pinned).await;
+}
+
+/// In the process of `ferroplane up` such a Function is stopped: `policy_that_comes_later_counts_for_what_is_installed_and_stops_it`.
+#[tokio::test]
+async fn policy_that_comes_later_leaves_pods_running_and_makes_their_revision_unhealthy() {
+    const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify";
+    let (image, registry) = ("registry.example.org/acme/function-own:v1.0.0", FakeRegistry::default());
+    let digest = registry.push(image, &package_yaml("Function", &json!({}), &[]));
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    let objects = [format!("{}/{name}", deployments()), of_core("services", "own")];
+    let before = [plane.get(&objects[0]).await["spec"].clone(), plane.get(&objects[1]).await["spec"].clone()];
+
+    let signer = ImageSigner::generate();
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "keys", "namespace": NAMESPACE},
+        "stringData": {"ours": signer.public_key()},
+    });
+    plane.apply(&of_core("secrets", "keys"), &secret).await;
+    let key = json!({"secretRef": {"name": "keys", "key": "ours"}, "hashAlgorithm": "sha256"});
+    let config = |authority: &str| {
+        json!({
+            "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "verify"},
+            "spec": {
+                "matchImages": [{"prefix": "registry.example.org/"}],
+                "verification": {"provider": "Cosign", "cosign": {"authorities": [{"name": authority, "key": key}]}},
+            },
+        })
+    };
+    plane.apply(CONFIG, &config("ours")).await;
+    let revision = format!("{PKG}/functionrevisions/{name}");
+    let is_refused = |it: &Value| {
+        let conditions = it["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = conditions.into_iter().find(|condition| condition["type"] == "RevisionHealthy");
+        found.is_some_and(|it| it["status"] == "False" && it["code"] == "PackageUnverified")
+    };
+    let refused = plane.until(&revision, is_refused).await;
+    assert!(message(&refused, "RevisionHealthy").contains("ImageConfig `verify`"), "{refused:#}");
+    plane.until(&path, |it| condition(it, "Healthy").is_some_and(|it| it.starts_with("False"))).await;
+    plane.quiet().await;
+    let after = [plane.get(&objects[0]).await["spec"].clone(), plane.get(&objects[1]).await["spec"].clone()];
+    assert_eq!(before, after, "what calls the function is still answered");
+    assert_eq!(plane.get(&revision).await["spec"]["desiredState"], "Active");
+
+    registry.sign(&digest, signer.sign(&digest));
+    plane.apply(CONFIG, &config("still-ours")).await;
+    healthy(&plane, &path).await;
+    let after = [plane.get(&objects[0]).await["spec"].clone(), plane.get(&objects[1]).await["spec"].clone()];
+    assert_eq!(before, after, "no pod is restarted");
 }
 
 #[tokio::test]

@@ -585,6 +585,44 @@ async fn change_of_a_status_asks_no_registry() {
 }
 
 #[tokio::test]
+async fn registry_is_asked_again_for_a_package_that_is_created_again_and_for_a_deleted_revision() {
+    let registry = FakeRegistry::default();
+    let image = "registry.example.org/acme/platform:latest";
+    let plane = Plane::with_registry(&registry).await;
+    let is_about = |about: &'static str| {
+        move |xrd: &Value| xrd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] == about
+    };
+    for policy in ["Always", "IfNotPresent"] {
+        let spec = json!({"packagePullPolicy": policy});
+        registry.push(image, &configuration("one", &json!({})));
+        let path = apply(&plane, "Configuration", "platform", "acme/platform:latest", &spec).await;
+        healthy(&plane, &path).await;
+        plane.until(XRD, is_about("one")).await;
+        plane.delete(&path).await;
+        plane.until(XRD, Value::is_null).await;
+
+        registry.push(image, &configuration("two", &json!({})));
+        let path = apply(&plane, "Configuration", "platform", "acme/platform:latest", &spec).await;
+        healthy(&plane, &path).await;
+        plane.until(XRD, is_about("two")).await;
+        plane.delete(&path).await;
+        plane.until(XRD, Value::is_null).await;
+    }
+
+    // The package stays the same.
+    registry.push(image, &configuration("one", &json!({})));
+    let path = apply(&plane, "Configuration", "platform", "acme/platform:latest", &json!({})).await;
+    healthy(&plane, &path).await;
+    plane.quiet().await;
+    registry.push(image, &configuration("two", &json!({})));
+    let [revision] = &revisions(&plane, "configuration").await[..] else { panic!() };
+    let revision = revision["metadata"]["name"].as_str().unwrap();
+    plane.delete(&format!("{PKG}/configurationrevisions/{revision}")).await;
+    plane.until(XRD, is_about("two")).await;
+    healthy(&plane, &path).await;
+}
+
+#[tokio::test]
 async fn paused_package_is_left_alone() {
     let registry = FakeRegistry::default();
     registry.push("registry.example.org/acme/platform:v1.0.0", &configuration("one", &json!({})));
@@ -694,6 +732,60 @@ async fn revision_that_runs_built_in_can_be_named_and_an_inactive_one_is_not_cal
             condition(site, "Synced").as_deref() == Some("True/ReconcileSuccess")
         })
         .await;
+}
+
+#[tokio::test]
+async fn webhooks_of_a_package_are_left_out_where_its_program_cannot_serve_them() {
+    let registry = FakeRegistry::default();
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validating-webhook-configuration"},
+        "webhooks": [{
+            "name": "a.acme.org", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
+            "clientConfig": {"service": {"name": "webhook-service", "namespace": "system", "path": "/validate"}},
+            "rules": [{"apiGroups": ["cloud.acme.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["buckets"]}],
+        }],
+    });
+    let mut converted = crd("queues", "cloud.acme.org");
+    converted["spec"]["names"] =
+        json!({"kind": "Queue", "plural": "queues", "singular": "queue", "listKind": "QueueList"});
+    let client = json!({"service": {"name": "webhook-service", "namespace": "system", "path": "/convert"}});
+    converted["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client}});
+    let push = |name: &str, objects: &[Value]| {
+        let package = package_yaml("Provider", &json!({}), objects);
+        registry.push(&format!("registry.example.org/acme/{name}:v1.0.0"), &package);
+    };
+    push("cloud", &[crd("buckets", "cloud.acme.org"), hooks]);
+    push("queues", &[converted]);
+    registry.keep_definitions(true);
+    let plane = Plane::with_registry(&registry).await;
+    let is_installed = |revision: &Value| {
+        condition(revision, "RevisionHealthy").as_deref() == Some("True/HealthyPackageRevision")
+    };
+    let revision_of = async |path: &str| {
+        let package = plane.until(path, |it| it["status"]["currentRevision"].is_string()).await;
+        package["status"]["currentRevision"].as_str().unwrap().to_owned()
+    };
+    let path = apply(&plane, "Provider", "cloud", "acme/cloud:v1.0.0", &json!({})).await;
+    let name = revision_of(&path).await;
+    plane.until(&format!("{PKG}/providerrevisions/{name}"), is_installed).await;
+    plane.until_said(&name, "Warning/LintPackage").await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert!(!plane.get(&format!("{definitions}/buckets.cloud.acme.org")).await.is_null());
+    let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let all = plane.get(configurations).await.to_string();
+    assert!(!all.contains("a.acme.org"), "nothing would answer it, and buckets could not be created: {all}");
+
+    // A kind whose versions nothing converts would be worse than none.
+    let path = apply(&plane, "Provider", "queues", "acme/queues:v1.0.0", &json!({})).await;
+    let refused = plane
+        .until(&path, |it| message(it, "Healthy").contains("a webhook of the package converts its versions"))
+        .await;
+    assert!(
+        message(&refused, "Healthy").contains("CustomResourceDefinition `queues.cloud.acme.org`"),
+        "{refused}"
+    );
+    assert!(plane.get(&format!("{definitions}/queues.cloud.acme.org")).await.is_null());
 }
 
 #[tokio::test]

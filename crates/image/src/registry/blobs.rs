@@ -166,7 +166,11 @@ async fn receive(
     while let Some(chunk) = answer.next_chunk().await? {
         received += chunk.len() as u64;
         if received > expected {
-            return wrong(&answer.host, received);
+            return Err(Failure::Endless {
+                host: answer.host.clone(),
+                what: "a blob",
+                limit: descriptor.size,
+            });
         }
         // A user who writes has failed, and says why.
         if pieces.send(chunk).await.is_err() {

@@ -59,6 +59,9 @@ pub enum Failure {
     TooLarge { what: &'static str, size: u64, limit: u64 },
     #[error("{host} sends {what} of {actual} bytes instead of {expected}")]
     Length { host: String, what: &'static str, expected: u64, actual: u64 },
+    /// How much came until it was cut differs each time.
+    #[error("{host} sends {what} of more than {limit} bytes, which is its size")]
+    Endless { host: String, what: &'static str, limit: u64 },
     #[error("{host} sends content with the digest {actual} as {expected}")]
     Mismatch { host: String, expected: Digest, actual: Digest },
     #[error("cannot use the token server {host}: {problem}")]

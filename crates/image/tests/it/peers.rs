@@ -9,6 +9,7 @@ use std::process::Command;
 use ferroplane_image::archive::{Selection, export_layout, export_tarball, import};
 use ferroplane_image::build::{ImageBuilder, Layer};
 use ferroplane_image::{Image, Platform};
+use ferroplane_testkit::skip;
 
 use crate::roots::Fixture;
 
@@ -17,7 +18,7 @@ fn are_there(tools: &[&str]) -> bool {
     let missing = tools.iter().find(|tool| Command::new(tool).arg("--version").output().is_err());
     let Some(tool) = missing else { return true };
     assert!(std::env::var_os("FERROPLANE_REQUIRE_PEERS").is_none(), "{tool} is not there");
-    eprintln!("skipped: {tool} is not installed; `cargo xtask test` installs it");
+    skip(&format!("{tool} is not installed; `cargo xtask test` installs it"));
     false
 }
 

@@ -71,6 +71,7 @@ fn look(
     match search.problem {
         Some(Problem::Several) => Err(OpenError::Files { layer: layer.digest.clone() }),
         Some(Problem::NotAFile(path)) => Err(OpenError::NotAFile { path }),
+        Some(Problem::ParentDirectory(path)) => Err(OpenError::ParentDirectory { path }),
         None => Ok((search.content, bytes)),
     }
 }
@@ -85,12 +86,17 @@ struct Search<'a> {
 enum Problem {
     Several,
     NotAFile(String),
+    ParentDirectory(String),
 }
 
 impl Search<'_> {
     fn visit(&mut self, entry: &Entry, content: &mut dyn Read) -> Result<(), Error> {
         let path = plain(&entry.path);
         self.hidden.add(&path, entry.kind)?;
+        // Nothing is unpacked here, but a tool that unpacks such a layer refuses it, or writes outside of its directory.
+        if self.problem.is_none() && path.split(|byte| *byte == b'/').any(|part| part == b"..") {
+            self.problem = Some(Problem::ParentDirectory(path.escape_ascii().to_string()));
+        }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if name != STREAM_FILE.as_bytes() || self.hidden.hides(&path) || self.problem.is_some() {
             return Ok(());

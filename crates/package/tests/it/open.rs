@@ -72,6 +72,13 @@ fn what_readers_could_understand_differently_is_refused() {
             "cannot use `package.yaml` of the package: it is not a regular file"
         );
     }
+    for outside in ["../package.yaml", "a/../../etc/passwd"] {
+        let layer = RawLayer::of(&[("package.yaml", FUNCTION.as_bytes()), (outside, b"x")]).base();
+        assert_eq!(
+            refusal(&fixture, &[layer]),
+            format!("cannot use `{outside}` of the package: its name has the part `..`")
+        );
+    }
 }
 
 #[test]

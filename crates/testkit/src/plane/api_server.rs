@@ -5,6 +5,8 @@ mod real;
 mod restartable;
 mod webhook;
 
+use std::path::Path;
+
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::auth::rbac::CUSTOM_RESOURCES;
 use ferroplane_apiserver::listeners::HttpService;
@@ -48,7 +50,15 @@ impl ApiServer {
 
     /// An API server in memory.
     pub async fn embedded(options: Options) -> Self {
-        let store = Store::in_memory(options).unwrap();
+        Self::on(Store::in_memory(options).unwrap()).await
+    }
+
+    /// An API server in this process whose objects are in a directory.
+    pub async fn open(directory: &Path) -> Self {
+        Self::on(Store::open(directory, Options::default()).unwrap()).await
+    }
+
+    async fn on(store: Store) -> Self {
         let settings = Settings { reserved_groups: reserved_groups(), ..Settings::default() };
         Self::Embedded(Server::start(store, settings).await.unwrap())
     }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 
 use crate::Verdict;
 use crate::terminal::Terminal;
-use crate::xpkg::templates::{Template, fill};
+use crate::xpkg::templates::{Template, TemplateParser, fill};
 
 /// Start a new package from a template
 ///
@@ -21,17 +21,31 @@ pub(crate) struct Init {
     name: String,
 
     /// Template
-    #[arg(value_enum)]
+    #[arg(value_parser = TemplateParser::new())]
     template: Template,
 
     /// Directory to write to; it is created if need be
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
+
+    /// Crossplane's flag. It has no effect: these templates need no script
+    #[arg(short, long, hide = true)]
+    run_init_script: bool,
+
+    /// Crossplane's flag. It is refused: a template of this program has one version
+    #[arg(short = 'b', long, value_name = "REF", hide = true)]
+    ref_name: Option<String>,
 }
 
 impl Init {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         check_name(&self.name)?;
+        if let Some(reference) = &self.ref_name {
+            bail!(
+                "cannot use branch or tag `{reference}` of a template: templates are part of this program, and each has one version; \
+                 leave out --ref-name, or clone the template yourself with `git clone --branch {reference}`"
+            );
+        }
         let directory = &self.directory;
         let failed = || format!("cannot write a package to `{}`", directory.display());
         fs::create_dir_all(directory).with_context(failed)?;

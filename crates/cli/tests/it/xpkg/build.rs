@@ -40,6 +40,37 @@ fn every_template_builds() {
 }
 
 #[test]
+fn templates_that_only_a_download_could_serve_are_refused_with_the_command_that_downloads_them() {
+    let workshop = Workshop::new();
+    let python = "https://github.com/crossplane/function-template-python";
+    let own = "https://git.example.org/acme/template";
+    for (template, repository) in [
+        ("function-template-python", python),
+        ("provider-template-upjet", "https://github.com/crossplane/upjet-provider-template"),
+        (own, own),
+        ("git@git.example.org:acme/template", "git@git.example.org:acme/template"),
+    ] {
+        let ran = workshop.run(&["init", "my-package", template, "-d", "new"]);
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        assert!(ran.stderr.contains("templates are part of this program"), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("`git clone {repository}`")), "{}", ran.stderr);
+    }
+    let ran = workshop.run(&["init", "my-package", "functoin"]);
+    assert!(ran.code == Some(2) && ran.stderr.contains("'function'"), "{}", ran.stderr);
+    for flag in ["--ref-name", "-b"] {
+        let refused =
+            workshop.fails(&["init", "my-package", "function-template-go", flag, "v1", "-d", "new"]);
+        assert!(refused.contains("`git clone --branch v1`"), "{refused}");
+    }
+    assert!(!workshop.path("new").exists(), "nothing is written");
+    // Crossplane's template asks for this flag where nobody can answer. Ours has no script.
+    for (flag, directory) in [("--run-init-script", "long"), ("-r", "short")] {
+        workshop.says(&["init", "my-package", "function-template-go", flag, "-d", directory]);
+        assert!(workshop.path(directory).join("function.go").exists());
+    }
+}
+
+#[test]
 fn default_name_has_the_digest_and_extract_finds_it() {
     let workshop = Workshop::new();
     workshop.configuration(".");

@@ -101,6 +101,18 @@ fn files_for_several_platforms_become_one_package() {
     let printed =
         workshop.says(&["build", "-f", "package", "-o", "g.xpkg", "--embed-runtime-image", &reference]);
     assert_eq!(printed, "g-amd64.xpkg\ng-arm64.xpkg\n");
+    // The same from the layout that was written of it.
+    let printed =
+        workshop.says(&["build", "-f", "package", "-o", "h.xpkg", "--embed-runtime-image", "layout"]);
+    assert_eq!(printed, "h-amd64.xpkg\nh-arm64.xpkg\n");
+    for architecture in ["amd64", "arm64"] {
+        let file = |name: &str| fs::read(workshop.path(&format!("{name}-{architecture}.xpkg"))).unwrap();
+        assert_eq!(file("h"), file("g"), "{architecture}");
+    }
+    let chosen = ["--embed-runtime-image", "layout", "--platform", "linux/arm64"];
+    workshop.says(&[&["build", "-f", "package", "-o", "chosen.xpkg"], &chosen[..]].concat());
+    let chosen = fs::read(workshop.path("chosen.xpkg")).unwrap();
+    assert_eq!(chosen, fs::read(workshop.path("g-arm64.xpkg")).unwrap());
     let refused = workshop.fails(&["push", &copy, "-f", "f-amd64.xpkg,g-amd64.xpkg"]);
     assert!(refused.contains("another file is for linux/amd64, too"), "{refused}");
     let refused = workshop.fails(&["push", &copy, "-f", "package/crossplane.yaml"]);

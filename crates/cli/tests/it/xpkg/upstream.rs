@@ -24,12 +24,7 @@ spec:
 
 /// Crossplane's command line, if it is there.
 fn crossplane() -> Option<PathBuf> {
-    let path = peers::directory().join("crossplane-cli");
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("skipped: the peer crossplane-cli is not there; `cargo xtask test --upstream` makes it");
-    None
+    peers::heavy_peer("crossplane-cli")
 }
 
 impl Workshop {

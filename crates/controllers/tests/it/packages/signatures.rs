@@ -97,6 +97,26 @@ async fn policy_that_comes_later_counts_for_what_is_installed_and_stops_it() {
 }
 
 #[tokio::test]
+async fn key_that_is_replaced_counts_once_its_image_config_is_touched() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let (old, new) = (ImageSigner::generate(), ImageSigner::generate());
+    registry.sign(&digest, old.sign(&digest));
+    let functions = registry.run_functions();
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &old).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+    plane.quiet().await;
+    trust(&plane, "ours", &new).await;
+    plane.merge(CONFIG, &json!({"metadata": {"annotations": {"key": "2"}}})).await;
+    wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
+    plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+}
+
+#[tokio::test]
 async fn policy_that_is_replaced_while_signatures_are_fetched_decides_nothing() {
     let registry = FakeRegistry::default();
     let digest = registry.push(IMAGE, &function("one"));

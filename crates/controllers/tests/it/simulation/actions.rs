@@ -2,6 +2,8 @@
 //!
 //! Every phase creates a ConfigMap whose name it does not know beforehand: what is done twice is there twice.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ferroplane_testkit::plane::condition;
@@ -153,6 +155,51 @@ fn operation_ends_like_its_action_set_whenever_controllers_are_killed() {
                 assert_eq!(applied.len(), 1, "{name}: {operation}");
             }
         }
+        world.end().await;
+    });
+}
+
+/// A process can end after an operation has recorded an ActionSet and before it has applied it. If the next attempt does not want it any
+/// more, there is nothing to wait for; if it was applied, the operation takes its result.
+#[test]
+fn action_set_that_only_the_interrupted_attempt_wants_is_waited_for_if_it_was_applied() {
+    let calls = Mutex::new(BTreeSet::new());
+    let once = move |request: &RunFunctionRequest| {
+        let name = request.input.as_ref().unwrap().json().unwrap()["name"].as_str().unwrap().to_owned();
+        if !calls.lock().unwrap().insert(name.clone()) {
+            return json!({});
+        }
+        let action = json!({"name": "backup", "blueprint": "works", "options": {"set": name}});
+        let action_set = json!({
+            "apiVersion": "cr.kanister.io/v1alpha1", "kind": "ActionSet",
+            "metadata": {"generateName": "s-", "namespace": "default"}, "spec": {"actions": [action]},
+        });
+        json!({"desired": {"resources": {"it": {"resource": action_set}}}})
+    };
+    in_virtual_time(async {
+        let world = World::with_actions_of_operations(0, vec![saying(operations::FUNCTION, once)]).await;
+        define(&world).await;
+        let mut outcomes = BTreeSet::new();
+        for write in 1..=WRITES {
+            for is_carried_out in [false, true] {
+                world.weather.kill_soon(write, is_carried_out);
+                let name = format!("o-{write}-{is_carried_out}");
+                let spec = operations::spec(&json!({"name": name}));
+                operations::apply(&world, "operations", "Operation", &name, &spec).await;
+                settle(&world).await;
+                let operation = world.plane.get(&format!("{OPS}/operations/{name}")).await;
+                let ended = condition(&operation, "Succeeded");
+                assert_eq!(ended.as_deref(), Some("True/PipelineSuccess"), "{name}: {operation}");
+                let made = made(&world, &name).await;
+                let listed = operation["status"]["appliedResourceRefs"].as_array().map_or(0, Vec::len);
+                assert!(
+                    matches!((made, listed), ([0, 0, 0], 0) | ([1, 1, 1], 1)),
+                    "{name}: {made:?} {operation}"
+                );
+                outcomes.insert(listed);
+            }
+        }
+        assert_eq!(outcomes, BTreeSet::from([0, 1]));
         world.end().await;
     });
 }

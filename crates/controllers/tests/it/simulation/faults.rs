@@ -23,6 +23,10 @@ use super::weather::Weather;
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 pub(super) type Answer = Response<UnsyncBoxBody<Bytes, Failure>>;
 
+const OPERATIONS: &str = "/apis/ops.crossplane.io/v1alpha1/operations";
+/// How a request begins to say for which operation something is applied; its UID follows.
+const OPERATION: &str = "fieldManager=ops.crossplane.io%2Foperation%2F";
+
 /// How long a request or its answer is on its way at worst.
 const LATEST: Duration = Duration::from_secs(90);
 
@@ -94,6 +98,7 @@ impl Passage {
         }
         if is_write {
             self.check_reference(&parts.method, parts.uri.path(), &body).await;
+            self.check_operation(&what, parts.uri.query(), &body).await;
             if self.weather.is_steady && what.starts_with("DELETE /api/v1/") {
                 self.weather.accuse(format!("{what}, which is wanted"));
             }
@@ -187,6 +192,23 @@ impl Passage {
         });
         if !is_referred_to {
             self.weather.accuse(format!("{method} {path}, which its owner does not refer to"));
+        }
+    }
+
+    /// Nothing is applied that the status of its operation does not refer to.
+    async fn check_operation(&self, what: &str, query: Option<&str>, body: &Bytes) {
+        let Some((_, uid)) = query.and_then(|query| query.split_once(OPERATION)) else { return };
+        let uid = uid.split('&').next().unwrap_or_default();
+        let all = self.read(OPERATIONS).await;
+        let mut all = all["items"].as_array().into_iter().flatten();
+        let Some(operation) = all.find(|it| it["metadata"]["uid"] == uid) else { return };
+        let object: Value = serde_json::from_slice(body).unwrap_or_default();
+        let references = operation["status"]["appliedResourceRefs"].as_array();
+        let is_referred_to = references.into_iter().flatten().any(|reference| {
+            reference["kind"] == object["kind"] && reference["name"] == object["metadata"]["name"]
+        });
+        if !is_referred_to {
+            self.weather.accuse(format!("{what}, which its operation does not refer to"));
         }
     }
 

@@ -121,6 +121,60 @@ fn function_runs_in_pods_and_changes_hands_whenever_controllers_are_killed() {
     });
 }
 
+/// Have a configuration with so many replicas, or none.
+async fn configure(world: &World, replicas: Option<u32>) {
+    const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/deploymentruntimeconfigs/sized";
+    let Some(replicas) = replicas else { return world.plane.delete(CONFIG).await };
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "sized"},
+        "spec": {"deploymentTemplate": {
+            "metadata": {"labels": {"replicas": format!("of-{replicas}")}},
+            "spec": {"replicas": replicas, "selector": {}, "template": {"spec": {"containers": []}}},
+        }},
+    });
+    world.plane.apply(CONFIG, &config).await;
+}
+
+#[test]
+fn pods_follow_their_configuration_whenever_controllers_are_killed() {
+    in_virtual_time(async {
+        let world = cluster(0).await;
+        let package = json!({
+            "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "own"},
+            "spec": {"package": "registry.example.org/acme/own:v1.0.0", "runtimeConfigRef": {"name": "sized"}},
+        });
+        for write in 1..=WRITES {
+            let kill_soon = || world.weather.kill_soon(write, write % 2 == 0);
+            kill_soon();
+            configure(&world, Some(1)).await;
+            world.plane.apply(FUNCTION, &package).await;
+            assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "killed at write {write}");
+            for replicas in [3, 2] {
+                kill_soon();
+                configure(&world, Some(replicas)).await;
+                assert_eq!(
+                    settle(&world, Some("v1.0.0")).await,
+                    Vec::<String>::new(),
+                    "killed at write {write}"
+                );
+                let [deployment] = &deployments(&world).await[..] else { panic!() };
+                let label = &deployment["metadata"]["labels"]["replicas"];
+                let found = (&deployment["spec"]["replicas"], label);
+                assert_eq!(
+                    found,
+                    (&json!(replicas), &json!(format!("of-{replicas}"))),
+                    "killed at write {write}"
+                );
+            }
+            kill_soon();
+            world.plane.delete(FUNCTION).await;
+            configure(&world, None).await;
+            assert_eq!(settle(&world, None).await, Vec::<String>::new(), "killed at write {write}");
+        }
+        world.end().await;
+    });
+}
+
 #[test]
 fn function_runs_in_pods_after_bad_weather() {
     for seed in 0..SEEDS {

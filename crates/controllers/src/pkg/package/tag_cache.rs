@@ -11,7 +11,7 @@ use crate::pkg::caches::PackageKey;
 
 /// The last answer about each package.
 #[derive(Debug, Default)]
-pub(super) struct Answers(Mutex<HashMap<PackageKey, Answer>>);
+pub(super) struct TagCache(Mutex<HashMap<PackageKey, Answer>>);
 
 #[derive(Debug)]
 struct Answer {
@@ -39,7 +39,7 @@ impl Question {
     }
 }
 
-impl Answers {
+impl TagCache {
     /// The digest that answered this question, unless it is older than this.
     pub(super) fn get(
         &self,
@@ -58,9 +58,12 @@ impl Answers {
         self.lock().insert(key, answer);
     }
 
-    /// How long ago the registry answered.
-    pub(super) fn age(&self, key: &PackageKey) -> Duration {
-        self.lock().get(key).map_or(Duration::ZERO, |answer| answer.at.elapsed())
+    /// How long ago the registry answered this question. An answer to another one has no age: a package would be reconciled again at
+    /// once, and for ever.
+    pub(super) fn age(&self, key: &PackageKey, question: &Question) -> Duration {
+        let all = self.lock();
+        let answer = all.get(key).filter(|answer| answer.question == *question);
+        answer.map_or(Duration::ZERO, |answer| answer.at.elapsed())
     }
 
     pub(super) fn forget(&self, key: &PackageKey) {
@@ -86,18 +89,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn answer_holds_for_the_same_question_and_as_long_as_it_is_recent() {
-        let (answers, key) = (Answers::default(), (PackageKind::Function, "f".to_owned()));
+        let (cache, key) = (TagCache::default(), (PackageKind::Function, "f".to_owned()));
         let minute = Duration::from_mins(1);
-        answers.set(key.clone(), question(1, "a:latest"), "sha256:one");
-        assert_eq!(answers.get(&key, &question(1, "a:latest"), Some(minute)).as_deref(), Some("sha256:one"));
-        assert_eq!(answers.get(&key, &question(2, "a:latest"), None), None, "its spec has changed");
-        assert_eq!(answers.get(&key, &question(1, "b:latest"), None), None, "it is rewritten in another way");
+        cache.set(key.clone(), question(1, "a:latest"), "sha256:one");
+        assert_eq!(cache.get(&key, &question(1, "a:latest"), Some(minute)).as_deref(), Some("sha256:one"));
+        assert_eq!(cache.get(&key, &question(2, "a:latest"), None), None, "its spec has changed");
+        assert_eq!(cache.get(&key, &question(1, "b:latest"), None), None, "it is rewritten in another way");
 
         tokio::time::advance(minute).await;
-        assert_eq!(answers.age(&key), minute);
-        assert_eq!(answers.get(&key, &question(1, "a:latest"), Some(minute)), None);
-        assert!(answers.get(&key, &question(1, "a:latest"), None).is_some());
-        answers.forget(&key);
-        assert_eq!(answers.get(&key, &question(1, "a:latest"), None), None);
+        assert_eq!(cache.age(&key, &question(1, "a:latest")), minute);
+        assert_eq!(cache.age(&key, &question(2, "a:latest")), Duration::ZERO, "that was not asked");
+        assert_eq!(cache.get(&key, &question(1, "a:latest"), Some(minute)), None);
+        assert!(cache.get(&key, &question(1, "a:latest"), None).is_some());
+        cache.forget(&key);
+        assert_eq!(cache.get(&key, &question(1, "a:latest"), None), None);
     }
 }
