@@ -1,49 +1,32 @@
 //! Containers: a call against bare `crun run` of the same bundle, and a server in a container against the same server outside.
 
+mod servers;
+
 use std::ffi::OsString;
 use std::fs;
-use std::future::Future;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use ferroplane_sandbox::{Call, Container, Grants, ImageConfig, Limits, LineSink, Options, Serve, Server};
-use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use ferroplane_sandbox::{Call, Container, Grants, ImageConfig, Limits, LineSink, Options};
 use tokio::runtime::Runtime;
-use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::grpc::echo::{self, Echo};
-use crate::grpc::timed;
 use crate::measure::{Times, pretty, ratio};
 
 /// This program as the process that runs containers.
 const HOST: &str = "container-host";
 /// This program as a server that echoes.
 const ECHO: &str = "echo-server";
-const PORT: u16 = 9443;
 /// As long as a request of a function is.
 const INPUT: usize = 17_000;
 const ROUNDS: usize = 5;
 const CALLS: usize = 40;
-const GRPC_CALLS: u32 = 2000;
 
 /// Plays the part that this program was started for, if there is one.
 pub(crate) fn plays_a_part(name: &str) -> bool {
     match name {
         HOST => drop(ferroplane_sandbox::host::main()),
-        ECHO => {
-            let port = std::env::args().nth(2).and_then(|port| port.parse().ok()).unwrap_or(PORT);
-            Runtime::new().expect("there is a runtime").block_on(async {
-                echo::serve(TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.expect("there is a port"))
-                    .await;
-            });
-        }
+        ECHO => servers::serve(),
         _ => return false,
     }
     true
@@ -53,10 +36,8 @@ pub(crate) fn run() {
     let directory = tempfile::tempdir().expect("there is room");
     let image = directory.path().join("image");
     make_image(&image);
-    let own = std::env::current_exe().expect("this program is somewhere");
-    let helper: Vec<OsString> = vec![own.into(), HOST.into()];
     let containers =
-        match ferroplane_sandbox::Runtime::new(Options::new(helper, directory.path().join("state"))) {
+        match ferroplane_sandbox::Runtime::new(Options::new(helper(), directory.path().join("state"))) {
             Ok(containers) => containers,
             Err(error) => return println!("skipped: {error}"),
         };
@@ -68,8 +49,14 @@ pub(crate) fn run() {
     println!();
     stops(&runtime, &containers, &image);
     println!();
-    servers(&runtime, &containers, &image);
     runtime.block_on(containers.close());
+    servers::run(&runtime, &image, directory.path());
+}
+
+/// Starts this program as the process that runs containers.
+fn helper() -> Vec<OsString> {
+    let own = std::env::current_exe().expect("this program is somewhere");
+    vec![own.into(), HOST.into()]
 }
 
 /// The files of an image: a shell, and this program with its libraries.
@@ -268,77 +255,4 @@ fn second_stage(directory: &Path) -> String {
     let first = entry.split('-').next().expect("it begins with a number");
     let children = fs::read_to_string(format!("/proc/{first}/task/{first}/children")).expect("it runs");
     children.trim().to_owned()
-}
-
-fn servers(runtime: &Runtime, containers: &ferroplane_sandbox::Runtime, image: &Path) {
-    println!(
-        "gRPC echo of {INPUT} bytes over one connection, the same server in a process and in a container, in turns\n"
-    );
-    println!("| what | best | p50 | p99 | against plain |\n|---|---|---|---|---|");
-    let own = std::env::current_exe().expect("this program is somewhere");
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let port = port.expect("there is a port").port();
-    let mut process = Command::new(own).args([ECHO, &port.to_string()]).spawn().expect("it starts");
-    let serve = Serve {
-        container: container(image, &["/bin/benches", ECHO]),
-        limits: Limits { memory: 1 << 30, ..Limits::default() },
-        grants: Grants::default(),
-        port: Some(PORT),
-        forwards: Vec::new(),
-        patience: Duration::from_secs(30),
-        log: LineSink::nowhere(),
-    };
-    let (plain_times, our_times) = runtime.block_on(async {
-        let server = Arc::new(containers.serve(serve).await.expect("it serves"));
-        let plain = Echo(plain_channel(port).await);
-        let endpoint = Endpoint::from_static("http://container.invalid");
-        let inside = endpoint.connect_with_connector(Connector(Arc::clone(&server))).await;
-        let inside = Echo(inside.expect("it listens"));
-        let bytes = Bytes::from(vec![b'x'; INPUT]);
-        let (mut plain_times, mut our_times) = (Vec::new(), Vec::new());
-        for _ in 0..ROUNDS {
-            plain_times.extend(timed(GRPC_CALLS, async || plain.call(bytes.clone()).await).await.0);
-            our_times.extend(timed(GRPC_CALLS, async || inside.call(bytes.clone()).await).await.0);
-        }
-        (plain_times, our_times)
-    });
-    process.kill().and_then(|()| process.wait()).expect("it ends");
-    let (plain, ours) = (Times::from(plain_times), Times::from(our_times));
-    for (what, times, base) in
-        [("plain gRPC", &plain, None), ("server in a container", &ours, Some(plain.p50()))]
-    {
-        row(what, times, base);
-    }
-}
-
-async fn plain_channel(port: u16) -> Channel {
-    let endpoint = Channel::from_shared(format!("http://127.0.0.1:{port}")).expect("it is an address");
-    loop {
-        if let Ok(channel) = endpoint.connect().await {
-            return channel;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-/// Connects to a server in a container.
-struct Connector(Arc<Server>);
-
-impl tonic::codegen::Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = ferroplane_sandbox::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: Uri) -> Self::Future {
-        let server = Arc::clone(&self.0);
-        Box::pin(async move {
-            let stream = server.connect().await?;
-            let _ = stream.set_nodelay(true);
-            Ok(TokioIo::new(stream))
-        })
-    }
 }

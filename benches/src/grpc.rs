@@ -72,7 +72,7 @@ pub(crate) async fn timed(calls: u32, call: impl AsyncFn()) -> (Vec<Duration>, D
     (times, stopwatch.read())
 }
 
-fn request(resources: usize) -> RunFunctionRequest {
+pub(crate) fn request(resources: usize) -> RunFunctionRequest {
     let resource = |value| Resource { resource: Some(to_struct(value)), ..Resource::default() };
     let resources = (0..resources).map(|number| (format!("resource-{number}"), resource(composed(number))));
     RunFunctionRequest {
@@ -85,11 +85,11 @@ fn request(resources: usize) -> RunFunctionRequest {
 pub(crate) mod echo {
     use tonic::server::{NamedService, UnaryService};
     use tonic::transport::server::TcpIncoming;
-    use tonic::transport::{Channel, Server};
+    use tonic::transport::{Channel, Server, ServerTlsConfig};
 
     use super::{Bytes, PathAndQuery, Raw, Request, Status, methods};
 
-    pub(crate) struct Echo(pub(crate) Channel);
+    pub(super) struct Echo(Channel);
 
     impl Echo {
         pub(crate) async fn call(&self, bytes: Bytes) {
@@ -103,14 +103,18 @@ pub(crate) mod echo {
     pub(super) async fn start() -> (Echo, String) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("there is a port");
         let address = listener.local_addr().expect("it is bound");
-        tokio::spawn(serve(listener));
+        tokio::spawn(serve(listener, None));
         let endpoint = Channel::from_shared(format!("http://{address}")).expect("it is an address");
         (Echo(endpoint.connect().await.expect("it listens")), address.to_string())
     }
 
-    pub(crate) async fn serve(listener: tokio::net::TcpListener) {
+    pub(crate) async fn serve(listener: tokio::net::TcpListener, tls: Option<ServerTlsConfig>) {
         let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-        Server::builder().add_service(Service).serve_with_incoming(incoming).await.expect("it serves");
+        let mut server = Server::builder();
+        if let Some(tls) = tls {
+            server = server.tls_config(tls).expect("the certificates are valid");
+        }
+        server.add_service(Service).serve_with_incoming(incoming).await.expect("it serves");
     }
 
     #[derive(Clone)]

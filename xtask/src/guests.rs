@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::dist::PathMap;
 use crate::shell::{cargo, program};
+use crate::tools::COMPONENTIZE_PY;
 
 /// The machine that guests are compiled for.
 pub(crate) const TARGET: &str = "wasm32-wasip2";
@@ -104,19 +105,35 @@ pub(crate) fn build(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
     GUESTS.iter().map(|guest| build_one(root, target, guest)).collect()
 }
 
-/// Build the examples, as `guests/built/NAME.wasm`: those in Go where there is Go.
+/// Build the examples, as `guests/built/NAME.wasm`: those in Go and Python where there is what they need.
 fn build_examples(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
     let build = |example| build_one(root, target, example);
     let mut files = EXAMPLES.iter().map(build).collect::<Result<Vec<_>>>()?;
     files.push(build_program(root, target)?);
-    let go = root.join("guests/built/go-command.wasm");
-    let mut command = program(Path::new("go"));
-    command.args(["build", "-trimpath", "-o"]).arg(&go).arg(".").env("GOOS", "wasip1").env("GOARCH", "wasm");
-    match command.current_dir(&root.join("guests/examples/go-command")).run() {
-        Ok(()) => files.push(go),
-        Err(error) => println!("skipped: go-command: {error:#}"),
+    for (name, built) in [("go-command", build_go(root)), ("python-command", build_python(root))] {
+        match built {
+            Ok(file) => files.push(file),
+            Err(error) => println!("skipped: {name}: {error:#}"),
+        }
     }
     Ok(files)
+}
+
+fn build_go(root: &Path) -> Result<PathBuf> {
+    let file = root.join("guests/built/go-command.wasm");
+    let mut go = program(Path::new("go"));
+    go.args(["build", "-trimpath", "-o"]).arg(&file).arg(".").env("GOOS", "wasip1").env("GOARCH", "wasm");
+    go.current_dir(&root.join("guests/examples/go-command")).run()?;
+    Ok(file)
+}
+
+/// The interpreter of Python is in the component.
+fn build_python(root: &Path) -> Result<PathBuf> {
+    let file = root.join("guests/built/python-command.wasm");
+    let mut componentize = COMPONENTIZE_PY.command(&root.join("guests/examples/python-command"))?;
+    componentize.args(["--wit-path", "wit", "--world", "hello", "componentize", "hello", "-o"]);
+    componentize.arg(&file).run()?;
+    Ok(file)
 }
 
 /// Build the example that images hold for this machine, as `guests/built/labelizer`. It needs no libraries, so that the image needs none.

@@ -187,7 +187,7 @@ pub(crate) fn ensure_default() -> Result<()> {
 
 /// Makes sure that containers can be started, if the machine allows them.
 fn ensure_containers() -> Result<()> {
-    [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX, Tool::BUILDAH].iter().try_for_each(Tool::ensure)
+    [Tool::CRUN, Tool::RUNC, Tool::BUSYBOX, Tool::BUILDAH, Tool::JQ].iter().try_for_each(Tool::ensure)
 }
 
 /// Makes sure that the peers are there that take minutes.

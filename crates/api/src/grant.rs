@@ -25,7 +25,7 @@ pub struct AccessGrantSpec {
     /// Privileges of images that steps run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub run: Vec<RunGrant>,
-    /// Hosts that webhooks can call though they have loopback, link-local or cloud metadata addresses.
+    /// Hosts that webhooks can call though they have addresses of this machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub call: Vec<CallGrant>,
     /// Processes of developers that the control plane can call in place of functions.
@@ -107,7 +107,7 @@ pub struct InterceptGrant {
     pub modes: Vec<InterceptMode>,
 }
 
-/// Servers that webhooks may call though they are on this machine or on its links.
+/// Servers that webhooks may call though they are on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "generate", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -262,7 +262,7 @@ impl Directory {
                     context.long_calls.iter().for_each(LongCallSignal::send);
                     self.long_calls.run(function, request).await
                 };
-                Ok(timeless(response))
+                Ok(if function.keeps_ttl() { response } else { timeless(response) })
             }
             Some(Runner::Grpc(client)) => client.call(request).await,
             Some(Runner::Program(program)) => program.call(request).await,
@@ -367,7 +367,7 @@ pub(crate) fn tag_of(request: &RunFunctionRequest) -> &str {
     request.meta.as_ref().map_or("", |meta| meta.tag.as_str())
 }
 
-/// What is built in is pure: its answer holds until something else is asked.
+/// What is built in is pure, unless it says otherwise: its answer holds until something else is asked.
 fn timeless(mut response: RunFunctionResponse) -> RunFunctionResponse {
     if let Some(meta) = &mut response.meta {
         meta.ttl = None;

@@ -4,8 +4,9 @@
 //! on. What to call is the input of the step; what it may do is what the engine permits, which follows from grants.
 //!
 //! # Invariants
-//! * Nothing runs without a container, or with a network, and no address of this machine or of its links is called, unless the
-//!   permits of the call say so. The engine has refused such steps already; this is the second lock.
+//! * Nothing runs without a container, or with a network, and no address of this machine is called, unless the permits of the call say
+//!   so. The engine has refused such steps already; this is the second lock.
+//! * Whatever the permits are, no link-local address is called.
 
 mod webhook;
 

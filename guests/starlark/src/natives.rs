@@ -33,6 +33,11 @@ pub(crate) fn natives(builder: &mut GlobalsBuilder) {
         Ok(base64::engine::general_purpose::STANDARD.encode(text))
     }
 
+    /// A duration such as `1m30s`, as JSON has it.
+    fn _seconds(text: &str) -> anyhow::Result<String> {
+        crate::duration::to_json(text)
+    }
+
     /// Stop the pipeline.
     fn fatal(message: &str) -> anyhow::Result<NoneType> {
         FATAL.set(Some(message.to_owned()));

@@ -65,6 +65,9 @@ impl Tool {
     pub(super) const BUILDAH: Self =
         Self { what: "buildah 1.28", probe: &["buildah", "--version"], package: "buildah" };
 
+    /// The program of an example, which runs in a container. Tests take it from where Debian has it.
+    pub(super) const JQ: Self = Self { what: "jq 1.6", probe: &["/usr/bin/jq", "--version"], package: "jq" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

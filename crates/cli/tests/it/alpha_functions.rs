@@ -2,7 +2,7 @@
 
 mod webhook;
 
-use crate::sandbox::{Sandbox, composition};
+use crate::sandbox::{Ran, Sandbox, composition};
 
 /// As the alpha design has it.
 const DESIGN: &str = "
@@ -37,6 +37,17 @@ fn function_is_called_once_and_its_answer_printed() {
         let answer = sandbox.run(&[group, verb, "auto-ready", "request.json"]).ok();
         let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
         assert_eq!(answer["desired"]["resources"]["a"]["ready"], "READY_TRUE");
+    }
+}
+
+#[test]
+fn request_is_read_from_standard_input() {
+    let sandbox = Sandbox::new().with("request.json", REQUEST);
+    let from_a_file = sandbox.run(&["functions", "run", "auto-ready", "request.json"]).ok();
+    for arguments in [&["functions", "run", "auto-ready"][..], &["function", "test", "auto-ready", "-"]] {
+        let mut command = sandbox.command(arguments);
+        command.stdin(std::fs::File::open(sandbox.path("request.json")).unwrap());
+        assert_eq!(Ran::from(command.output().unwrap()).ok(), from_a_file, "{arguments:?}");
     }
 }
 

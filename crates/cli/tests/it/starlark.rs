@@ -6,7 +6,11 @@ use std::sync::LazyLock;
 
 use ferroplane_testkit::skip;
 use serde_json::Value;
+use tempfile::TempDir;
 
+use crate::logs::{PLATFORM, THING};
+use crate::peers::peer;
+use crate::plane::{self, Plane};
 use crate::sandbox::{Ran, Sandbox};
 
 /// A Composition with this script.
@@ -146,6 +150,33 @@ fn robots_are_composed_by_a_script_as_by_a_template() {
         assert_eq!(script, render("composition.yaml").unwrap().ok());
         assert_eq!(script.matches("kind: Robot").count(), 5 * 2, "{script}");
     }
+}
+
+#[test]
+fn dependency_cannot_be_deleted_before_what_depends_on_it() {
+    let (true, Some(_)) = (is_there(), peer("kubectl")) else { return };
+    let script = "def config(name):\n  \
+                    return {'apiVersion': 'v1', 'kind': 'ConfigMap', 'metadata': {'name': name}, 'data': {'a': 'b'}}\n\
+                  first = Resource('first', config('first'), ready = True)\n\
+                  Resource('second', config('second'), ready = True, depends_on = [first])";
+    let composition =
+        composition(script, "").replace("example.org/v1", "acme.org/v1").replace("App", "Thing");
+    let definition = PLATFORM.split("---").next().unwrap();
+    let directory = TempDir::new().unwrap();
+    let mut up = plane::ferroplane(directory.path(), &["up", "--listen", "127.0.0.1:0"]);
+    up.args(["--kubeconfig", "kubeconfig", "--data-dir", "data"]).env("XDG_CACHE_HOME", cache());
+    let plane = Plane::run_by(directory, up);
+    plane.told("kubectl apply -f -", &format!("{definition}---\n{composition}"));
+    plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
+    plane.told("kubectl apply -f -", THING);
+    plane.until_used(1);
+
+    let said = plane.fails("kubectl delete configmap first", "");
+    assert!(said.contains("in-use by 1 usage"), "{said}");
+    plane.says("kubectl delete thing/a --timeout=60s");
+    plane.says("kubectl wait configmap/first configmap/second --for=delete --timeout=60s");
+    assert_eq!(plane.says("kubectl get usages.protection.crossplane.io -A -o name"), "");
+    plane.stop();
 }
 
 #[test]

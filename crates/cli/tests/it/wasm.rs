@@ -359,6 +359,7 @@ fn examples_answer() {
     for (example, expected) in [
         ("rust-command", "Hello, you!"),
         ("go-command", "Hello, you!"),
+        ("python-command", "Hello, you!"),
         ("rust-component", "\"message\": \"hello\""),
     ] {
         let Some(code) = built(example) else { continue };

@@ -315,6 +315,29 @@ fn wrong_items_are_named() {
 }
 
 #[test]
+fn severities_of_both_kinds_of_lists_are_understood() {
+    let request = request(Vec::new(), Vec::new());
+    // The words of the design, and those of KRM functions, in any case.
+    let words = [
+        ("Warning", Severity::Warning),
+        ("warning", Severity::Warning),
+        ("Normal", Severity::Normal),
+        ("info", Severity::Normal),
+        ("", Severity::Normal),
+        ("Error", Severity::Fatal),
+        ("Fatal", Severity::Fatal),
+    ];
+    for protocol in [FunctionProtocol::ResourceList, FunctionProtocol::KRM] {
+        let mut list = sent(protocol, &request);
+        list["results"] = words.map(|(word, _)| json!({"severity": word, "message": "m"})).to_vec().into();
+        let response = answer(protocol, &request, &list.to_string());
+        let read = response.results.iter().map(|result| (result.severity, &*result.message));
+        let expected = words.map(|(_, severity)| (i32::from(severity), "m"));
+        assert_eq!(read.collect::<Vec<_>>(), expected, "{protocol:?}");
+    }
+}
+
+#[test]
 fn list_with_a_fatal_result_need_not_be_complete() {
     let request = request(vec![("a", resource(bucket(), Ready::True))], Vec::new());
     let text = r#"{"apiVersion": "fn.apiextensions.crossplane.io/v1", "kind": "ResourceList", "items": [],

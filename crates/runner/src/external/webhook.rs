@@ -2,7 +2,8 @@
 //!
 //! # Guarantees
 //! * The address that is called is the one that was checked: a name is resolved once, and the connection goes to that address.
-//! * Addresses of this machine, of its links and of cloud metadata services are called only if that is permitted.
+//! * Addresses of this machine are called only if that is permitted. Link-local addresses and those of cloud metadata services are
+//!   never called.
 //! * The certificate of the server is verified. There is no way to turn that off, and redirects are not followed.
 //! * A call ends within its timeout, and an answer is never larger than [`MAX_ANSWER`].
 
@@ -28,7 +29,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::error::CallError;
 use crate::exchange::MAX_ANSWER;
-use address::is_local;
+use address::{Access, access};
 
 /// How much of a response that is no success is quoted.
 const TOLD: usize = 512;
@@ -111,11 +112,17 @@ async fn resolve(host: &str, port: u16, may_be_local: bool) -> Result<Vec<Socket
     let found = tokio::net::lookup_host((host, port)).await.map_err(|error| error.to_string())?;
     let found: Vec<_> = found.collect();
     // All of them, not only those that would be called: a name that has such an address is up to something.
-    if let Some(local) = found.iter().find(|address| is_local(address.ip())).filter(|_| !may_be_local) {
+    let with = |wanted: Access| found.iter().map(SocketAddr::ip).find(|address| access(*address) == wanted);
+    if let Some(address) = with(Access::Never) {
         return Err(format!(
-            "`{host}` has the address {}, which is on this machine or on its links, and no AccessGrant allows to call it: \
-             one with `call: [{{hosts: [\"{host}\"]}}]` would",
-            local.ip()
+            "`{host}` has the address {address}, which is link-local or that of a cloud metadata service: webhooks cannot be \
+             there, and no AccessGrant allows it"
+        ));
+    }
+    if let Some(address) = with(Access::Granted).filter(|_| !may_be_local) {
+        return Err(format!(
+            "`{host}` has the address {address}, which is on this machine, and no AccessGrant allows to call it: one with \
+             `call: [{{hosts: [\"{host}\"]}}]` would"
         ));
     }
     if found.is_empty() { Err(format!("`{host}` has no address")) } else { Ok(found) }

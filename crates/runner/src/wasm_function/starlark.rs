@@ -33,6 +33,9 @@ const GUEST: Option<&[u8]> = None;
 /// How long a brief call may take, and how often a longer one asks whether anybody still waits for it.
 const BRIEF: Duration = Duration::from_millis(3);
 
+/// A script cannot have the composite resource reconciled sooner than after this, if nothing changes.
+const SHORTEST_TTL: prost_types::Duration = prost_types::Duration { seconds: 1, nanos: 0 };
+
 /// Runs scripts in Starlark.
 #[derive(Debug)]
 pub struct Starlark {
@@ -67,7 +70,8 @@ impl Starlark {
         };
         let answer = self.program.call(call).await.map_err(|error| explain(TARGET, error))?;
         let answer = serde_json::from_slice(&answer).map_err(|error| garbage(TARGET, error.to_string()))?;
-        from_json(&answer).map_err(|error| garbage(TARGET, error.to_string()))
+        let response = from_json(&answer).map_err(|error| garbage(TARGET, error.to_string()))?;
+        Ok(with_a_pause(response))
     }
 
     /// Read the scripts of a request without running them.
@@ -172,6 +176,17 @@ impl Interpreter {
 
 /// The response to a caller that does not wait for it.
 const UNREAD: &str = "cannot run the script: the call was cancelled";
+
+/// The response, without a time to live that would have the composite resource reconciled without pause.
+fn with_a_pause(mut response: RunFunctionResponse) -> RunFunctionResponse {
+    if let Some(ttl) = response.meta.as_mut().and_then(|meta| meta.ttl.as_mut())
+        && ttl.seconds == 0
+        && ttl.nanos > 0
+    {
+        *ttl = SHORTEST_TTL;
+    }
+    response
+}
 
 /// An answer that stops the pipeline.
 fn fatal(request: &RunFunctionRequest, message: &str) -> RunFunctionResponse {

@@ -185,11 +185,22 @@ async fn webhook_is_called_over_verified_tls() {
 #[tokio::test]
 async fn webhook_on_this_machine_takes_a_grant() {
     let (port, authority) = serve(http("200 OK", b"{}")).await;
-    for host in ["localhost", "127.0.0.1", "[::ffff:127.0.0.1]", "169.254.169.254"] {
+    for host in ["localhost", "127.0.0.1", "[::ffff:127.0.0.1]"] {
         let settings =
             json!({"url": format!("https://{host}:{port}/"), "caBundle": authority, "timeout": "2s"});
         let error = post(settings, Permits::default()).await.unwrap_err();
         assert!(error.contains("no AccessGrant allows to call it"), "{host}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn webhook_at_a_link_local_address_is_refused_with_a_grant_too() {
+    for host in ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"] {
+        let settings = json!({"url": format!("https://{host}:1/"), "timeout": "2s"});
+        for permits in [Permits::default(), PERMITTED] {
+            let error = post(settings.clone(), permits).await.unwrap_err();
+            assert!(error.contains("no AccessGrant allows it"), "{host}: {error}");
+        }
     }
 }
 

@@ -228,6 +228,98 @@ fn resource_waits_for_what_it_depends_on_and_stays_once_it_exists() {
     );
 }
 
+/// A script whose resource `b` depends on `a`.
+const DEPENDENT: &str =
+    "a = Resource('a', {'kind': 'A'})\nResource('b', {'kind': 'B'}, depends_on = [a, None])";
+
+/// A request of a composite resource that composed `a` and `b` already, in these namespaces.
+fn observing(a: Option<&str>, b: Option<&str>) -> Value {
+    let mut request = xr(&json!({}));
+    request["observed"]["resources"] =
+        json!({"a": {"resource": object("A", a)}, "b": {"resource": object("B", b)}});
+    request
+}
+
+fn object(kind: &str, namespace: Option<&str>) -> Value {
+    let mut object =
+        json!({"apiVersion": "example.org/v1", "kind": kind, "metadata": {"name": format!("x-{kind}")}});
+    if let Some(namespace) = namespace {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+    object
+}
+
+#[test]
+fn dependency_is_protected_by_a_usage_once_both_objects_exist() {
+    let request = observing(Some("shop"), Some("shop"));
+    let Some(response) = answer(source(DEPENDENT), request) else { return };
+    let reference = |kind: &str| json!({"apiVersion": "example.org/v1", "kind": kind, "resourceRef": {"name": format!("x-{kind}")}});
+    let spec = json!({"of": reference("A"), "by": reference("B"), "replayDeletion": true});
+    let expected = json!({"apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage",
+        "metadata": {"namespace": "shop"}, "spec": spec});
+    let usage = &response["desired"]["resources"]["b-a-usage"];
+    assert_eq!((&usage["resource"], &usage["ready"]), (&expected, &json!("READY_TRUE")), "{response}");
+
+    let usage = |input: Value, request: Value| {
+        answer(input, request).unwrap()["desired"]["resources"]["b-a-usage"].take()
+    };
+    let cluster_scoped = usage(source(DEPENDENT), observing(None, None));
+    assert_eq!(cluster_scoped["resource"]["kind"], "ClusterUsage");
+    assert_eq!(cluster_scoped["resource"].get("metadata"), None);
+
+    let mut old = source(DEPENDENT);
+    old["spec"]["usageAPIVersion"] = "v1".into();
+    let old = usage(old, observing(None, None));
+    assert_eq!(old["resource"]["apiVersion"], "apiextensions.crossplane.io/v1beta1");
+
+    let request = observing(Some("shop"), Some("other"));
+    let response = answer(source(DEPENDENT), request).unwrap();
+    assert_eq!(response["desired"]["resources"].get("b-a-usage"), None, "a Usage is for one namespace");
+    assert_eq!(response["results"][0]["severity"], "SEVERITY_WARNING", "{response}");
+}
+
+#[test]
+fn resources_that_depend_on_each_other_are_refused() {
+    let script = "Resource('a', {'kind': 'A'}, depends_on = ['c'])\nResource('b', {'kind': 'B'}, depends_on = ['a'])\n\
+                  Resource('c', {'kind': 'C'}, depends_on = ['b'])\nResource('d', {'kind': 'D'})";
+    let Some(message) = fatal(script) else { return };
+    assert_eq!(message, "these resources depend on each other: a, b, c");
+
+    let chain = "Resource('r0', {'kind': 'A'})\n\
+                 [Resource('r%d' % i, {'kind': 'A'}, depends_on = ['r%d' % (i - 1)]) for i in range(1, 500)]";
+    let response = answer(source(chain), xr(&json!({}))).unwrap();
+    assert!(response.get("results").is_none(), "{response}");
+}
+
+#[test]
+fn response_has_the_time_to_live_that_the_script_sets() {
+    let ttl = |script: &str| {
+        let response = run(source(script), xr(&json!({})))?.unwrap();
+        Some(response.meta.unwrap().ttl.map(|ttl| (ttl.seconds, ttl.nanos)))
+    };
+    let Some(unset) = ttl("Resource('a', {'kind': 'A'})") else { return };
+    assert_eq!(unset, None);
+    for (duration, expected) in [
+        ("'1m30s'", (90, 0)),
+        ("'1.5s'", (1, 500_000_000)),
+        ("'2h'", (7200, 0)),
+        ("30", (30, 0)),
+        ("duration = '5m'", (300, 0)),
+        ("0", (0, 0)),
+        // It would have the composite resource reconciled without pause.
+        ("'5ms'", (1, 0)),
+    ] {
+        assert_eq!(ttl(&format!("set_response_ttl({duration})")).unwrap(), Some(expected), "{duration}");
+    }
+    for wrong in ["'soon'", "''", "'-1s'", "'1'", "'1.s.s'", "-1", "'9999999999h'", "[1]"] {
+        let message = fatal(&format!("set_response_ttl({wrong})")).unwrap();
+        assert!(message.contains("expected a duration such as 1m30s"), "{wrong}: {message}");
+    }
+    let main = "def main(req):\n  return {'meta': {'ttl': '20s'}, 'desired': {}}";
+    let response = run(json!({"script": main}), xr(&json!({}))).unwrap().unwrap();
+    assert_eq!(response.meta.unwrap().ttl.unwrap().seconds, 20);
+}
+
 #[test]
 fn same_request_has_the_same_answer() {
     let script = "Resource('a', {'data': {str(i): str(hash(str(i))) for i in range(20)}})\nprint(dir(oxr))";

@@ -71,6 +71,76 @@ fn a_function_on_the_python_sdk_is_installed_and_called() {
     plane.stop();
 }
 
+/// The `crossplane.yaml` of a Function package with this spec.
+fn manifest(spec: &str) -> String {
+    format!(
+        "apiVersion: meta.pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: function-test}}\nspec: {spec}\n"
+    )
+}
+
+/// An Operation that calls a function once.
+fn operation(function: &str) -> String {
+    format!(
+        "apiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {{name: {function}}}\n\
+         spec: {{mode: Pipeline, retryLimit: 1, pipeline: [{{step: greet, functionRef: {{name: {function}}}}}]}}\n"
+    )
+}
+
+#[test]
+fn packages_on_the_go_and_python_sdks_are_called_by_operations_if_they_declare_that_they_can_operate() {
+    let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
+    let (Some(go), Some(python)) = (peer("greeter-go"), peer("greeter-python")) else { return };
+    let Some(registry) = TestRegistry::start(false) else { return };
+    let (able, unable) = (manifest("{capabilities: [operation]}"), manifest("{}"));
+    let workshop = Workshop::new();
+    let pack = |name: &str, manifest: &str| {
+        workshop.pack_function_as(manifest, &go, "function.xpkg");
+        let image = format!("{}/acme/{name}:v1.0.0", registry.address());
+        workshop.says(&["push", &image, "-f", "function.xpkg"]);
+        image
+    };
+    let push = |name: &str, manifest: &str| {
+        registry.push(&python_image(&python, Some(manifest)), &format!("acme/{name}:v1.0.0"))
+    };
+    let functions = [
+        ("go-able", pack("go-able", &able)),
+        ("go-unable", pack("go-unable", &unable)),
+        ("python-able", push("python-able", &able)),
+        ("python-unable", push("python-unable", &unable)),
+    ];
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    plane.says("kubectl create configmap settings --from-literal=theme=dark");
+    for (name, image) in &functions {
+        plane.told("kubectl apply -f -", &function(name, image));
+    }
+    for (name, _) in &functions {
+        plane.says(&format!("kubectl wait function/{name} --for=condition=Healthy --timeout=120s"));
+        plane.told("kubectl apply -f -", &operation(name));
+    }
+    let reason = |name: &str, kind: &str| {
+        plane.says(&format!("kubectl wait operation/{name} --for=condition={kind} --timeout=120s"));
+        let kind = kind.split('=').next().unwrap();
+        plane.says(&format!(
+            "kubectl get operation/{name} -o jsonpath='{{.status.conditions[?(@.type==\"{kind}\")].reason}}'"
+        ))
+    };
+    for language in ["go", "python"] {
+        let (able, unable) = (format!("{language}-able"), format!("{language}-unable"));
+        assert_eq!(reason(&able, "Succeeded"), "PipelineSuccess");
+        let output =
+            format!("kubectl get operation/{able} -o jsonpath='{{.status.pipeline[0].output.greetedBy}}'");
+        assert_eq!(plane.says(&output), language);
+        let applied =
+            format!("kubectl get operation/{able} -o jsonpath='{{.status.appliedResourceRefs[*].name}}'");
+        let greeting =
+            format!("kubectl get configmap/{} -o jsonpath='{{.data.greeting}}'", plane.says(&applied));
+        assert_eq!(plane.says(&greeting), format!("hello from {language}"));
+        assert_eq!(reason(&unable, "Succeeded=False"), "PipelineError");
+        assert_eq!(reason(&unable, "ValidPipeline=False"), "MissingCapabilities");
+    }
+    plane.stop();
+}
+
 /// A kind like that of [`PLATFORM`], whose pipeline calls another function.
 fn platform_of(function: &str) -> String {
     PLATFORM
