@@ -18,6 +18,7 @@ mod peers;
 mod reference;
 mod shell;
 mod site;
+mod size;
 mod suite;
 mod test;
 mod tidy;
@@ -50,6 +51,8 @@ enum Chore {
     Lint,
     /// Install the programs that `lint` runs
     Checkers,
+    /// Count the lines, the comments and the long functions of each crate
+    Size,
     /// Write the generated code
     Codegen,
     /// Write docs/reference: kinds, commands and flags
@@ -125,6 +128,7 @@ fn main() -> Result<()> {
         Chore::Tidy => tidy::run(&root),
         Chore::Lint => lint::run(&root),
         Chore::Checkers => tools::ensure_all(),
+        Chore::Size => size::run(&root),
         Chore::Codegen => codegen::run(&root, false),
         Chore::Reference => reference::run(&root),
         Chore::Site => site::run(&root),

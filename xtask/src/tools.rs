@@ -30,6 +30,13 @@ pub(crate) const DENY: Checker = Checker { name: "cargo-deny", version: "0.20.2"
 pub(crate) const MDBOOK: Checker =
     Checker { name: "mdbook", version: "0.5.4", source: Source::CrateWith { features: "search" } };
 
+/// Makes WebAssembly of Python. No checker: only examples need it.
+pub(crate) const COMPONENTIZE_PY: Checker = Checker {
+    name: "componentize-py",
+    version: "0.25.1",
+    source: Source::PythonProgram { requirements: include_str!("tools/componentize-py.txt") },
+};
+
 /// A program, and where to get it.
 #[derive(Debug)]
 pub(crate) struct Checker {
@@ -46,6 +53,8 @@ enum Source {
     CrateWith { features: &'static str },
     /// A ready-made executable of `PyPI`. The requirements pin it by its checksums.
     Wheel { requirements: &'static str },
+    /// A program in Python, which stays in an environment of its own. The requirements pin it and all that it needs.
+    PythonProgram { requirements: &'static str },
 }
 
 /// Install every checker that is not there yet.
@@ -66,7 +75,8 @@ impl Checker {
 
     fn ensure(&self) -> Result<PathBuf> {
         let target = directory().join(format!("{}-{}", self.name, self.version));
-        let executable = target.join("bin").join(self.name);
+        let programs = if matches!(self.source, Source::PythonProgram { .. }) { "venv/bin" } else { "bin" };
+        let executable = target.join(programs).join(self.name);
         if !executable.exists() {
             eprintln!("installing {} {}…", self.name, self.version);
             self.install(&target).with_context(|| format!("cannot install {}", self.name))?;
@@ -82,7 +92,10 @@ impl Checker {
             Source::CrateWith { features } => {
                 self.install_crate(target, &["--no-default-features", "--features", features])
             }
-            Source::Wheel { requirements } => install_wheel(target, requirements),
+            Source::Wheel { requirements } => {
+                pip_install(target, requirements)?.arg("--prefix").arg(target).run()
+            }
+            Source::PythonProgram { requirements } => pip_install(target, requirements)?.run(),
         }
     }
 
@@ -102,14 +115,16 @@ impl Checker {
     }
 }
 
-fn install_wheel(target: &Path, requirements: &str) -> Result<()> {
+/// A command that installs what is required into a new environment, unless it is given another place.
+fn pip_install(target: &Path, requirements: &str) -> Result<Shell> {
     peers::ensure_python()?;
     let list = target.join("requirements.txt");
     fs::write(&list, requirements).with_context(|| format!("cannot write {}", list.display()))?;
     peers::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(target.join("venv")))?;
-    let mut pip = Command::new(target.join("venv/bin/python"));
+    let mut pip = program(&target.join("venv/bin/python"));
     pip.args(["-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps", "--only-binary=:all:"]);
-    peers::run(pip.arg("--prefix").arg(target).arg("--requirement").arg(&list))
+    pip.arg("--requirement").arg(&list);
+    Ok(pip)
 }
 
 /// Where checkers lie: beside the peers.

@@ -5,15 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ferroplane_apiserver::auth::identity::Identity;
-use ferroplane_apiserver::store::{Options, Store};
-use ferroplane_apiserver::{Server, Settings as ServerSettings};
-use ferroplane_client::ApiClient;
-use ferroplane_controllers::{COMPOSER, CONTROLLERS, Controllers, Settings, install, reserved_groups};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::grpc;
-use ferroplane_testkit::plane::{ApiServer, master, send as send_as, settings};
+use ferroplane_testkit::plane::{self as testkit, send as send_as};
 use http::{Method, Request};
 use http_body_util::BodyExt as _;
 use kube::client::Body;
@@ -95,9 +90,7 @@ fn patches() -> Value {
 pub(crate) struct User(kube::Client);
 
 pub(crate) struct Plane {
-    client: kube::Client,
-    server: Server,
-    controllers: Controllers,
+    plane: testkit::Plane,
     ready: Arc<Seen>,
 }
 
@@ -144,30 +137,17 @@ impl Plane {
         recorder: Recorder,
         more: &[(String, Implementation)],
     ) -> Self {
-        let store = Store::open(directory, Options::default()).expect("nobody else has it");
-        let serving = ServerSettings { reserved_groups: reserved_groups(), ..ServerSettings::default() };
-        let server = Server::start(store, serving).await.expect("it starts");
-        let api = ApiServer::Embedded(server.clone());
-        // As in `ferroplane up`: with the rights that roles give, which takes a decision for every request.
-        api.grant_rights().await;
-        let user = |name: &str| api.client(&Identity::authenticated(name, []));
-        let (client, composer) = (user(CONTROLLERS), Some(ApiClient::new(user(COMPOSER))));
-        install(&ApiClient::new(client.clone())).await.expect("kinds are installed");
-        let calls = functions.calls.clone();
-        let settings = Settings { calls, recorder, writes_roles: true, composer, ..settings(more) };
-        let controllers = Controllers::start(client, settings).await.expect("they start");
-        Self { client: api.client(&master("user")), server, controllers, ready: Arc::default() }
+        let mut plane = testkit::Plane::open(directory, recorder, more).await;
+        plane.calls = functions.calls.clone();
+        plane.start_unasked().await;
+        Self { plane, ready: Arc::default() }
     }
 
     pub(crate) async fn stop(self) {
-        self.controllers.stop().await;
-        self.server.stop();
-        let store = self.server.store().clone();
-        drop((self.server, self.client));
-        store.close().await;
+        self.plane.close().await;
     }
 
-    pub(super) async fn define(&self, functions: &Functions) {
+    pub(crate) async fn define(&self, functions: &Functions) {
         for revision in &functions.revisions {
             self.post(REVISIONS, revision).await;
             let name = revision["metadata"]["name"].as_str().unwrap_or_default();
@@ -212,7 +192,7 @@ impl Plane {
     async fn follow(&self) {
         let request =
             Request::get(format!("{SITES}?watch=true")).body(Body::empty()).expect("it is a request");
-        let response = self.client.send(request).await.expect("it is answered");
+        let response = self.plane.client().send(request).await.expect("it is answered");
         let (ready, mut body) = (self.ready.clone(), response.into_body());
         tokio::spawn(async move {
             let mut rest = Vec::new();
@@ -228,15 +208,15 @@ impl Plane {
     }
 
     pub(crate) fn user(&self) -> User {
-        User(self.client.clone())
+        User(self.plane.client())
     }
 
     /// Wait until so many are ready.
-    pub(super) async fn ready(&self, count: usize) {
+    pub(crate) async fn ready(&self, count: usize) {
         self.ready.wait_for(count).await;
     }
 
-    pub(super) fn ready_since(&self, name: &str) -> Instant {
+    pub(crate) fn ready_since(&self, name: &str) -> Instant {
         self.ready.at.lock().expect("nobody panics")[name]
     }
 
@@ -261,7 +241,7 @@ impl Plane {
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
-        send(&self.client, method, path, body).await
+        self.user().send(method, path, body).await
     }
 }
 
@@ -275,12 +255,12 @@ impl User {
         send(&self.0, method, path, body).await
     }
 
-    pub(super) async fn make(&self, site: &Value) {
+    pub(crate) async fn make(&self, site: &Value) {
         assert_eq!(send(&self.0, Method::POST, SITES, site).await.0, 201);
     }
 }
 
-pub(super) fn site(name: &str) -> Value {
+pub(crate) fn site(name: &str) -> Value {
     json!({
         "apiVersion": "bench.ferroplane.io/v1", "kind": "Site", "metadata": {"name": name},
         "spec": {"color": "red"},

@@ -105,23 +105,38 @@ pub struct Informer {
     cache: RwLock<Cache>,
     state: Mutex<SyncState>,
     /// Why the API server does not serve it, or does not let us watch it. None as long as it does.
-    refusal: Mutex<Option<String>>,
+    refusal: Mutex<Option<InformerError>>,
     /// Wakes those who wait for another state, in the order in which they began to.
     state_changed: Notify,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum SyncState {
     Listing,
     /// Everything that was there has been read.
     Synced,
-    /// It cannot be read, for this reason.
-    Failing {
-        reason: String,
-        /// The API server does not serve it, or does not let us read it.
-        is_refused: bool,
-    },
+    /// It cannot be read.
+    Failing(InformerError),
+}
+
+/// Why an informer cannot read what it caches. It tries again all the time. All who wait for it share the error.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum InformerError {
+    /// The API server does not serve the kind, or does not let the client list or watch it.
+    #[error(transparent)]
+    Refused(Arc<Error>),
+    /// The API server did not answer, or it failed. It may answer the next time.
+    #[error(transparent)]
+    Unavailable(Arc<Error>),
+}
+
+impl InformerError {
+    fn of(error: Error) -> Self {
+        let is_refused = error.is_not_found() || error.is_forbidden();
+        let error = Arc::new(error);
+        if is_refused { Self::Refused(error) } else { Self::Unavailable(error) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -194,14 +209,14 @@ impl Informer {
 
     /// Wait until everything that was there has been read.
     pub async fn synced(&self) {
-        self.wait_for(|state| *state == SyncState::Synced).await;
+        self.wait_for(|state| matches!(state, SyncState::Synced)).await;
     }
 
     /// Wait until everything that was there has been read, or it is known why that cannot be.
-    pub async fn synced_or_failed(&self) -> Result<(), String> {
-        match self.wait_for(|state| *state != SyncState::Listing).await {
-            SyncState::Failing { reason, .. } => Err(reason),
-            _ => Ok(()),
+    pub async fn synced_or_failed(&self) -> Result<(), InformerError> {
+        match self.wait_for(|state| !matches!(state, SyncState::Listing)).await {
+            SyncState::Failing(error) => Err(error),
+            SyncState::Listing | SyncState::Synced => Ok(()),
         }
     }
 
@@ -209,14 +224,14 @@ impl Informer {
     /// server that does not answer is waited for.
     pub async fn synced_or_refused(&self) {
         let is_known = |state: &SyncState| {
-            matches!(state, SyncState::Synced | SyncState::Failing { is_refused: true, .. })
+            matches!(state, SyncState::Synced | SyncState::Failing(InformerError::Refused(_)))
         };
         self.wait_for(is_known).await;
     }
 
     /// Why the API server does not serve it now, or does not let us watch it. None as long as it does. What is cached stays, unless
     /// the kind is gone.
-    pub fn refusal(&self) -> Option<String> {
+    pub fn refusal(&self) -> Option<InformerError> {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -232,7 +247,7 @@ impl Informer {
         }
     }
 
-    fn set_refusal(&self, refusal: Option<String>) {
+    fn set_refusal(&self, refusal: Option<InformerError>) {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
         self.state_changed.notify_waiters();
     }
@@ -343,18 +358,17 @@ impl Informer {
             if error.is_not_found() {
                 self.remove_all();
             }
-            let reason = chain(&error);
-            let is_refused = error.is_not_found() || error.is_forbidden();
-            if is_refused {
-                self.set_refusal(Some(reason.clone()));
+            let pause = backoff.next().max(error.retry_after().unwrap_or_default());
+            self.log(&mut logged, chain(&error));
+            let error = InformerError::of(error);
+            if let InformerError::Refused(_) = &error {
+                self.set_refusal(Some(error.clone()));
             }
             // Only before the first list succeeded: afterwards the cache is stale, which callers can live
             // with, but complete.
             if self.read().version == 0 {
-                self.set_state(SyncState::Failing { reason: reason.clone(), is_refused });
+                self.set_state(SyncState::Failing(error));
             }
-            let pause = backoff.next().max(error.retry_after().unwrap_or_default());
-            self.log(&mut logged, reason);
             tokio::time::sleep(pause).await;
         }
     }
@@ -596,7 +610,77 @@ pub fn cache_key(namespace: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::future::Pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use http::{Request, Response};
+    use kube::client::Body;
+    use tower_service::Service;
+
     use super::*;
+    use crate::object_header::count;
+
+    /// An API server that never answers.
+    struct SilentServer;
+
+    impl Service<Request<Body>> for SilentServer {
+        type Response = Response<Body>;
+        type Error = std::io::Error;
+        type Future = Pending<Result<Self::Response, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            std::future::pending()
+        }
+    }
+
+    /// An informer that has nothing but what a test gives it.
+    fn informer() -> Arc<Informer> {
+        let resource = Resource {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            plural: "configmaps".to_owned(),
+            is_namespaced: true,
+        };
+        let client = ApiClient::new(kube::Client::new(SilentServer, "default"));
+        Informer::start(client, InformerScope::new(resource.into()))
+    }
+
+    #[tokio::test]
+    async fn header_of_an_object_is_read_once_for_an_event_and_all_listeners() {
+        let informer = informer();
+        let told = Arc::new(AtomicUsize::new(0));
+        for _ in 0..3 {
+            let told = told.clone();
+            informer.listen(move |_, change| {
+                assert_eq!(change.header().key(), "n/a");
+                told.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        let object = |version: u64| {
+            Bytes::from(format!(
+                r#"{{"metadata":{{"name":"a","namespace":"n","resourceVersion":"{version}"}}}}"#
+            ))
+        };
+        let events = [
+            WatchEvent::Applied(object(1)),
+            WatchEvent::Applied(object(2)),
+            WatchEvent::Bookmark(object(3)),
+            WatchEvent::Deleted(object(4)),
+        ];
+        for event in events {
+            let before = count::read();
+            informer.take(&event);
+            assert_eq!(count::read() - before, 1, "{event:?}");
+        }
+        // The bookmark is about no object.
+        assert_eq!(told.load(Ordering::Relaxed), 3 * 3);
+        informer.stop();
+    }
 
     #[test]
     fn object_that_was_written_after_a_list_was_made_is_not_lost_by_it() {

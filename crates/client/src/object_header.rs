@@ -53,6 +53,8 @@ pub struct OwnerReference<'a> {
 impl<'a> ObjectHeader<'a> {
     /// None if the bytes are no object.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        #[cfg(test)]
+        count::increment();
         serde_json::from_slice(bytes).ok()
     }
 
@@ -78,5 +80,23 @@ impl<'a> ObjectHeader<'a> {
 
     pub fn label(&self, key: &str) -> Option<&str> {
         self.metadata.labels.as_ref()?.get(key).map(AsRef::as_ref)
+    }
+}
+
+/// How often a header was read on this thread, for a test that it is read once.
+#[cfg(test)]
+pub(crate) mod count {
+    use std::cell::Cell;
+
+    thread_local! {
+        static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    pub(super) fn increment() {
+        READ.set(READ.get() + 1);
+    }
+
+    pub(crate) fn read() -> usize {
+        READ.get()
     }
 }

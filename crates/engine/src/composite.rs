@@ -25,5 +25,8 @@ pub use events::{
     selection_events,
 };
 pub(crate) use machinery::match_labels;
-pub use machinery::{Machinery, OWN_STATUS, machinery_to_record, remove_own_status, set_references};
+pub use machinery::{
+    Machinery, OWN_STATUS, keep_machinery, machinery_to_record, remove_own_status, set_recorded,
+    set_references,
+};
 pub use observe::{Unidentified, disown, disowning_labels, observe, resource_name};

@@ -92,7 +92,7 @@ pub enum Isolation {
 pub struct Permits {
     pub network: bool,
     pub chroot: bool,
-    /// Whether the server of a webhook may be on this machine or on its links.
+    /// Whether the server of a webhook may be on this machine.
     pub local_addresses: bool,
 }
 

@@ -12,7 +12,7 @@ use ferroplane_functions::Library;
 
 use crate::manifest::Manifest;
 
-pub use render::{RenderInputs, RenderedAction, RenderedPhase, render};
+pub use render::{RenderError, RenderInputs, RenderedAction, RenderedPhase, render};
 pub use validate::{BlueprintFinding, Severity, validate};
 
 /// Whether a manifest is a Blueprint or an ActionSet.

@@ -41,6 +41,42 @@ pub(super) fn arguments(rest: &str) -> &str {
     rest
 }
 
+/// The argument of a call with this index, given what follows the parenthesis that opens it. Empty if there are fewer.
+pub(super) fn argument(rest: &str, index: usize) -> &str {
+    let (mut depth, mut begin, mut count) = (0_usize, 0, 0);
+    let all = arguments(rest);
+    for (at, letter) in all.char_indices() {
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' if depth == 0 => return if count == index { all[begin..at].trim() } else { "" },
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                if count == index {
+                    return all[begin..at].trim();
+                }
+                (begin, count) = (at + 1, count + 1);
+            }
+            _ => {}
+        }
+    }
+    if count == index { all[begin..].trim() } else { "" }
+}
+
+/// The text or the value of the constant that stands at the beginning of the code.
+pub(super) fn text_of(source: &str, code: &str) -> Option<String> {
+    match code.strip_prefix('"') {
+        Some(text) => text.split('"').next().map(str::to_owned),
+        None => constant(source, code),
+    }
+}
+
+/// The text of the constant whose name stands at the beginning of a call.
+fn constant(source: &str, call: &str) -> Option<String> {
+    let name = call.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_').next()?;
+    let value = source.split(&format!("const {name}: &str = \"")).nth(1)?;
+    value.split('"').next().map(str::to_owned)
+}
+
 /// The names of the methods that are called one after the other, such as `a` and `b` in `.a(1).b()`.
 pub(super) fn methods(mut rest: &str) -> Vec<&str> {
     let mut methods = Vec::new();
@@ -76,6 +112,16 @@ mod tests {
         assert_eq!(methods(".a(f(1))\n    .with_b(\"c\").d()?;\n.e()"), ["a", "with_b", "d"]);
         assert_eq!(methods(", other.a()"), [""; 0]);
         assert_eq!(methods(".field == a.b()"), [""; 0]);
+    }
+
+    #[test]
+    fn arguments_are_counted_outside_of_other_calls() {
+        let call = "f(1, 2), [a, b],\n    \"c\"), other";
+        assert_eq!(
+            (0..4).map(|index| argument(call, index)).collect::<Vec<_>>(),
+            ["f(1, 2)", "[a, b]", "\"c\"", ""]
+        );
+        assert_eq!((argument("a }, b", 0), argument("a }, b", 1)), ("a", ""));
     }
 
     #[test]

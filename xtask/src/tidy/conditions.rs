@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::calls::{arguments, is_name, methods, names_on, sources};
+use super::calls::{argument, arguments, is_name, methods, names_on, sources, text_of};
 
 const PAGE: &str = "docs/reference/conditions.md";
 
@@ -96,28 +96,13 @@ fn reasons_in(source: &str) -> BTreeSet<String> {
     calls.filter_map(|call| text_of(source, call)).filter(|text| is_name(text)).collect()
 }
 
-/// The text or the value of the constant that stands at the beginning of the code.
-fn text_of(source: &str, code: &str) -> Option<String> {
-    match code.strip_prefix('"') {
-        Some(text) => text.split('"').next().map(str::to_owned),
-        None => constant(source, code),
-    }
-}
-
-/// The text of the constant whose name stands at the beginning of a call.
-fn constant(source: &str, call: &str) -> Option<String> {
-    let name = call.split(|letter: char| !letter.is_ascii_uppercase() && letter != '_').next()?;
-    let value = source.split(&format!("const {name}: &str = \"")).nth(1)?;
-    value.split('"').next().map(str::to_owned)
-}
-
 /// The lines and reasons of conditions that are false and get no cause where they are made, nor in the rest of the function.
 fn uncoded_in(source: &str) -> Vec<(usize, String)> {
     let mut uncoded = Vec::new();
     for (at, _) in source.match_indices(FALSE) {
         let rest = source[at + FALSE.len()..].trim_start();
         let inner = arguments(rest);
-        let reason = inner.split(',').next().unwrap_or_default().trim();
+        let reason = argument(rest, 0);
         // An arm of a match, or a list: no condition is made here.
         if reason.is_empty() || reason.contains("=>") || begins_tuple(source, at) {
             continue;

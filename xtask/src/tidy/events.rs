@@ -1,4 +1,5 @@
-//! Whether docs/reference/events.md has every reason of events in the code, and no other.
+//! Whether docs/reference/events.md has every reason of events in the code, and no other, and whether every warning that reports a failure
+//! has the code of its cause.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,9 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use super::calls::{arguments, is_name, names_on, sources, without_tests};
+use super::calls::{argument, arguments, is_name, names_on, sources, text_of, without_tests};
 
 const PAGE: &str = "docs/reference/events.md";
+/// The page that says which warnings have no code.
+const CAUSES: &str = "docs/causes.md";
 /// Words that the page explains: the types of events.
 const OTHER_NAMES: [&str; 2] = ["Normal", "Warning"];
 
@@ -25,10 +28,44 @@ const CALLS: [&str; 10] = [
     "Failure::api(",
     "Problem::refused(",
 ];
+/// Warnings without a cause: the file, the reason as it stands in the code, and the reasons as [`CAUSES`] has them. All others are made with
+/// `failure`, which takes a cause.
+const WITHOUT_CAUSE: [(&str, &str, &[&str]); 15] = [
+    // The recorder itself: `warning`, and `failure`, which has a cause.
+    ("crates/controllers/src/runtime/events.rs", "reason: reason.to_owned()", &[]),
+    ("crates/engine/src/outcome.rs", "reason", &[]),
+    // Events of the engine that are passed on: those with a cause are passed on as failures.
+    ("crates/controllers/src/blueprints/action_set.rs", "&event.reason", &[]),
+    ("crates/controllers/src/ops/operation.rs", "&event.reason", &[]),
+    // Warnings that functions return.
+    ("crates/engine/src/run.rs", "Ok(Severity::Warning) => EventKind::Warning,", &[]),
+    ("crates/engine/src/run.rs", "reason.as_deref().unwrap_or(COMPOSE)", &[]),
+    // Advice: everything works.
+    ("crates/engine/src/run.rs", "advisory.reason()", &VERSION_WARNINGS),
+    ("crates/engine/src/action/status.rs", "&it.reason", &VERSION_WARNINGS),
+    ("crates/controllers/src/apiextensions/revision.rs", "warning.reason", &VERSION_WARNINGS),
+    ("crates/controllers/src/pkg/revision.rs", "LintPackage", &["LintPackage"]),
+    // Another decision than the one that was asked for, which the message explains.
+    ("crates/engine/src/plan.rs", "NamespaceOverridden", &["NamespaceOverridden"]),
+    ("crates/controllers/src/function_registry/listing.rs", "DevelopmentIgnored", &["DevelopmentIgnored"]),
+    // A developer's process answers, as its user wishes, or does so no more.
+    (
+        "crates/controllers/src/apiextensions/composite/intercept.rs",
+        "its responses are used",
+        &["FunctionIntercepted"],
+    ),
+    ("crates/controllers/src/rollout/intercept_controller.rs", "&reason", &["LeaseExpired"]),
+    // The reason is enough, as in the condition `Uncontested`.
+    ("crates/engine/src/fights.rs", "FieldConflict", &["FieldConflict"]),
+];
+const VERSION_WARNINGS: [&str; 2] = ["FunctionVersionDeprecated", "FunctionVersionFallback"];
+/// The type of events that warn, and the method of the recorder that writes them without a cause.
+const WARNINGS: [&str; 2] = ["EventKind::Warning", ".warning("];
+
 /// How the comment of a constant begins that is a reason of events. The same line says that it is about events.
 const COMMENT: &str = "/// The reason of ";
 
-/// Complain about every reason that only the page or only the code has.
+/// Complain about every reason that only the page or only the code has, and about warnings without a cause.
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let sources = sources(root)?;
@@ -39,7 +76,63 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let is_in_code = |name: &str| sources.iter().any(|(_, source)| source.contains(&format!("\"{name}\"")));
     let unknown = names_on(&page).filter(|name| !OTHER_NAMES.contains(name) && !is_in_code(name));
     complaints.extend(unknown.map(|name| format!("{PAGE} has the reason `{name}`, which no code writes")));
+    let causes = fs::read_to_string(root.join(CAUSES)).with_context(|| format!("cannot read {CAUSES}"))?;
+    check_warnings(&sources, &causes, complaints);
     Ok(())
+}
+
+/// Complain about warnings without a cause that are no exception, about exceptions that no code needs, and about those that the page of the
+/// causes does not name.
+fn check_warnings(sources: &[(String, String)], causes: &str, complaints: &mut Vec<String>) {
+    let found = |(name, source): &(String, String)| {
+        let warnings = uncoded_in(source).into_iter();
+        warnings.map(|(line, reason)| (name.clone(), line, reason)).collect::<Vec<_>>()
+    };
+    let found: Vec<_> = sources.iter().flat_map(found).collect();
+    let is_exempt = |name: &str, reason: &str| {
+        WITHOUT_CAUSE.iter().any(|(file, exempt, _)| (*file, *exempt) == (name, reason))
+    };
+    let uncoded = found.iter().filter(|(name, _, reason)| !is_exempt(name, reason));
+    complaints.extend(uncoded.map(|(name, line, reason)| {
+        format!("{name}:{line}: the warning with the reason `{reason}` has no cause (`failure`)")
+    }));
+    for (file, exempt, documented) in WITHOUT_CAUSE {
+        if !found.iter().any(|(name, _, reason)| (name.as_str(), reason.as_str()) == (file, exempt)) {
+            complaints.push(format!(
+                "{file} has no warning `{exempt}` without a cause any more (xtask/src/tidy/events.rs)"
+            ));
+        }
+        let missing = documented.iter().filter(|reason| !causes.contains(&format!("`{reason}`")));
+        complaints.extend(missing.map(|reason| {
+            format!("{CAUSES} does not say that events with the reason `{reason}` have no code")
+        }));
+    }
+}
+
+/// The lines and reasons of warnings that are made without a cause. The reason is the argument after the type or the object, and the line
+/// of code where there is none.
+fn uncoded_in(source: &str) -> Vec<(usize, String)> {
+    let mut uncoded = Vec::new();
+    for warning in WARNINGS {
+        for (at, _) in source.match_indices(warning) {
+            let rest = &source[at + warning.len()..];
+            let before = &source[..at];
+            // A pattern of a match decides about a warning that was made elsewhere.
+            if rest.trim_start_matches(')').trim_start().starts_with("=>") {
+                continue;
+            }
+            let begin = before.rfind('\n').map_or(0, |end| end + 1);
+            let is_value_of_arm = before.trim_end().ends_with("=>");
+            let reason = if is_value_of_arm {
+                source[begin..].lines().next().unwrap_or_default().trim()
+            } else {
+                argument(rest, 1)
+            };
+            let line = before.matches('\n').count() + 1;
+            uncoded.push((line, text_of(source, reason).unwrap_or_else(|| reason.to_owned())));
+        }
+    }
+    uncoded
 }
 
 /// The reasons in calls and constants, outside of tests. Those that code puts together are not found.
@@ -100,5 +193,49 @@ mod tests {
     #[test]
     fn reasons_of_tests_are_not_documented() {
         check("a();\n#[cfg(test)]\nmod tests {\n    b.normal(&c, \"Made\", d);\n}", &[]);
+    }
+
+    #[track_caller]
+    fn check_uncoded(source: &str, expected: &[(usize, &str)]) {
+        let found = uncoded_in(source);
+        let found: Vec<_> = found.iter().map(|(line, reason)| (*line, reason.as_str())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn warning_without_a_cause_is_found() {
+        check_uncoded("a();\nself.recorder.warning(f(&a, 1), \"Odd\", why);", &[(2, "Odd")]);
+        check_uncoded("Event::new(\n    EventKind::Warning,\n    REASON,\n    f(a),\n)", &[(2, "REASON")]);
+        check_uncoded(
+            "const ODD: &str = \"Odd\";\nEvent { message, ..Event::new(EventKind::Warning, ODD, message) }",
+            &[(2, "Odd")],
+        );
+        check_uncoded("Event { kind: EventKind::Warning, reason: a(b), message }", &[(1, "reason: a(b)")]);
+        check_uncoded(
+            "let kind = match it {\n    A => EventKind::Warning,\n};",
+            &[(2, "A => EventKind::Warning,")],
+        );
+    }
+
+    #[test]
+    fn warning_that_is_passed_on_or_has_a_cause_is_fine() {
+        check_uncoded(
+            "match kind {\n    (None, EventKind::Warning) => a(),\n    EventKind::Warning => b(),\n}",
+            &[],
+        );
+        check_uncoded("self.recorder.failure(&a, \"Odd\", why, cause);", &[]);
+    }
+
+    #[test]
+    fn warning_that_is_no_exception_is_complained_about() {
+        let code = "self.recorder.warning(&a, \"Odd\", why);";
+        let mut complaints = Vec::new();
+        check_warnings(&[("crates/engine/src/plan.rs".to_owned(), code.to_owned())], "", &mut complaints);
+        let has = |words: &str| complaints.iter().any(|complaint| complaint.contains(words));
+        assert!(has("crates/engine/src/plan.rs:1: the warning with the reason `Odd` has no cause"));
+        assert!(has(
+            "crates/engine/src/plan.rs has no warning `NamespaceOverridden` without a cause any more"
+        ));
+        assert!(has("docs/causes.md does not say that events with the reason `LeaseExpired` have no code"));
     }
 }

@@ -4,6 +4,8 @@
 //! it composed, the pipeline, and the conditions and events in the end.
 
 use ferroplane_api::{Object, keys, meta};
+use ferroplane_engine::Reference;
+use ferroplane_engine::composite::set_recorded;
 use ferroplane_explain::{Diagnosis, Home, Id, List, Snapshot, State, diagnose};
 use ferroplane_offline::replay::began_at;
 use ferroplane_offline::times;
@@ -93,28 +95,26 @@ fn composite(recording: &Recording, last: Option<&RecordedRun>) -> Object {
         }
     }
     meta::child(&mut xr, "metadata").insert("generation".to_owned(), head.generation.into());
-    let spec = meta::child(&mut xr, "spec");
-    let machinery = if spec.contains_key("crossplane") { meta::child(spec, "crossplane") } else { spec };
-    for (field, name) in [("compositionRef", &head.composition), ("compositionRevisionRef", &head.revision)] {
-        if !name.is_empty() {
-            machinery.insert(field.to_owned(), json!({"name": name}));
-        }
-    }
     let outcome =
         last.and_then(|take| serde_json::from_slice::<Value>(&take.outcome).ok()).unwrap_or_default();
-    if let Some(references) = outcome["plan"]["references"].as_array() {
-        machinery.insert("resourceRefs".to_owned(), references.iter().map(reference).collect());
-    }
+    let references = outcome["plan"]["references"].as_array();
+    let references: Option<Vec<_>> = references.map(|list| list.iter().map(reference).collect());
+    set_recorded(&mut xr, &head.composition, &head.revision, references.as_deref());
     if let Some(conditions) = conditions(recording) {
         meta::child(&mut xr, "status").insert("conditions".to_owned(), conditions);
     }
     xr
 }
 
-/// What is no text is left out, as in the object itself.
-fn reference(written: &Value) -> Value {
-    let fields = written.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    Value::Object(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
+/// A reference as the recording of an outcome has it.
+fn reference(recorded: &Value) -> Reference {
+    let text = |field: &str| recorded[field].as_str().map(str::to_owned);
+    Reference {
+        api_version: text("apiVersion").unwrap_or_default(),
+        kind: text("kind").unwrap_or_default(),
+        name: text("name").unwrap_or_default(),
+        namespace: text("namespace"),
+    }
 }
 
 /// The conditions in the end. If they could not be written, the failure is known from the recording.

@@ -16,7 +16,7 @@ use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
 
 const COMPONENT: &str = "revisions/composition.apiextensions.crossplane.io";
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Maintain the revisions of all compositions, until dropped.

@@ -22,7 +22,7 @@ use crate::runtime::queue::{Next, Queue};
 
 const COMPONENT: &str = "revision/compositionrevision.apiextensions.crossplane.io";
 const REASON: &str = "CheckCapabilities";
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Validate all revisions, until dropped.

@@ -27,7 +27,7 @@ pub(crate) use registry::{UsageKey, Usages, as_used};
 use watches::{Waits, Watches};
 
 const CONTROLLER: &str = "usage/usage.protection.crossplane.io";
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 /// The reason of conditions and events about a usage that protects nothing.
 const OUT_OF_REACH: &str = "OutOfReach";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);

@@ -25,7 +25,7 @@ use crate::setup::install::{definitions, is_established};
 
 const CONTROLLER: &str = "rbac/compositeresourcedefinition.apiextensions.crossplane.io";
 const REASON: &str = "ApplyClusterRoles";
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// Maintain the roles of every definition, until dropped.

@@ -1,8 +1,12 @@
 //! Composite resources: what they become, and how it stays so.
 
-use ferroplane_testkit::plane::condition;
+use ferroplane_recorder::Recorder;
 use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
+use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
+use tracing::Level;
+
+use crate::actions::log_records::LogRecords;
 
 #[tokio::test]
 async fn site_becomes_settings_and_is_ready() {
@@ -46,6 +50,42 @@ async fn nothing_is_written_twice() {
 
     plane.restart().await;
     assert_eq!(plane.quiet().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn composition_is_selected_once_in_a_reconcile() {
+    let (logged, _collecting) = LogRecords::collect_to(Level::TRACE);
+    let plane = plane_with_sites().await;
+    let path = format!("{SITES}/blog");
+    plane.create_site("blog", "red").await;
+    plane.until(&path, is_ready).await;
+    plane.merge(&path, &json!({"spec": {"color": "blue"}})).await;
+    plane.until(&path, |site| site["status"]["color"] == "blue").await;
+    plane.quiet().await;
+    let reconciled = logged.containing("reconciling a composite resource").len();
+    assert!(reconciled >= 2, "{reconciled}");
+    assert_eq!(logged.containing("selecting a composition").len(), reconciled);
+}
+
+#[tokio::test]
+async fn plane_in_a_directory_continues_where_it_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = format!("{SITES}/blog");
+    let mut plane = Plane::open(directory.path(), Recorder::off(), &[]).await;
+    plane.start_unasked().await;
+    plane.define_sites().await;
+    plane.compose_sites(&["one"]).await;
+    plane.until_sites_can_be_composed().await;
+    plane.create_site("blog", "red").await;
+    let site = plane.until(&path, is_ready).await;
+    plane.close().await;
+
+    let mut plane = Plane::open(directory.path(), Recorder::off(), &[]).await;
+    assert_eq!(plane.get(&path).await["metadata"]["uid"], site["metadata"]["uid"]);
+    plane.start_unasked().await;
+    plane.merge(&path, &json!({"spec": {"color": "blue"}})).await;
+    plane.until(&path, |site| site["status"]["color"] == "blue").await;
+    plane.close().await;
 }
 
 #[tokio::test]

@@ -42,6 +42,19 @@ async fn check(scenario: Scenario) {
     run.assert_replays_the_same();
 }
 
+/// The plane composes nothing, and `render` refuses the files. Both say why in their own words, since one is about objects and the other
+/// about files, and both name this.
+async fn check_refused(scenario: Scenario, named: &[&str]) {
+    let mut run = Run::prepare(&scenario).await;
+    let written = run.stored().await;
+    let told = run.refuse().await;
+    let rendered = Rendered::refusal(&scenario, &written).await;
+    for name in named {
+        assert!(told.contains(name), "the plane does not name {name}: {told}");
+        assert!(rendered.contains(name), "`render` does not name {name}: {rendered}");
+    }
+}
+
 /// Functions see the same in the fields of the composite resource, whether an API server or `render` gave them defaults.
 async fn assert_own_fields(scenario: &Scenario, plane: &[Value]) {
     let Some(request) = plane.first() else { return };
@@ -78,6 +91,8 @@ fn assert_composed(plane: &[Value], rendered: &[Value]) {
         let stored = plane.iter().find(is_same);
         let stored = stored.unwrap_or_else(|| panic!("the plane has not composed {object:#}"));
         assert_contains("composed resource", stored, object);
+        // An API server adds no labels, so that each has them from its composer.
+        assert_same("labels", &stored["metadata"]["labels"], &object["metadata"]["labels"]);
     }
     assert_eq!(plane.len(), rendered.len(), "the plane has composed {plane:#?}");
 }

@@ -1,10 +1,10 @@
 //! Decides whether a reconcile runs the pipeline, and how functions see the composite resource.
 
 use ferroplane_api::{Object, keys, meta};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::connection::default_connection_secret;
-use super::machinery::{machinery_mut, remove_own_status};
+use super::machinery::{remove_own_status, set_selected};
 use crate::inputs::Layout;
 use crate::selection::Why;
 
@@ -57,16 +57,8 @@ pub fn composite_for_functions(
     if let Some(finalizer) = finalizer {
         add_finalizer(&mut seen, finalizer);
     }
-    // Computed before the mutable borrow of the same object.
     let secret = default_connection_secret(composite, layout, selected.connection_namespace.as_deref());
-    let machinery = machinery_mut(&mut seen, layout);
-    machinery.insert("compositionRef".to_owned(), json!({"name": selected.composition}));
-    if let Some(revision) = &selected.revision {
-        machinery.insert("compositionRevisionRef".to_owned(), json!({"name": revision}));
-    }
-    if let Some(secret) = secret {
-        machinery.insert("writeConnectionSecretToRef".to_owned(), secret);
-    }
+    set_selected(&mut seen, layout, selected, secret);
     seen
 }
 
@@ -84,6 +76,8 @@ fn add_finalizer(object: &mut Object, finalizer: &str) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn object(json: &Value) -> Object {

@@ -12,6 +12,14 @@ use crate::inputs::Layout;
 use crate::plan::Reference;
 use crate::selection::Why;
 
+const COMPOSITION: &str = "compositionRef";
+const REVISION: &str = "compositionRevisionRef";
+const CONNECTION_SECRET: &str = "writeConnectionSecretToRef";
+const REFERENCES: &str = "resourceRefs";
+
+/// The fields that the plane writes, also to a composite resource that another field manager applies.
+const WRITTEN: [&str; 4] = [COMPOSITION, REVISION, CONNECTION_SECRET, REFERENCES];
+
 /// The plane's own fields of a composite resource, to be read.
 #[derive(Debug, Clone, Copy)]
 pub struct Machinery<'a> {
@@ -33,8 +41,7 @@ impl<'a> Machinery<'a> {
 
     /// Those of a composite resource whose definition is not at hand: the layout follows from its fields.
     pub fn guess(composite: &'a Object) -> Self {
-        let modern = Self::of(composite, Layout::Modern);
-        if modern.fields.is_some() { modern } else { Self::of(composite, Layout::Legacy) }
+        Self::of(composite, guess_layout(composite))
     }
 
     /// The value of a field.
@@ -44,12 +51,12 @@ impl<'a> Machinery<'a> {
 
     /// The composition that it names.
     pub fn composition(&self) -> Option<&'a str> {
-        self.name("compositionRef")
+        self.name(COMPOSITION)
     }
 
     /// The revision that it names.
     pub fn revision(&self) -> Option<&'a str> {
-        self.name("compositionRevisionRef")
+        self.name(REVISION)
     }
 
     /// The labels that it selects its composition by.
@@ -69,7 +76,7 @@ impl<'a> Machinery<'a> {
 
     /// The composed resources. References without a name are ignored. A namespaced composite resource has none in other namespaces.
     pub fn references(&self) -> Vec<Reference> {
-        let references = self.get("resourceRefs").and_then(Value::as_array);
+        let references = self.get(REFERENCES).and_then(Value::as_array);
         let read = |reference: &Value| {
             let text = |field: &str| reference.get(field).and_then(Value::as_str).unwrap_or_default();
             // A namespaced XR must not reach into other namespaces by editing its references.
@@ -97,8 +104,15 @@ pub(crate) fn match_labels(selector: Option<&Value>) -> Option<BTreeMap<String, 
     Some(labels.iter().filter_map(text).collect())
 }
 
+/// Where a composite resource has the plane's own fields, as far as it shows that itself.
+fn guess_layout(composite: &Object) -> Layout {
+    let spec = composite.get("spec").and_then(Value::as_object);
+    let is_modern = spec.and_then(|spec| spec.get("crossplane")).is_some_and(Value::is_object);
+    if is_modern { Layout::Modern } else { Layout::Legacy }
+}
+
 /// The plane's own fields, to be written.
-pub(super) fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Object {
+fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Object {
     let spec = meta::child(composite, "spec");
     match layout {
         Layout::Modern => meta::child(spec, "crossplane"),
@@ -108,7 +122,55 @@ pub(super) fn machinery_mut(composite: &mut Object, layout: Layout) -> &mut Obje
 
 /// Replace the references of a composite resource.
 pub fn set_references(composite: &mut Object, layout: Layout, references: &[Reference]) {
-    machinery_mut(composite, layout).insert("resourceRefs".to_owned(), to_json(references));
+    machinery_mut(composite, layout).insert(REFERENCES.to_owned(), to_json(references));
+}
+
+/// Let a composite resource name what was selected for it, and where its connection details go.
+pub(super) fn set_selected(
+    composite: &mut Object,
+    layout: Layout,
+    selected: &Selected,
+    secret: Option<Value>,
+) {
+    let machinery = machinery_mut(composite, layout);
+    machinery.insert(COMPOSITION.to_owned(), json!({"name": selected.composition}));
+    if let Some(revision) = &selected.revision {
+        machinery.insert(REVISION.to_owned(), json!({"name": revision}));
+    }
+    if let Some(secret) = secret {
+        machinery.insert(CONNECTION_SECRET.to_owned(), secret);
+    }
+}
+
+/// Let a composite resource name what a reconcile has used and composed. Its definition is not at hand: the layout follows from its fields.
+/// A name is empty and references are `None` if the reconcile failed before they were known: those fields stay as they are.
+pub fn set_recorded(
+    composite: &mut Object,
+    composition: &str,
+    revision: &str,
+    references: Option<&[Reference]>,
+) {
+    let layout = guess_layout(composite);
+    let machinery = machinery_mut(composite, layout);
+    for (field, name) in [(COMPOSITION, composition), (REVISION, revision)] {
+        if !name.is_empty() {
+            machinery.insert(field.to_owned(), json!({"name": name}));
+        }
+    }
+    if let Some(references) = references {
+        set_references(composite, layout, references);
+    }
+}
+
+/// Keep what the plane has written to a composite resource when another field manager applies it without these fields, as its composer does.
+/// `applied` is what is applied, `before` is what was there, and `after` becomes what is stored.
+pub fn keep_machinery(after: &mut Object, layout: Layout, before: &Object, applied: &Object) {
+    let (before, applied) = (Machinery::of(before, layout), Machinery::of(applied, layout));
+    for field in WRITTEN {
+        if let (None, Some(own)) = (applied.get(field), before.get(field)) {
+            machinery_mut(after, layout).insert(field.to_owned(), own.clone());
+        }
+    }
 }
 
 /// The status field that only our definitions have: which functions ran.
@@ -141,26 +203,25 @@ pub fn machinery_to_record(
     let mut set = |field: &str, value: Value| machinery.insert(field.to_owned(), value);
     // A field that was applied once has to be applied every time: server-side apply removes what its manager leaves
     // out.
-    if selected.why != Why::Named || is_our_field("compositionRef") {
-        set("compositionRef", json!({"name": selected.composition}));
+    if selected.why != Why::Named || is_our_field(COMPOSITION) {
+        set(COMPOSITION, json!({"name": selected.composition}));
     }
     if let Some(revision) = &selected.revision
-        && (before.revision() != Some(revision) || is_our_field("compositionRevisionRef"))
+        && (before.revision() != Some(revision) || is_our_field(REVISION))
     {
-        set("compositionRevisionRef", json!({"name": revision}));
+        set(REVISION, json!({"name": revision}));
     }
-    if let Some(secret) = secret_to_record(live, layout, selected, is_our_field("writeConnectionSecretToRef"))
-    {
-        set("writeConnectionSecretToRef", secret);
+    if let Some(secret) = secret_to_record(live, layout, selected, is_our_field(CONNECTION_SECRET)) {
+        set(CONNECTION_SECRET, secret);
     }
     match references {
         Some(references) => {
-            set("resourceRefs", to_json(references));
+            set(REFERENCES, to_json(references));
         }
         None => {
             // If they were left out, they would be removed, and with them the only record of what exists.
-            if let Some(recorded) = before.get("resourceRefs") {
-                set("resourceRefs", recorded.clone());
+            if let Some(recorded) = before.get(REFERENCES) {
+                set(REFERENCES, recorded.clone());
             }
         }
     }
@@ -193,7 +254,7 @@ fn labelled_identity(live: &Object, is_our_label: bool) -> Object {
 
 fn secret_to_record(live: &Object, layout: Layout, selected: &Selected, is_ours: bool) -> Option<Value> {
     let namespace = selected.connection_namespace.as_deref().filter(|_| layout == Layout::Legacy)?;
-    let present = Machinery::of(live, layout).get("writeConnectionSecretToRef");
+    let present = Machinery::of(live, layout).get(CONNECTION_SECRET);
     match present {
         // A field of ours that is not applied again would be removed.
         Some(present) => is_ours.then(|| present.clone()),
@@ -299,5 +360,60 @@ mod tests {
         let body = machinery_to_record(&live, Layout::Modern, &selected(Why::Found), Some(&[new]), |_| false);
         let expected = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "b"}]);
         assert_eq!(body["spec"]["crossplane"]["resourceRefs"], expected);
+    }
+
+    #[test]
+    fn everything_that_the_plane_records_is_kept_when_a_composer_applies_again() {
+        let identity =
+            json!({"apiVersion": "e.org/v1", "kind": "Site", "metadata": {"name": "blog", "uid": "1"}});
+        let reference = Reference {
+            api_version: "v1".to_owned(),
+            kind: "Secret".to_owned(),
+            name: "a".to_owned(),
+            namespace: None,
+        };
+        let selected = Selected { connection_namespace: Some("keys".to_owned()), ..selected(Why::Found) };
+        for layout in [Layout::Modern, Layout::Legacy] {
+            let live = object(&identity);
+            let before =
+                machinery_to_record(&live, layout, &selected, Some(std::slice::from_ref(&reference)), |_| {
+                    true
+                });
+            let mut after = live.clone();
+            keep_machinery(&mut after, layout, &before, &live);
+            assert_eq!(after.get("spec"), before.get("spec"));
+
+            // What the composer sets itself is its own.
+            let mut applied = live;
+            machinery_mut(&mut applied, layout).insert(COMPOSITION.to_owned(), json!({"name": "others"}));
+            let mut after = applied.clone();
+            keep_machinery(&mut after, layout, &before, &applied);
+            let after = Machinery::of(&after, layout);
+            assert_eq!((after.composition(), after.revision()), (Some("others"), Some("sites-1")));
+        }
+    }
+
+    #[test]
+    fn recorded_selection_is_where_the_composite_resource_has_its_own_fields() {
+        let reference = Reference {
+            api_version: "v1".to_owned(),
+            kind: "Secret".to_owned(),
+            name: "a".to_owned(),
+            namespace: None,
+        };
+        let references = json!([{"apiVersion": "v1", "kind": "Secret", "name": "a"}]);
+        let all = json!({
+            "compositionRef": {"name": "sites"}, "compositionRevisionRef": {"name": "sites-1"}, "resourceRefs": references,
+        });
+        for (spec, expected) in
+            [(json!({"crossplane": {}}), json!({"crossplane": all})), (json!({}), all.clone())]
+        {
+            let mut xr = object(&json!({"spec": spec}));
+            set_recorded(&mut xr, "sites", "sites-1", Some(std::slice::from_ref(&reference)));
+            assert_eq!(xr["spec"], expected);
+            // What is not known of a reconcile changes nothing.
+            set_recorded(&mut xr, "", "", None);
+            assert_eq!(xr["spec"], expected);
+        }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Blueprint, Object, meta};
 use ferroplane_engine::action::{
-    Address, Answer, Facilities, Move, NamedBy, Phase, PhaseContract, PhaseFunction, PhaseFunctions,
-    PodSupport, Request, Run, RunIdentity, Turn, find_action, prepare, spec_of,
+    ActionFailure, Address, Answer, Facilities, Move, NamedBy, Phase, PhaseContract, PhaseFunction,
+    PhaseFunctions, PodSupport, Request, Run, RunIdentity, Turn, find_action, prepare, spec_of,
 };
 use ferroplane_engine::versions::Version;
 use ferroplane_functions::Library;
@@ -60,14 +60,29 @@ pub struct RenderedPhase {
     pub output: Object,
 }
 
-/// What every action would do. An error says why none can begin.
-pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<RenderedAction>, String> {
-    let spec = spec_of(inputs.action_set).map_err(|failure| failure.to_string())?;
+/// Why no action can begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RenderError {
+    /// The ActionSet and its Blueprints do not fit together.
+    #[error(transparent)]
+    Action(#[from] ActionFailure),
+    #[error("cannot read Blueprint `{name}`")]
+    Blueprint { name: String, source: serde_json::Error },
+    /// A control plane would refuse the ActionSet for these reasons.
+    #[error("{}", .0.join("; "))]
+    Refused(Vec<String>),
+    #[error("action `{0}` does not end")]
+    Endless(String),
+}
+
+/// What every action would do.
+pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<RenderedAction>, RenderError> {
+    let spec = spec_of(inputs.action_set)?;
     let mut blueprints = BTreeMap::new();
     for object in inputs.blueprints {
         let name = meta::name(object).to_owned();
         let blueprint =
-            Blueprint::of(object).map_err(|error| format!("cannot read Blueprint `{name}`: {error}"))?;
+            Blueprint::of(object).map_err(|source| RenderError::Blueprint { name: name.clone(), source })?;
         // Of two Blueprints of a name the last one counts, as if they had been applied in turn.
         blueprints.insert(name, blueprint);
     }
@@ -83,13 +98,12 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
     };
     let prepared = prepare(&Ok(spec.clone()), &blueprints, &facilities, inputs.now);
     if !prepared.status.errors.is_empty() {
-        let errors: Vec<_> = prepared.status.errors.iter().map(|error| error.message.as_str()).collect();
-        return Err(errors.join("; "));
+        let errors = prepared.status.errors.into_iter().map(|error| error.message);
+        return Err(RenderError::Refused(errors.collect()));
     }
     let mut rendered = Vec::new();
     for (index, action) in spec.actions.iter().enumerate() {
-        let found =
-            find_action(action, blueprints.get(&action.blueprint)).map_err(|failure| failure.to_string())?;
+        let found = find_action(action, blueprints.get(&action.blueprint))?;
         let identity = RunIdentity {
             uid: "render",
             namespace: meta::namespace(inputs.action_set),
@@ -99,7 +113,9 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
         };
         let status = prepared.status.actions[index].clone();
         let mut run = Run::resume(action, found, facilities, identity, status, Vec::new(), Vec::new());
-        drive(&mut run, inputs)?;
+        if !drive(&mut run, inputs) {
+            return Err(RenderError::Endless(action.name.clone()));
+        }
         let artifacts = run.status.artifacts.iter();
         rendered.push(RenderedAction {
             name: action.name.clone(),
@@ -114,7 +130,8 @@ pub fn render(inputs: &RenderInputs<'_>, library: &Library) -> Result<Vec<Render
     Ok(rendered)
 }
 
-fn drive(run: &mut Run<'_>, inputs: &RenderInputs<'_>) -> Result<(), String> {
+/// Run an action. Returns whether it has ended.
+fn drive(run: &mut Run<'_>, inputs: &RenderInputs<'_>) -> bool {
     let mut answers = Vec::new();
     for _ in 0..MOST_TURNS {
         match run.next(std::mem::take(&mut answers), inputs.now) {
@@ -122,10 +139,10 @@ fn drive(run: &mut Run<'_>, inputs: &RenderInputs<'_>) -> Result<(), String> {
                 answers = requests.iter().map(|request| read(request, inputs)).collect();
             }
             // Functions are not called, so that nothing ever happens that could be waited for.
-            Turn::Wait { .. } | Turn::Ended => return Ok(()),
+            Turn::Wait { .. } | Turn::Ended => return true,
         }
     }
-    Err("the action does not end".to_owned())
+    false
 }
 
 /// What files say. Whatever would change something is not done: no function is called that asks for it.
@@ -272,7 +289,7 @@ mod tests {
         )
     }
 
-    fn rendered(outputs: Value, objects: &[Object]) -> Result<Vec<RenderedAction>, String> {
+    fn rendered(outputs: Value, objects: &[Object]) -> Result<Vec<RenderedAction>, RenderError> {
         let action_set = object(json!({"metadata": {"namespace": "shop"}, "spec": {"actions": [{
             "name": "backup", "blueprint": "db", "options": {"database": "orders"},
             "object": {"kind": "Deployment", "name": "web", "namespace": "shop"},
@@ -319,6 +336,28 @@ mod tests {
     fn object_that_no_file_has_is_told() {
         let actions = rendered(json!({}), &[]).unwrap();
         assert!(actions[0].errors[0].contains("web") && actions[0].phases.is_empty(), "{actions:?}");
+    }
+
+    #[test]
+    fn error_says_what_cannot_begin_and_why() {
+        let render = |spec: Value, blueprint: Value| {
+            let (action_set, blueprint) = (object(json!({"spec": spec})), object(blueprint));
+            let inputs = RenderInputs {
+                action_set: &action_set,
+                blueprints: &[blueprint],
+                objects: &[],
+                outputs: &BTreeMap::new(),
+                now: 0,
+            };
+            render(&inputs, &Library::built_in().unwrap()).unwrap_err()
+        };
+        let backup = || json!({"actions": [{"name": "backup", "blueprint": "db"}]});
+        let unreadable = render(backup(), json!({"metadata": {"name": "db"}, "actions": 5}));
+        assert!(matches!(&unreadable, RenderError::Blueprint { name, .. } if name == "db"), "{unreadable:?}");
+        let refused = render(backup(), json!({"metadata": {"name": "other"}}));
+        assert!(matches!(&refused, RenderError::Refused(why) if why[0].contains("db")), "{refused:?}");
+        let invalid = render(json!({"actions": 5}), json!({"metadata": {"name": "db"}}));
+        assert!(matches!(&invalid, RenderError::Action(_)), "{invalid:?}");
     }
 
     #[test]

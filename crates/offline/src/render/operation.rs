@@ -63,7 +63,7 @@ pub(crate) async fn render_operation(
     };
     // Whether functions can be used was seen when they were looked up.
     let validity = Some(pipeline_condition(&Ok(())));
-    let attempt = Attempt { ending, validity, outputs: outcome.outputs, applied };
+    let attempt = Attempt { validity, outputs: outcome.outputs, applied, ..Attempt::new(ending) };
     let Concluded { status, events, .. } = conclude(&operation, attempt, now);
     operation.insert("status".to_owned(), status.into());
     let (composed, failure) = match outcome.result {

@@ -10,16 +10,16 @@ use super::compile::{Others, SchemaNode};
 use super::prune;
 use crate::field::Path;
 
-/// The way from the root of a resource to a value.
+/// The fields and items that lead from the root of a resource to a value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way<'w> {
+pub(super) enum PathToRoot<'w> {
     Root,
-    Field(&'w Way<'w>, &'w str),
-    Item(&'w Way<'w>),
+    Field(&'w PathToRoot<'w>, &'w str),
+    Item(&'w PathToRoot<'w>),
 }
 
-impl Way<'_> {
-    /// The object with the value at the end of the way.
+impl PathToRoot<'_> {
+    /// The object with the value where the path ends.
     pub(super) fn surround(&self, value: Value) -> Value {
         match self {
             Self::Root => value,
@@ -30,7 +30,7 @@ impl Way<'_> {
         }
     }
 
-    /// The value at the end of the way, if the way is still there.
+    /// The value where the path ends, if the object still has it.
     pub(super) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Root => Some(object),
@@ -47,10 +47,10 @@ pub(super) fn prune_defaults(root: &mut SchemaNode) {
     }
     // Defaults of one schema are checked by the others as they were written.
     let as_written = root.clone();
-    prune_below(root, &as_written, Way::Root);
+    prune_below(root, &as_written, PathToRoot::Root);
 }
 
-fn prune_below(node: &mut SchemaNode, root: &SchemaNode, way: Way<'_>) {
+fn prune_below(node: &mut SchemaNode, root: &SchemaNode, way: PathToRoot<'_>) {
     if !node.has_defaults {
         return;
     }
@@ -63,12 +63,12 @@ fn prune_below(node: &mut SchemaNode, root: &SchemaNode, way: Way<'_>) {
     }
     if let Others::Schema(other) = &mut node.additional {
         // Any name stands for all of them here; upstream takes this one, too.
-        prune_below(other, root, Way::Field(&way, "*"));
+        prune_below(other, root, PathToRoot::Field(&way, "*"));
     }
     if let Some(item) = &mut node.items {
-        prune_below(item, root, Way::Item(&way));
+        prune_below(item, root, PathToRoot::Item(&way));
     }
     for (name, property) in &mut node.properties {
-        prune_below(property, root, Way::Field(&way, name));
+        prune_below(property, root, PathToRoot::Field(&way, name));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, meta};
 use ferroplane_functions::Library;
 use ferroplane_offline::blueprints::{RenderInputs, is_kind, render};
@@ -64,7 +64,7 @@ impl Render {
         let now = Timestamp::now().as_millisecond();
         let inputs =
             RenderInputs { action_set, blueprints: &blueprints, objects: &objects, outputs: &outputs, now };
-        let actions = render(&inputs, &library).map_err(|problem| anyhow!(problem))?;
+        let actions = render(&inputs, &library)?;
         let fails = actions.iter().any(|action| !action.errors.is_empty());
         let name = meta::name(action_set);
         terminal.yaml(&json!({"actionSet": name, "actions": actions}))?;

@@ -15,7 +15,7 @@ use ferroplane_engine::composite::{
 use ferroplane_engine::{Event, Grants, Outcome, Pipeline, Requirement};
 use ferroplane_recorder::{Ending as RecordingEnding, RecordingBuilder};
 use tokio::time::Instant;
-use tracing::{Instrument as _, debug, field, warn};
+use tracing::{Instrument as _, debug, field, trace, warn};
 
 use super::controller::Controller;
 use super::fingerprints::{Basis, LastReconcile};
@@ -123,6 +123,7 @@ impl Controller {
             return Next::Rest;
         };
         self.tally.set(&name, &live);
+        trace!("reconciling a composite resource");
         // Selected once, before anything else: whether anything changed depends on the selection, and everything
         // after uses the same one.
         let selection = match begin(&live) {

@@ -169,7 +169,7 @@ impl<'a> RequiredResources<'a> {
             return Err(format!("there is no kind {} in {}", selector.kind, selector.api_version));
         };
         let informer = self.shared.dependencies.required(&resource);
-        informer.synced_or_failed().await?;
+        informer.synced_or_failed().await.map_err(|error| chain(&error))?;
         let wanted = Wanted::of(selector);
         let found = match wanted.name() {
             Some((namespace, name)) => informer.get(namespace, name).into_iter().collect(),

@@ -9,6 +9,7 @@ use ferroplane_engine::wording::{CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISI
 use ferroplane_engine::{
     Defaults, Event, Grants, Pipeline, Preferences, Unselectable, Why, choose_composition, choose_revision,
 };
+use tracing::trace;
 
 use super::controller::Controller;
 use super::intercept::Intercepted;
@@ -80,6 +81,7 @@ impl Controller {
     }
 
     pub(super) fn select_from(&self, live: &Object, sources: &SelectionSources) -> Selection {
+        trace!("selecting a composition");
         // Before anything is read: a change in between is noticed.
         let epoch = self.selection_epoch();
         let grants = Arc::new(self.shared.grants.current().about(live));

@@ -23,7 +23,7 @@ use crate::runtime::finalizers;
 use crate::runtime::queue::{Next, Queue};
 
 /// How many definitions are worked on at the same time.
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The controller of one side of all definitions.

@@ -23,6 +23,15 @@ pub(super) struct Rendered {
 
 impl Rendered {
     pub(super) async fn of(scenario: &Scenario, stored: &Stored) -> Self {
+        Self::render(scenario, stored).await.unwrap()
+    }
+
+    /// Why a scenario cannot be rendered.
+    pub(super) async fn refusal(scenario: &Scenario, stored: &Stored) -> String {
+        Self::render(scenario, stored).await.unwrap_err()
+    }
+
+    async fn render(scenario: &Scenario, stored: &Stored) -> Result<Self, String> {
         let directory = tempfile::tempdir().unwrap();
         let input = write(directory.path(), scenario, stored);
         let (requests, answer) = (Requests::default(), scenario.answer);
@@ -33,11 +42,13 @@ impl Rendered {
         });
         let mut library = Library::built_in().unwrap();
         library.register_unversioned("function-test", Contract::default(), function).unwrap();
-        let renderer = Renderer::load(&input, &mut Files::default(), &library).unwrap();
-        let functions =
-            renderer.start_functions(&grpc::Options::default(), &Callers::default()).await.unwrap();
-        let result = renderer.render(&renderer.composites()[0], &functions).await.unwrap();
-        Self {
+        let renderer = Renderer::load(&input, &mut Files::default(), &library);
+        let renderer = renderer.map_err(|error| format!("{error:#}"))?;
+        let functions = renderer.start_functions(&grpc::Options::default(), &Callers::default()).await;
+        let functions = functions.map_err(|error| format!("{error:#}"))?;
+        let result = renderer.render(&renderer.composites()[0], &functions).await;
+        let result = result.map_err(|error| format!("{error:#}"))?;
+        Ok(Self {
             xr: result.xr.into(),
             composed: result.composed.into_iter().map(Value::Object).collect(),
             events: result
@@ -46,7 +57,7 @@ impl Rendered {
                 .map(|event| format!("{}/{}: {}", event.kind.as_str(), event.reason, event.detailed()))
                 .collect(),
             requests: requests.take(),
-        }
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ferroplane_testkit::plane::{Plane, assert_same, condition};
 use http::Method;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::scenarios::{Scenario, path_of};
 
@@ -73,7 +73,17 @@ impl Run {
         plane.until(revisions, are_judged).await;
         plane.stop().await;
         for object in &scenario.others {
-            plane.apply(&path_of(object), object).await;
+            let mut object = object.clone();
+            let owners = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut);
+            for owner in owners.into_iter().flatten() {
+                let (name, namespace) = (&owner["name"], &scenario.xr["metadata"]["namespace"]);
+                let metadata = json!({"name": name, "namespace": namespace});
+                let identity =
+                    json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": metadata});
+                // Without one that is there, what it owns would be deleted with it.
+                owner["uid"] = plane.get(&path_of(&identity)).await["metadata"]["uid"].clone();
+            }
+            plane.apply(&path_of(&object), &object).await;
         }
         let xr = path_of(&scenario.xr);
         // Created, as `kubectl apply` does it: every null that its user wrote is sent.
@@ -103,7 +113,8 @@ impl Run {
             object["metadata"]["namespace"] = namespace.clone();
             composed.push(self.plane.get(&path_of(&object)).await);
         }
-        composed.retain(|object| !object.is_null());
+        // `render` refuses files of objects that something else controls, which the plane ignores.
+        composed.retain(|object| !object.is_null() && is_free_for(object, &xr));
         let mut others = Vec::new();
         for (plural, kind) in [("configmaps", "ConfigMap"), ("secrets", "Secret")] {
             let list = self.plane.get(&format!("/api/v1/{plural}")).await;
@@ -128,6 +139,19 @@ impl Run {
         self.plane.quiet().await;
         self.plane.stop().await;
         self.requests.take()
+    }
+
+    /// Let controllers reconcile what cannot be composed. Returns why, and asks no function.
+    pub(super) async fn refuse(&mut self) -> String {
+        self.plane.start().await;
+        let is_unsynced =
+            |xr: &Value| condition(xr, "Synced").is_some_and(|synced| synced.starts_with("False/"));
+        let xr = self.plane.until(&self.xr, is_unsynced).await;
+        self.plane.stop().await;
+        assert_eq!(self.requests.take(), Vec::<Value>::new());
+        let mut conditions = xr["status"]["conditions"].as_array().unwrap().iter();
+        let synced = conditions.find(|condition| condition["type"] == "Synced").unwrap();
+        synced["message"].as_str().unwrap_or_default().to_owned()
     }
 
     /// How often the composite resource was composed.
@@ -157,4 +181,10 @@ impl Run {
     pub(super) async fn events(&self) -> Vec<String> {
         self.plane.events(self.xr.rsplit('/').next().unwrap()).await
     }
+}
+
+/// Whether nothing but this composite resource controls an object.
+fn is_free_for(object: &Value, xr: &Value) -> bool {
+    let mut owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    owners.all(|owner| owner["controller"] != true || owner["uid"] == xr["metadata"]["uid"])
 }

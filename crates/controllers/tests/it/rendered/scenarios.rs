@@ -3,7 +3,7 @@
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 
-use super::check;
+use super::{check, check_refused};
 
 /// What a function answers.
 type Answer = fn(&RunFunctionRequest) -> Value;
@@ -155,6 +155,148 @@ async fn built_in_function_in_place_of_a_package() {
 #[tokio::test]
 async fn built_in_function_in_place_of_a_package_with_a_digest() {
     check(with_package(&format!("v0.10.0@sha256:{}", "0123456789abcdef".repeat(4)))).await;
+}
+
+/// The administrator wants the built-in function, although the package has a version that it does not cover.
+#[tokio::test]
+async fn built_in_function_is_required() {
+    check(with_package("v99.0.0").with(|it| set_native(it, "true"))).await;
+}
+
+/// The administrator wants the package to run, and nothing here runs packages.
+#[tokio::test]
+async fn built_in_function_is_forbidden() {
+    check_refused(with_package("v0.10.0").with(|it| set_native(it, "false")), &["`patches`"]).await;
+}
+
+#[tokio::test]
+async fn built_in_function_is_asked_for_in_other_words() {
+    let scenario = with_package("v0.10.0").with(|it| set_native(it, "maybe"));
+    check_refused(scenario, &["`patches`", "expected `true` or `false`, got `maybe`"]).await;
+}
+
+fn set_native(scenario: &mut Scenario, value: &str) {
+    scenario.functions[0]["metadata"]["annotations"] = json!({"ferroplane.io/native": value});
+}
+
+#[tokio::test]
+async fn function_that_is_missing() {
+    let step = json!({"step": "compose", "functionRef": {"name": "function-missing"}});
+    let compositions = vec![composition("sites", &json!([test_step(), step]))];
+    let scenario = Scenario::site(passing_on).with(|it| it.compositions = compositions);
+    check_refused(scenario, &["`compose`", "`function-missing`"]).await;
+}
+
+/// The condition has the code of the call that failed, which is compared with the rest of the status.
+#[tokio::test]
+async fn function_that_cannot_be_reached() {
+    let step = json!({"step": "served", "functionRef": {"name": "function-served"}});
+    // Nothing listens on port 1, which no program gets without asking for it.
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": "function-served", "annotations": {
+            "render.crossplane.io/runtime": "Development",
+            "render.crossplane.io/runtime-development-target": "127.0.0.1:1",
+        }},
+        "spec": {"package": "registry.example/function-served:v1"},
+    });
+    check(Scenario::site(passing_on).with(|it| {
+        it.compositions = vec![composition("sites", &json!([test_step(), step]))];
+        it.functions = vec![function];
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn context_of_an_earlier_step() {
+    let answer = |request: &RunFunctionRequest| {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        let color = request["context"]["color"].as_str().unwrap_or("none");
+        json!({"meta": {}, "context": {"color": "blue"}, "desired": {
+            "composite": {"resource": {"status": {"color": color}}},
+            "resources": {"one": ready(&setting("one"))},
+        }})
+    };
+    let mut second = test_step();
+    second["step"] = "again".into();
+    let compositions = vec![composition("sites", &json!([test_step(), second]))];
+    check(Scenario::site(answer).with(|it| it.compositions = compositions)).await;
+}
+
+/// Functions see the claim, and what is composed has its labels. There is no claim, so that nothing copies its fields meanwhile.
+#[tokio::test]
+async fn bound_to_a_claim() {
+    let answer = |request: &RunFunctionRequest| {
+        let request = ferroplane_wire::to_json(request).unwrap();
+        let claim = &request["observed"]["composite"]["resource"]["spec"]["claimRef"]["name"];
+        json!({
+            "meta": {},
+            "results": [
+                {"severity": "SEVERITY_NORMAL", "message": "for both", "target": "TARGET_COMPOSITE_AND_CLAIM"},
+            ],
+            "conditions": [{
+                "type": "Told", "status": "STATUS_CONDITION_TRUE", "reason": "Both", "target": "TARGET_COMPOSITE_AND_CLAIM",
+            }],
+            "desired": {
+                "composite": {"resource": {"status": {"color": claim}}},
+                "resources": {"one": ready(&setting("one")), "unnamed": ready(&unnamed_in_default())},
+            },
+        })
+    };
+    check(legacy(answer).with(|it| {
+        it.xr["metadata"]["labels"] =
+            json!({"crossplane.io/claim-name": "page", "crossplane.io/claim-namespace": "default"});
+        it.xr["spec"]["claimRef"] =
+            json!({"apiVersion": "example.org/v1", "kind": "Page", "name": "page", "namespace": "default"});
+    }))
+    .await;
+}
+
+/// The composite resource refers to an object that something else has taken over: it is not observed, and not deleted.
+#[tokio::test]
+async fn object_that_something_else_controls() {
+    let answer = |request: &RunFunctionRequest| {
+        let observed: Vec<_> = request.observed.iter().flat_map(|state| state.resources().keys()).collect();
+        json!({"meta": {}, "desired": {
+            "composite": {"resource": {"status": {"color": format!("{observed:?}")}}},
+            "resources": {"two": ready(&setting("two"))},
+        }})
+    };
+    let mut theirs = setting("one");
+    theirs["metadata"]["annotations"] = json!({"crossplane.io/composition-resource-name": "one"});
+    theirs["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "controller": true}]);
+    check(Scenario::site(answer).with(|it| {
+        it.others = vec![setting("owner"), theirs];
+        it.xr["spec"]["crossplane"] =
+            json!({"resourceRefs": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "one"}]});
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn cluster_scoped_resource_of_a_namespaced_composite() {
+    check(Scenario::site(|_| {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}});
+        json!({"meta": {}, "desired": {"resources": {"one": ready(&setting("one")), "two": ready(&namespace)}}})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn two_resources_that_are_the_same_object() {
+    check(Scenario::site(|_| {
+        json!({"meta": {}, "desired": {"resources": {"one": ready(&setting("same")), "two": ready(&setting("same"))}}})
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn name_that_no_object_can_have() {
+    check(Scenario::site(|_| {
+        json!({"meta": {}, "desired": {"resources": {"one": ready(&setting("Not_A_Name")), "two": ready(&setting("two"))}}})
+    }))
+    .await;
 }
 
 /// A site that a function of a package composes, of which this is the version.
@@ -398,6 +540,13 @@ fn setting(name: &str) -> Value {
 /// A setting that the plane has to name.
 fn unnamed() -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "blue"}})
+}
+
+/// The same, for a composite resource that is in no namespace.
+fn unnamed_in_default() -> Value {
+    let mut object = unnamed();
+    object["metadata"] = json!({"namespace": "default"});
+    object
 }
 
 fn ready(object: &Value) -> Value {

@@ -10,7 +10,7 @@ use crate::structural::coerce::{self, Coercion};
 use crate::structural::compile::{Purpose, SchemaNode};
 use crate::structural::compile_budget::CompileBudget;
 use crate::structural::expressions::{self, CompiledRules};
-use crate::structural::surround::Way;
+use crate::structural::surround::PathToRoot;
 use crate::structural::{Props, prune, validate};
 
 /// What is wrong with the defaults of a resource's schema.
@@ -25,7 +25,7 @@ pub(super) fn check(props: &Props, strictness: &Strictness, path: &Path<'_>) -> 
     };
     // Patterns that are too much are reported with the schema. They must not be compiled before for the sake of its defaults.
     if structure.has_defaults && !has_too_heavy_patterns(props, strictness.versions) {
-        let place = DefaultLocation { root: &structure, way: Way::Root, is_inside_meta: false };
+        let place = DefaultLocation { root: &structure, way: PathToRoot::Root, is_inside_meta: false };
         walk.node(props, &structure, &checker, place, true, path);
     }
     walk.errors
@@ -75,7 +75,7 @@ struct DefaultsChecker<'s> {
 #[derive(Clone, Copy)]
 struct DefaultLocation<'p> {
     root: &'p SchemaNode,
-    way: Way<'p>,
+    way: PathToRoot<'p>,
     is_inside_meta: bool,
 }
 
@@ -95,7 +95,7 @@ impl DefaultsChecker<'_> {
         let is_resource = is_root || node.is_embedded;
         // An embedded resource is the root of its own object: its metadata is what "inside meta" is about.
         let place = if is_resource {
-            DefaultLocation { root: node, way: Way::Root, is_inside_meta: false }
+            DefaultLocation { root: node, way: PathToRoot::Root, is_inside_meta: false }
         } else {
             place
         };
@@ -108,7 +108,7 @@ impl DefaultsChecker<'_> {
             }
         }
         if let (Some(item), Some(below), Some(checker)) = (props.item(), &node.items, &checker.items) {
-            let place = DefaultLocation { way: Way::Item(&place.way), ..place };
+            let place = DefaultLocation { way: PathToRoot::Item(&place.way), ..place };
             self.node(item, below, checker, place, false, &path.child("items"));
         }
         for (name, property) in props.properties() {
@@ -117,7 +117,7 @@ impl DefaultsChecker<'_> {
             };
             let is_meta = is_resource && matches!(name.as_str(), "metadata" | "apiVersion" | "kind");
             let is_inside_meta = place.is_inside_meta || is_meta;
-            let place = DefaultLocation { way: Way::Field(&place.way, name), is_inside_meta, ..place };
+            let place = DefaultLocation { way: PathToRoot::Field(&place.way, name), is_inside_meta, ..place };
             self.node(property, below, checker, place, false, &path.child("properties").key(name));
         }
     }
