@@ -13,6 +13,9 @@ use crate::package_source::RegistryAccess;
 const YOUR_RIGHTS: &str =
     "it would run with your rights, without a container: pass --allow-commands if you trust it";
 
+/// What a control plane answers that runs programs in containers only.
+const UNISOLATED: &str = "it would run without a container: start the control plane with --allow-unisolated-functions to allow that";
+
 /// What webhooks are to a user who renders files.
 const YOUR_NETWORK: &str =
     "it would be called from your network: pass --allow-commands if you trust these files";
@@ -22,6 +25,8 @@ const YOUR_NETWORK: &str =
 pub(crate) enum Trust {
     /// A user who wrote the files need not be the user: nothing runs without a container, and no server is called.
     Containers,
+    /// Grants decide, but nothing runs without a container, whatever they say.
+    Isolation,
     /// Grants alone decide.
     Grants,
 }
@@ -80,19 +85,21 @@ pub(crate) fn external(trust: Trust, user: RegistryUser, access: &RegistryAccess
 /// The same, where images are run by this.
 pub(crate) fn external_with(trust: Trust, runner: ImageRunner) -> External {
     match trust {
-        Trust::Containers => External::new(in_containers(runner)).refusing_webhooks(YOUR_NETWORK),
+        Trust::Containers => {
+            External::new(in_containers(runner, YOUR_RIGHTS)).refusing_webhooks(YOUR_NETWORK)
+        }
+        Trust::Isolation => External::new(in_containers(runner, UNISOLATED)),
         Trust::Grants => External::new(runner),
     }
 }
 
-/// Runs nothing without a container.
-fn in_containers(runner: ImageRunner) -> ImageRunner {
+/// Runs nothing without a container, and says why.
+fn in_containers(runner: ImageRunner, reason: &'static str) -> ImageRunner {
     ImageRunner::new(move |call| {
         let runner = runner.clone();
         async move {
             if call.image.isolation == Isolation::Chroot {
-                let (image, reason) = (call.image.reference, YOUR_RIGHTS.to_owned());
-                return Err(CallError::Image { image, reason });
+                return Err(CallError::Image { image: call.image.reference, reason: reason.to_owned() });
             }
             runner.run(call).await
         }

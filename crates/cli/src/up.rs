@@ -67,7 +67,7 @@ pub(crate) struct Configuration {
     pub(crate) installs_packages: bool,
     /// Which versions of dependencies may be changed.
     pub(crate) dependencies: ResolveOptions,
-    /// Whether functions run as processes where containers cannot be run.
+    /// Whether functions run as processes where containers cannot be run, or where a step asks for that and is granted it.
     pub(crate) allows_unisolated_functions: bool,
     /// How the registries of packages, steps and phases are asked.
     pub(crate) registries: RegistryAccess,

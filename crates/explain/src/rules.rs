@@ -106,6 +106,8 @@ const SHOWN: &[Cause] = &[
     Cause::ComposedResourceUnreadable,
     // Only an event says it, and the WatchOperation goes on.
     Cause::StartDeadlineMissed,
+    // Only an event says it, and the ActionSet is gone.
+    Cause::DeferPhaseTimeout,
     // Its events say more, and each has a cause of its own.
     Cause::ComposedResourcesUnsynced,
     // They say themselves what helps.
@@ -120,6 +122,8 @@ const SHOWN: &[Cause] = &[
     Cause::PackageInvalid,
     Cause::PackageDependenciesUnmet,
     Cause::PackageNotRun,
+    // Only an event says it, and the package is installed without them.
+    Cause::PackageWebhooksNotServed,
 ];
 
 pub(crate) const RULES: &[Rule] = &[

@@ -124,7 +124,8 @@ pub(crate) struct Up {
     /// Run functions as processes, without isolation, if this machine cannot run containers
     ///
     /// Only functions whose program is a static executable. Such a process can use the network of this machine and, unless you are root,
-    /// everything that you can. The condition `RuntimeHealthy` of its revision says so. See docs/containers.md.
+    /// everything that you can. The condition `RuntimeHealthy` of its revision says so. Steps of `type: Chroot`, which run without a container on
+    /// every machine, need this flag beside their AccessGrant. See docs/containers.md.
     #[arg(long)]
     allow_unisolated_functions: bool,
 

@@ -80,7 +80,7 @@ pub(super) async fn start(
     let settings = Settings {
         clock: Clock::system(),
         built_ins: built_ins(
-            configuration.enables_alpha_functions.then(|| in_containers(configuration)),
+            configuration.enables_alpha_functions.then(|| external_functions(configuration)),
             templates,
         )?,
         calls: call_options(configuration, telemetry)?,
@@ -250,8 +250,12 @@ pub(crate) fn advisor(advisor: Advisor) -> Advisor {
 }
 
 /// What runs images and calls webhooks for steps.
-fn in_containers(configuration: &Configuration) -> External {
-    external(Trust::Grants, RegistryUser::Nobody, &configuration.registries)
+///
+/// Programs in no container have the rights of the user of this command. An AccessGrant alone does not allow that: it may be in the files that are
+/// applied, which may be from another person, or be composed by what is in these.
+fn external_functions(configuration: &Configuration) -> External {
+    let trust = if configuration.allows_unisolated_functions { Trust::Grants } else { Trust::Isolation };
+    external(trust, RegistryUser::Nobody, &configuration.registries)
 }
 
 /// What runs images for phases of actions. None if there is no directory for images. Opens nothing before the first phase needs it.

@@ -91,7 +91,7 @@ const NOT_RUN: [(&str, usize); 15] = [
     ("needs a target of Rust", 1),
     ("needs systemd", 1),
     ("needs your files", 8),
-    ("needs your function", 9),
+    ("needs your function", 10),
     ("needs your objects", 6),
     ("runs for minutes", 5),
     ("the test has a registry of its own", 1),

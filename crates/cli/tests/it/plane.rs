@@ -164,7 +164,8 @@ impl Plane {
         command
     }
 
-    fn run(&self, line: &str, input: &str) -> Ran {
+    /// What a shell beside it says that is given something to read.
+    pub(crate) fn run(&self, line: &str, input: &str) -> Ran {
         let mut command = self.shell(line);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         // Who is not interested in it does not read it.

@@ -255,3 +255,39 @@ fn command_is_not_run_unless_that_is_allowed() {
     assert!(said.iter().any(|line| line == told), "{said:#?}");
     assert!(!said.iter().any(|line| line.contains("serves")), "{said:#?}");
 }
+
+/// A user who applies the manifests of another person applies their `AccessGrants`, too.
+#[test]
+fn grant_among_the_files_runs_nothing_without_a_container() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    // Nothing listens there: what is allowed fails when the image is pulled.
+    let composition = "
+apiVersion: apiextensions.crossplane.io/v1
+kind: Composition
+metadata: {name: app}
+spec:
+  compositeTypeRef: {apiVersion: example.org/v1, kind: App}
+  functions: [{name: theirs, type: Chroot, chroot: {image: '127.0.0.1:1/theirs:v1'}}]
+";
+    let grant = "
+apiVersion: ferroplane.io/v1alpha1
+kind: AccessGrant
+metadata: {name: theirs}
+spec: {to: {namespaces: ['*']}, run: [{privileges: [Chroot], images: ['*']}]}
+";
+    let flag = "--allow-unisolated-functions";
+    for (flags, is_allowed) in [(&[][..], false), (&[flag], true)] {
+        let directory = TempDir::new().unwrap();
+        std::fs::create_dir(directory.path().join("manifests")).unwrap();
+        for (name, content) in [("xrd", XRD), ("composition", composition), ("grant", grant), ("xr", XR)] {
+            std::fs::write(directory.path().join(format!("manifests/{name}.yaml")), content).unwrap();
+        }
+        let plane = Plane::start(directory, &[&["manifests", "--in-memory"], flags].concat());
+        plane.until("applied: 4 created");
+        let told = "kubectl get app app -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'";
+        let said = plane.until_said(told, |said| said.contains("cannot run image `127.0.0.1:1/theirs"));
+        assert_eq!(said.contains(flag), !is_allowed, "{said}");
+    }
+}

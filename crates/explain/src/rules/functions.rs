@@ -113,9 +113,16 @@ pub(super) fn capability(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
 
 pub(super) fn tls(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = inspect(suspect, cause(suspect, said));
-    cause.advice(
-        "check the certificates in --tls-client-certs-dir: ca.crt must have signed what the function shows",
-    )
+    // `start` takes the flag with the directory as well, but only so that Crossplane's arguments work: it reads a Secret.
+    cause.advice(match suspect.snapshot.home() {
+        Home::Cluster => {
+            "check the Secret `crossplane-tls-client` in the control plane's namespace, or the one that --tls-client-secret-name \
+             names: its ca.crt must have signed the certificate that the function shows"
+        }
+        Home::Embedded => {
+            "check the certificates in --tls-client-certs-dir: ca.crt must have signed the certificate that the function shows"
+        }
+    })
 }
 
 pub(super) fn slow(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

@@ -530,11 +530,14 @@ fn advice_for_what_is_not_granted_is_the_grant_that_helps() {
 fn advice_fits_the_home() {
     let advice =
         |plane: Plane, home| diagnose(&plane.read().at(home), &root()).cause.unwrap().advice.join("; ");
-    let planes: [fn() -> Plane; 4] = [
+    let untrusted: fn() -> Plane =
+        || call(Cause::FunctionTlsFailed, "cannot establish TLS with the function at a:9443: unknown issuer");
+    let planes: [fn() -> Plane; 5] = [
         || Plane::unready("bucket"),
         || Plane::unready("bucket").without("Bucket"),
         || unknown_kind().without("Bucket"),
         || call(Cause::FunctionUnreachable, "cannot reach the function at a:9443 within 5s: refused"),
+        untrusted,
     ];
     for plane in planes {
         let on_cluster = advice(plane(), Home::Cluster);
@@ -545,6 +548,15 @@ fn advice_fits_the_home() {
         // Not every control plane is installed there.
         assert!(!on_cluster.contains("crossplane-system"), "{on_cluster}");
     }
+    // `start` ignores the directory, and `up` has no Secrets of its own.
+    let of_certificates = |home| {
+        let advice = advice(untrusted(), home);
+        ["crossplane-tls-client", "--tls-client-certs-dir"].map(|place| advice.contains(place))
+    };
+    assert_eq!(
+        (of_certificates(Home::Cluster), of_certificates(Home::Embedded)),
+        ([true, false], [false, true])
+    );
 }
 
 /// What is found out about an object that is alone.

@@ -98,7 +98,7 @@ enum Grant {
     Network,
     /// Run without a container, with your rights
     Chroot,
-    /// Call a webhook on this machine or on its links
+    /// Call a webhook on this machine
     LocalAddresses,
     /// See something of this machine, as WebAssembly
     Code(CodeGrant),
