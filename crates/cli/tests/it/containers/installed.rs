@@ -61,9 +61,9 @@ fn a_function_on_the_python_sdk_is_installed_and_called() {
     let Some(greeter) = peer("greeter-python") else { return };
     let Some(registry) = TestRegistry::start(false) else { return };
     let image = registry.push(&python_image(&greeter, Some(META)), "acme/greeter-python:v1.0.0");
-    // It writes a status of its own.
-    let status =
-        "{type: object, properties: {status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}";
+    // It writes a status of its own, which the definition has to have.
+    let status = "{type: object, properties: {status: {type: object, properties: {greetedBy: \
+         {type: object, additionalProperties: {type: boolean}}}}}}";
     let plane = compose_with(&image, &PLATFORM.replace("{type: object}", status));
     let composed =
         "kubectl get configmap -l crossplane.io/composite=a -o jsonpath='{.items[0].data.greeting}'";
