@@ -3,16 +3,20 @@
 /// How much further a continued line is indented.
 const HANGING: usize = 2;
 
-/// What begins a command that users copy. It stays in one line.
+/// What begins a command that users copy. Its line is not broken.
 const COMMANDS: [&str; 2] = ["kubectl ", "ferroplane "];
 
-/// The text in lines of so many columns at most, as far as words and commands allow.
+/// What begins YAML that users copy. Its line is not broken.
+const YAML: &str = "- {";
+
+/// The text in lines of so many columns at most, as far as words, commands and YAML allow.
 pub(crate) fn wrapped(text: &str, columns: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
         let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
-        let is_command = COMMANDS.iter().any(|command| line.contains(command));
-        if width(line) <= columns || is_command {
+        let is_copied =
+            COMMANDS.iter().any(|command| line.contains(command)) || line.trim_start().starts_with(YAML);
+        if width(line) <= columns || is_copied {
             out.push_str(line);
         } else {
             wrap(line, columns, &mut out);
@@ -71,9 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn command_stays_in_one_line() {
-        let command = "  kubectl describe configmap/a -n default";
-        assert_eq!(wrapped(command, 10), command);
+    fn line_to_copy_is_not_broken() {
+        for line in ["  kubectl describe pod/a -n default", "    - {step: ready, functionRef: {name: f}}"] {
+            assert_eq!(wrapped(line, 10), line);
+        }
     }
 
     #[test]
