@@ -11,6 +11,7 @@
 //! A block after a line `<!-- not run: REASON -->` is left out, and counted in [`NOT_RUN`].
 
 mod compare;
+mod languages;
 mod page;
 mod session;
 
