@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use ferroplane_functions::{Implementation, Library, Native, builtin};
 
-/// The organization that publishes the originals.
+/// The organisation on GitHub that publishes the originals.
 const MAKER: &str = "crossplane-contrib";
 
 /// Releases that were not run, with a release that was compared and has the same code: between the tags of both, `git diff` shows no
@@ -59,7 +59,7 @@ fn replaced_by(library: &Library, function: &str, version: &str) -> Option<Strin
     }
 }
 
-/// A built-in version that stands for releases that nobody ran.
+/// A built-in version that stands for releases that were never run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ReadOnly {
     pub(crate) function: String,

@@ -1,4 +1,4 @@
-//! Asks both, and says whether they agree.
+//! Calls the original and the built-in function, and compares their answers.
 
 use anyhow::{Context as _, Result};
 use ferroplane_functions::Implementation;
@@ -13,7 +13,7 @@ use crate::corpus::{Corpus, Difference};
 /// Why both differ where the original does not survive. It has to be started again.
 pub(crate) const CRASHED: &str = "the original crashes";
 
-/// What came of one case.
+/// The result of one case.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// No built-in stands for this version.
@@ -28,7 +28,7 @@ pub(crate) enum Verdict {
     },
 }
 
-/// Ask both the same.
+/// Send the same request to both.
 pub(crate) async fn compare(
     corpus: &Corpus,
     version: &str,

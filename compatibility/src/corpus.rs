@@ -1,4 +1,4 @@
-//! What each function is asked, and which differences from its original are on purpose.
+//! The requests for each function, and the differences from its original that are on purpose.
 
 mod auto_ready;
 mod environment_configs;
@@ -29,7 +29,7 @@ pub(crate) struct Corpus {
     pub(crate) files: fn(&Value) -> Option<(String, Value)>,
     /// Requests that show each documented feature, with what they show.
     pub(crate) by_hand: fn() -> Vec<(&'static str, Value)>,
-    /// Removes from our answer what it tells beyond the original, behind the same words. Such a case counts as the same.
+    /// Removes from our answer what its messages have in addition to those of the original. Such a case counts as the same.
     pub(crate) without_additions: fn(&mut Value),
     /// Why these two answers (protojson of `RunFunctionResponse`, or `null` if the call failed) differ on
     /// purpose. Nothing if they should not. Must be narrow: it has to recognise the one difference it names.
@@ -38,6 +38,13 @@ pub(crate) struct Corpus {
 
 /// What the names of cases begin with whose answers are recorded.
 pub(crate) const TEMPLATE: &str = "template ";
+
+/// Why answers to an invalid input differ, for all functions.
+const INVALID_INPUT: &str = "an invalid input is reported with the path of its field and without types of Go";
+
+/// Why connection details of runs that failed differ, for all functions.
+const FATAL_RESULT: &str =
+    "a fatal result adds no connection details; the original keeps those that it added before it failed";
 
 /// Two answers that differ.
 pub(crate) struct Difference<'d> {
@@ -67,7 +74,7 @@ fn no_files(_request: &Value) -> Option<(String, Value)> {
     None
 }
 
-/// Answers that tell nothing beyond those of the original.
+/// Answers whose messages have nothing in addition to those of the original.
 fn adds_nothing(_answer: &mut Value) {}
 
 /// Every function that has an original.

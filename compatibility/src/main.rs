@@ -81,7 +81,7 @@ async fn main() -> Result<ExitCode> {
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(3) })
 }
 
-/// Writes down what an original answers to the cases whose names say that they are recorded.
+/// Records the answers of an original to the cases whose names say that they are recorded.
 async fn record(corpus: &Corpus, original: &Original, path: &Path) -> Result<()> {
     let running = original.start().await?;
     let mut lines = String::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use ferroplane_runner::{Command, Program, grpc};
 
-/// Where originals lie unless somebody says otherwise.
+/// The directory with the originals, unless the user names another one.
 pub(crate) fn directory() -> PathBuf {
     let home = std::env::home_dir().unwrap_or_else(std::env::temp_dir);
     home.join(".cache/ferroplane/originals/bin")

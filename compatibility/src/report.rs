@@ -1,4 +1,4 @@
-//! What was found, for a terminal and as a page.
+//! The results of a comparison, for a terminal and as a page.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::catalogue::{self, ReadOnly, Twin};
 use crate::compare::Verdict;
 
-/// What came of all cases of one function against one version of its original.
+/// The result of all cases of one function against one version of its original.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub(crate) function: &'static str,
@@ -16,14 +16,14 @@ pub(crate) struct Report {
     cases: u64,
     uncovered: u64,
     same: u64,
-    /// Of those that are the same: how many end in a fatal result.
+    /// How many of the same answers end in a fatal result.
     fatal: u64,
     deliberate: BTreeMap<&'static str, u64>,
     /// Only the first few are kept whole.
     pub(crate) faults: Vec<Option<Fault>>,
 }
 
-/// A difference nobody chose.
+/// A difference that is not on purpose.
 #[derive(Debug)]
 pub(crate) struct Fault {
     name: String,
@@ -87,7 +87,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// The page that says how alike the functions are.
+/// The page with the results for all functions.
 pub(crate) fn page(reports: &[Report], read_only: &[ReadOnly]) -> String {
     let mut page = String::from(PREFACE);
     for report in reports.iter().filter(|report| report.uncovered < report.cases) {
@@ -106,7 +106,8 @@ pub(crate) fn page(reports: &[Report], read_only: &[ReadOnly]) -> String {
     for report in reports.iter().filter(|report| !report.deliberate.is_empty()) {
         page.push_str(&format!("\n### {} against {}\n\n", report.function, report.version));
         for (reason, count) in &report.deliberate {
-            page.push_str(&format!("- {reason} ({count} cases)\n"));
+            let cases = if *count == 1 { "case" } else { "cases" };
+            page.push_str(&format!("- {reason} ({count} {cases})\n"));
         }
     }
     page
@@ -130,41 +131,42 @@ fn not_run(read_only: &[ReadOnly], twins: &[Twin]) -> String {
 }
 
 const TWINS: &str = "
-## Releases with the code of a compared one
+## Releases with the same code as a compared one
 
-A release counts as compared if its code is that of a release that was compared. Between the two tags, no file of Go differs except
-tests. What differs is the version of Go that they are built with, modules that have no part in the response, workflows and documentation.
-`git diff TAG TAG -- '*.go' ':!*_test.go'` in the upstream repository shows nothing for these.
+A release counts as compared if it has the same code as a release that was compared. Between the two tags, no Go file except tests
+differs. The releases differ only in their version of Go, in modules that have no effect on the response, in workflows and in
+documentation. `git diff TAG TAG -- '*.go' ':!*_test.go'` in the upstream repository prints nothing for these releases.
 
 | Function | Releases | Compared release with the same code |
 |---|---|---|
 ";
 
 const READ: &str = "
-## Read, not compared
+## Releases that were not compared
 
-Nobody ran these releases beside the built-in function. Their published source was read; most of them change nothing but
-dependencies.
+The comparison did not run these releases. The authors of the built-in functions read their published source. Most of these releases
+change nothing but dependencies.
 
-| Function | Releases | Built-in version that stands for them |
+| Function | Releases | Built-in version that runs in their place |
 |---|---|---|
 ";
 
 const PREFACE: &str = "\
 # Compatibility of the built-in functions
 
-Written by `cargo xtask compatibility`; do not edit.
+This page is for users of Crossplane's functions who want to know how far the built-in functions behave like the originals.
+`cargo xtask compatibility` generates it, so do not edit it.
 
-Each built-in function that reproduces an upstream one is asked the same as the original, and the answers are
-compared whole: desired state, readiness, connection details, results with their texts, conditions, context,
-requirements, time to live. Cases are generated from a seed, so that a run can be repeated, and made by hand for
-each documented feature. `cargo xtask compatibility --originals DIR` compares with the executables in `DIR`, which are
-named as in `function-sequencer@v0.6.0`. `+cel` is an original with its feature gate for CEL on.
+The comparison sends the same request to a built-in function and to the function that it reproduces. Then it compares the whole
+responses: desired state, readiness, connection details, results with their messages, conditions, context, requirements and time to
+live. A seed determines the generated requests, so that a run can be repeated. In addition, there are requests for each documented feature.
 
-The corpus of a function recognises its differences on purpose. That of function-go-templating excuses only the part that
-differs: where both describe the same problem in other words, everything else of the two answers is equal. Where our answer
-adds to the words of the original which line of the template printed a document, that is removed before the comparison, and
-the case counts as the same.
+`cargo xtask compatibility --originals DIR` compares with the executables in the directory `DIR`. Their names have the form
+`function-sequencer@v0.6.0`. `+cel` is an original that runs with its feature gate for CEL.
+
+A difference is on purpose if the comparison has a rule for exactly this difference. For function-go-templating, a rule that accepts
+another message demands that the rest of both responses is equal. Messages of the built-in function can have the line of the template
+in addition. The comparison removes that line number, and the case counts as the same.
 
 | Function | Original | Cases | The same | Different on purpose | Different without a reason |
 |---|---|---|---|---|---|

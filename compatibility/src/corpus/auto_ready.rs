@@ -4,7 +4,7 @@ mod objects;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -161,12 +161,12 @@ fn of_one(object: &Value) -> Value {
 
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     if is_about_input(difference) {
-        return Some("a mistake in the input is named by its path and without types of Go");
+        return Some(INVALID_INPUT);
     }
     if difference.version.starts_with("v0.2.")
         && difference.request.to_string().contains(r#""observedGeneration":1.5"#)
     {
-        return Some("a condition whose observedGeneration is no integer is malformed, as in later releases");
+        return Some("an observedGeneration that is not an integer is invalid, as in later releases");
     }
     if is_about_syntax(difference) {
         return Some(SYNTAX);
@@ -184,7 +184,7 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
         && !difference.version.ends_with("cel")
         && without_verdicts(difference.theirs) == without_verdicts(difference.ours)
     {
-        return Some("health checks in CEL count without a feature gate");
+        return Some("health checks in CEL need no feature gate");
     }
     None
 }
@@ -201,7 +201,7 @@ fn sorted(mut answer: Value) -> Value {
     answer
 }
 
-/// Whether both stop because of the input, in other words.
+/// Whether both stop because of the input, with different messages.
 pub(super) fn is_about_input(difference: &Difference<'_>) -> bool {
     let only = |answer: &Value| {
         let results = answer["results"].as_array()?;
@@ -230,9 +230,9 @@ fn without_verdicts(answer: &Value) -> Value {
 }
 
 pub(super) const SYNTAX: &str =
-    "a syntax error in CEL is named at the same place, in the words of our parser";
+    "a syntax error in CEL is reported at the same position, with the message of our parser";
 pub(super) const LITERAL: &str =
-    "a pattern, time or duration written out in CEL is checked before anything is evaluated";
+    "invalid literals of patterns, times and durations in CEL are reported before the evaluation";
 
 /// Whether ours refuses an expression for a literal that theirs fails on when it gets there.
 pub(super) fn is_about_literal(difference: &Difference<'_>) -> bool {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake, message};
-use super::{Corpus, Difference, adds_nothing, minor, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, minor, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -175,8 +175,8 @@ fn by_hand() -> Vec<(&'static str, Value)> {
                 "requiredResources": {"environment-config-0": {"items": [config("one", json!({"k": {"config": 2}}))]}}
             }),
         ),
-        ("metadata nobody knows", json!({"input": {"metadata": {"nme": "x"}, "spec": by_name}})),
-        ("input with a field nobody knows", json!({"input": {"spec": {"environmentConfig": []}}})),
+        ("unknown metadata", json!({"input": {"metadata": {"nme": "x"}, "spec": by_name}})),
+        ("input with an unknown field", json!({"input": {"spec": {"environmentConfig": []}}})),
         ("field in another case", json!({"input": {"spec": {"EnvironmentConfigs": []}}})),
     ]
 }
@@ -194,25 +194,23 @@ fn adapt(version: &str, dice: &mut Dice, request: &mut Value) {
 
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     if minor(difference.version) < 3 && asks_for_former_version(difference) {
-        return Some("EnvironmentConfigs are asked for in the version that is served today");
+        return Some("EnvironmentConfigs are requested in the API version that is served today");
     }
     if is_input_mistake(difference) {
-        return Some("a mistake in the input is named by its place, not in terms of Go types");
+        return Some(INVALID_INPUT);
     }
     if selection::is_metadata_mistake(difference) {
-        return Some("the metadata of the input is not looked into");
+        return Some("the metadata of the input is not validated");
     }
     if is_data_of_another_kind(difference) {
-        return Some("data that is no object is called that, not in terms of Go types");
+        return Some("data that is not an object is reported without types of Go");
     }
     if is_order_of_targets(difference) {
-        return Some(
-            "data for several places is merged in the order it is listed, where the original takes any order",
-        );
+        return Some("data for several fields is merged in the order of the list, not in a random order");
     }
     if is_order_of_equals(difference) {
         return Some(
-            "more than twelve objects that sort alike keep their order, where the original mixes them",
+            "more than twelve objects with equal sort keys keep their order, which the original changes",
         );
     }
     None

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::selection::{self, differs_only_in, is_input_mistake};
-use super::{Corpus, Difference, adds_nothing, as_it_is, minor, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, as_it_is, minor, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -157,11 +157,11 @@ fn by_hand() -> Vec<(&'static str, Value)> {
                 "requiredResources": {"a": {"items": [object("one", "b"), object("two", "a")]}}}),
         ),
         (
-            "type nobody knows",
+            "unknown type",
             json!({"input": {"spec": {"extraResources": [{"type": "Later", "into": "a"}]}}, "requiredResources": {"a": {"items": [object("one", "a")]}}}),
         ),
         (
-            "type nobody knows, and nothing for it",
+            "unknown type without its fields",
             json!({"input": {"spec": {"extraResources": [{"type": "Later", "into": "a"}]}}, "requiredResources": {"b": {}}}),
         ),
         (
@@ -180,7 +180,7 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             "thirty objects by zone",
             json!({"input": {"spec": by_label("spec.zone")}, "requiredResources": {"a": {"items": many}}}),
         ),
-        ("metadata nobody knows", json!({"input": {"metadata": {"nme": "x"}, "spec": by_name}})),
+        ("unknown metadata", json!({"input": {"metadata": {"nme": "x"}, "spec": by_name}})),
     ]
 }
 
@@ -193,14 +193,14 @@ fn with(specification: &Value, field: &str, value: &Value) -> Value {
 
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     if is_input_mistake(difference) {
-        return Some("a mistake in the input is named by its place, not in terms of Go types");
+        return Some(INVALID_INPUT);
     }
     if selection::is_metadata_mistake(difference) {
-        return Some("the metadata of the input is not looked into");
+        return Some("the metadata of the input is not validated");
     }
     if is_order_of_equals(difference) {
         return Some(
-            "more than twelve objects that sort alike keep their order, where the original mixes them",
+            "more than twelve objects with equal sort keys keep their order, which the original changes",
         );
     }
     None

@@ -8,7 +8,7 @@ use ferroplane_golang::yaml::Documents;
 use serde_json::{Value, json};
 
 use super::selection::differs_only_in;
-use super::{Corpus, Difference, TEMPLATE, as_it_is, minor, never};
+use super::{Corpus, Difference, FATAL_RESULT, INVALID_INPUT, TEMPLATE, as_it_is, minor, never};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -24,7 +24,7 @@ pub(super) const CORPUS: Corpus = Corpus {
 
 /// What templates begin with that show a call of one function.
 const CALL: &str = "{{ define \"call\" }}";
-/// Where the words of a problem are in an answer.
+/// The field of an answer with the message about a problem.
 const MESSAGE: &str = "/results/0/message";
 const META: &str = "meta.gotemplating.fn.crossplane.io/v1alpha1";
 const NAME: &str = "gotemplating.fn.crossplane.io/composition-resource-name";
@@ -294,7 +294,7 @@ fn message(answer: &Value) -> &str {
     answer["results"][0]["message"].as_str().unwrap_or_default()
 }
 
-/// Only we tell which line of which template is to blame, behind the words of the original.
+/// Only our messages name the line and the template, after the message of the original.
 fn without_line(answer: &mut Value) {
     let Some(Value::String(message)) = answer.pointer_mut(MESSAGE) else { return };
     let is_line = |rest: &str| {
@@ -310,7 +310,7 @@ fn without_line(answer: &mut Value) {
     }
 }
 
-/// Whether this is what we call a template.
+/// Whether our messages name a template like this.
 fn is_part(part: &str) -> bool {
     let is_in = |begin: &str, end: &str| part.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end));
     part == "the template"
@@ -328,7 +328,7 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     }
     let is_fatal = difference.ours["results"][0]["severity"] == "SEVERITY_FATAL";
     if is_fatal && differs_only_in(difference, &["/desired/composite/connectionDetails"]) {
-        return Some("connection details of a run that fails are not kept");
+        return Some(FATAL_RESULT);
     }
     None
 }
@@ -341,33 +341,33 @@ fn of_earlier_sprig(difference: &Difference<'_>) -> Option<&'static str> {
     let calls = |names: &[&str]| names.iter().any(|name| call.contains(name));
     match minor(difference.version) {
         ..6 if calls(&["camelcase", "add ", ".Month", "htpasswd", "sha512sum"]) => Some(
-            "functions of sprig 3.2.3 are as in 3.3.0 in all releases, except that sha512sum is not there",
+            "the built-in version has the functions of sprig 3.3.0 without sha512sum, not those of 3.2.3",
         ),
-        ..12 if calls(&["semver"]) => Some("semantic versions are compared as in v0.12 in all releases"),
+        ..12 if calls(&["semver"]) => Some("all built-in versions compare semantic versions as v0.12 does"),
         _ => None,
     }
 }
 
-/// Why both tell a problem in different words, if that is on purpose.
+/// Why both report a problem with different messages, if that is on purpose.
 fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static str> {
     let both_begin = |words: &str| theirs.starts_with(words) && ours.starts_with(words);
     if both_begin("cannot decode manifest: error converting YAML to JSON: yaml: ")
         || both_begin("cannot decode manifest: yaml: ")
     {
-        return Some("what is no YAML is told in the words of our parser");
+        return Some("invalid YAML is reported with the message of our YAML parser");
     }
     if theirs.starts_with("cannot decode manifest: json: ")
         && ours.starts_with("cannot decode manifest: error converting YAML to JSON: yaml: ")
     {
-        return Some("what is no JSON is told in the words of our parser of YAML");
+        return Some("invalid JSON is reported with the message of our YAML parser");
     }
     if ours.ends_with("unsupported map key of type: %!s(<nil>), key: <nil>")
         && theirs.strip_prefix(ours).is_some_and(|rest| rest.starts_with(", value: "))
     {
-        return Some("a key that is null is told without its value");
+        return Some("the error about a key that is null does not contain the value of the key");
     }
     if both_begin("cannot get Function input from ") {
-        return Some("an input that cannot be read is told in our words");
+        return Some(INVALID_INPUT);
     }
     let is_of_wrong_type =
         |part: &&str| both_begin(&format!("cannot get {part}: cannot unmarshal value from JSON: "));
@@ -376,18 +376,18 @@ fn told_otherwise(request: &Value, theirs: &str, ours: &str) -> Option<&'static 
         .any(is_of_wrong_type)
     {
         return Some(
-            "a value of the wrong type in a document of the function's own kinds is told in our words",
+            "a value of the wrong type in a document of the function's kinds is reported without types of Go",
         );
     }
     if theirs == "invalid function input: source is required"
         && ours.strip_prefix(theirs).is_some_and(|rest| rest.starts_with("; "))
     {
-        return Some("an absent source is told with what helps");
+        return Some("the error about a missing source also says how to set one");
     }
     let input = &request["input"];
     let directory = input["fileSystem"]["dirPath"].as_str().filter(|_| input["source"] == "FileSystem")?;
     let words = format!("invalid function input: cannot read tmpl from the folder {{{directory}}}: ");
-    both_begin(&words).then_some("the files of a directory come with the request")
+    both_begin(&words).then_some("the files of a directory are read from the request, not from a disk")
 }
 
 #[cfg(test)]
@@ -406,12 +406,12 @@ mod tests {
         deliberate(&Difference { version: "v0.4.1", request: &request, theirs, ours })
     }
 
-    /// What both say about the same mistake, with a part of the reason why they say it differently.
+    /// The messages of both about the same mistake, with a part of the reason why they differ.
     const TOLD_OTHERWISE: &[(&str, &str, &str)] = &[
         (
             "cannot decode manifest: error converting YAML to JSON: yaml: line 3: did not find expected ',' or ']'",
             "cannot decode manifest: error converting YAML to JSON: yaml: line 2: unclosed list",
-            "no YAML",
+            "invalid YAML",
         ),
         (
             "cannot decode manifest: error converting YAML to JSON: unsupported map key of type: %!s(<nil>), key: <nil>, value: 1",
@@ -421,7 +421,7 @@ mod tests {
         (
             "cannot get Function input from *v1beta1.RunFunctionRequest: Go value of type string",
             "cannot get Function input from *v1.RunFunctionRequest: source: expected a string",
-            "an input that cannot be read",
+            "an invalid input",
         ),
         (
             "cannot get Conditions from input: cannot unmarshal value from JSON: json: cannot unmarshal bool into Go struct field TargetedCondition.status of type v1.ConditionStatus",
@@ -431,7 +431,7 @@ mod tests {
         (
             "invalid function input: source is required",
             "invalid function input: source is required; set the annotation",
-            "an absent source",
+            "a missing source",
         ),
         (
             "invalid function input: cannot read tmpl from the folder {/t}: lstat /t: no such file or directory",

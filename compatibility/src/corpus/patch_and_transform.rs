@@ -6,7 +6,7 @@ mod transforms;
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, never, no_files};
+use super::{Corpus, Difference, FATAL_RESULT, INVALID_INPUT, adds_nothing, never, no_files};
 use crate::dice::Dice;
 
 /// The cases.
@@ -616,7 +616,7 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     if let Some(failure) = theirs.as_str() {
         let is_text = !failure.contains("string field contains invalid UTF-8");
         return (!is_text)
-            .then_some("a result with bytes that are no text is given, with the bytes replaced");
+            .then_some("bytes of a result that are not UTF-8 are replaced; the original fails the call");
     }
     let mut reason = None;
     for recognise in [counted, whole, aliased, explained] {
@@ -702,7 +702,7 @@ fn counted(theirs: &mut Value, ours: &mut Value) -> Option<&'static str> {
             resource.remove("ready");
         }
     }
-    Some("a readiness check of type MatchInteger works")
+    Some("a readiness check of type MatchInteger works; in the original it never holds")
 }
 
 /// A fatal result leaves the desired state as it was; the original has added connection details by then.
@@ -714,10 +714,10 @@ fn aliased(theirs: &mut Value, ours: &mut Value) -> Option<&'static str> {
         return None;
     }
     *there = details;
-    Some("a fatal result changes nothing, not even connection details")
+    Some(FATAL_RESULT)
 }
 
-/// Words of Go that we say better.
+/// Messages with terms of Go, which ours replace.
 fn explained(theirs: &mut Value, ours: &mut Value) -> Option<&'static str> {
     let message = |result: &Value| Some(result["message"].as_str()?.to_owned());
     let (go, rust) = (theirs["results"].as_array()?, ours.get_mut("results")?.as_array_mut()?);
@@ -737,32 +737,32 @@ fn explanation(theirs: &str, ours: &str) -> Option<&'static str> {
         return None;
     }
     if both("cannot get Function input: ") {
-        return Some("an input that cannot be read is explained with the field, not with types of Go");
+        return Some(INVALID_INPUT);
     }
     let plain = |text: &str| text.replace("\\u003c", "<").replace("\\u003e", ">").replace("\\u0026", "&");
     if both("invalid Function input: ") && plain(theirs) == plain(ours) {
-        return Some("the value of a mistaken field is shown as later releases show it");
+        return Some("the value of an invalid field is printed as in later releases");
     }
     let by_default = "FromCompositeFieldPath";
     let untyped = |text: &str| text.replace(by_default, "");
     if both("invalid Function input: ") && !theirs.contains(by_default) && untyped(ours) == theirs {
-        return Some("the type that a patch has by default is named, as in later releases");
+        return Some("an error about a patch without a type names the default type, as in later releases");
     }
     let spaceless = |text: &str| text.replace(' ', "");
     if both("cannot parse base template of composed resource ") && spaceless(theirs) == spaceless(ours) {
-        return Some("a base without a kind is shown without the chance spaces of Go's protobuf library");
+        return Some("a base without a kind is printed without the random spaces of Go's protobuf library");
     }
     let chance = "cannot append two slices with different type ";
     if let (Some((theirs, _)), Some((ours, _))) = (theirs.split_once(chance), ours.split_once(chance))
         && theirs == ours
     {
         return Some(
-            "of several fields that cannot be appended to, the first in order is named, not one by chance",
+            "the error about several fields that cannot be appended to names the first, not a random one",
         );
     }
     let syntax = "convert transform could not resolve: ";
     let (theirs, go) = theirs.split_once(syntax)?;
     let is_json = go.contains("invalid character") || go.contains("unexpected end of JSON input");
     (theirs == ours.split_once(syntax)?.0 && is_json)
-        .then_some("text that is no JSON is explained with line and column")
+        .then_some("invalid JSON is reported with its line and column")
 }

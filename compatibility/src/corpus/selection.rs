@@ -1,4 +1,4 @@
-//! What the functions that ask for objects are asked alike: labels to choose by, objects to choose from.
+//! Parts of requests for all functions that select objects: selectors, and the objects to select from.
 
 use serde_json::{Map, Value, json};
 
@@ -234,7 +234,7 @@ pub(super) fn spoil(dice: &mut Dice, input: &mut Value) {
     }
 }
 
-/// Both say that the input is wrong, in words of their own.
+/// Both report an invalid input, with different messages.
 pub(super) fn is_input_mistake(difference: &Difference<'_>) -> bool {
     message(difference.theirs)
         .starts_with("cannot get Function input from *v1.RunFunctionRequest: cannot get ")
@@ -242,7 +242,7 @@ pub(super) fn is_input_mistake(difference: &Difference<'_>) -> bool {
         && differs_only_in(difference, &["/results/0/message"])
 }
 
-/// They refuse the metadata of the input, which we do not look into.
+/// The original refuses the metadata of the input, which the built-in function does not validate.
 pub(super) fn is_metadata_mistake(difference: &Difference<'_>) -> bool {
     let metadata = &difference.request["input"]["metadata"];
     message(difference.theirs)
@@ -251,7 +251,7 @@ pub(super) fn is_metadata_mistake(difference: &Difference<'_>) -> bool {
         && *metadata != metadata_in_order()
 }
 
-/// Metadata that everybody takes.
+/// Metadata that both accept.
 pub(super) fn metadata_in_order() -> Value {
     json!({"name": "input", "labels": {"a": "b"}})
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::auto_ready::{LITERAL, SYNTAX, is_about_input, is_about_literal, is_about_syntax};
-use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(super) const CORPUS: Corpus = Corpus {
@@ -306,7 +306,7 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "second waits for a first that nobody desires",
+            "second waits for a first that is not desired",
             with_rules(
                 &json!({"second": false}),
                 &json!([]),
@@ -378,7 +378,7 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             ),
         ),
         (
-            "a rule that applies to nobody",
+            "a rule that applies to no resource",
             with_rules(
                 &json!({"first": false, "second": false}),
                 &json!([]),
@@ -404,12 +404,12 @@ fn with_rules(desired: &Value, observed: &Value, input: &Value) -> Value {
 
 fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     if is_about_input(difference) {
-        return Some("a mistake in the input is named by its path and without types of Go");
+        return Some(INVALID_INPUT);
     }
     if difference.version == "v0.6.0"
         && fatal_message(difference.theirs).ends_with(r#"unknown name "createOnly""#)
     {
-        return Some("createOnly is known, which came after this release");
+        return Some("the built-in version knows createOnly, which is newer than this release");
     }
     if is_about_syntax(difference) {
         return Some(SYNTAX);
@@ -423,7 +423,7 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
         && failed.contains(problem)
     {
         return Some(
-            "a pattern that is no regular expression is a fatal result even if usages are wanted; the original fails the call",
+            "an invalid regular expression is a fatal result with Usages, too; the original fails the call",
         );
     }
     None

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(crate) const CORPUS: Corpus = Corpus {
@@ -461,11 +461,11 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
         && our.starts_with("cannot get Function input: ")
         && their.starts_with("cannot get Function input from *v1.RunFunctionRequest: ")
     {
-        return Some("a mistake in the input is named by its path, not by types of Go");
+        return Some(INVALID_INPUT);
     }
     let is_unknown = |message: &String| message.contains("unknown name \"includeExtraResources\"");
     if difference.version.starts_with("v0.4.") && theirs.iter().any(is_unknown) {
-        return Some("includeExtraResources is known from v0.5.0 on");
+        return Some("the built-in version knows includeExtraResources, which is newer than this release");
     }
     None
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Corpus, Difference, adds_nothing, as_it_is, never, no_files};
+use super::{Corpus, Difference, INVALID_INPUT, adds_nothing, as_it_is, never, no_files};
 use crate::dice::Dice;
 
 pub(crate) const CORPUS: Corpus = Corpus {
@@ -263,7 +263,7 @@ fn by_hand() -> Vec<(&'static str, Value)> {
             ]})),
         ),
         (
-            "ignore tags that somebody else manages",
+            "ignore tags that another system manages",
             request(json!({"ignoreTags": [
                 {"type": "FromValue", "keys": ["team", "none"], "policy": "Retain"},
                 {"type": "FromCompositeFieldPath", "fromFieldPath": "spec.keys", "policy": "Replace"}
@@ -278,5 +278,5 @@ fn deliberate(difference: &Difference<'_>) -> Option<&'static str> {
     let message = |answer: &Value| answer["results"][0]["message"].as_str().unwrap_or_default().to_owned();
     let is_input_mistake = message(difference.ours).starts_with("cannot get Function input: ")
         && message(difference.theirs).starts_with("cannot get Function input from *v1.RunFunctionRequest: ");
-    is_input_mistake.then_some("a mistake in the input is named by its path, not by types of Go")
+    is_input_mistake.then_some(INVALID_INPUT)
 }

@@ -84,7 +84,7 @@ impl ActionSets {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         // A server that has never answered is not waited for: its address may be wrong.
-        self.get("ActionSet", name).await?;
+        terminal.wait_for_server(self.get("ActionSet", name)).await?;
         follow(&NamedActionSet { action_sets: self, name }, timeout, terminal).await
     }
 }

@@ -14,6 +14,7 @@ use ferroplane_explain::{Id, KnownFunction, Overview, Purpose, Snapshot};
 use ferroplane_functions::Library;
 
 use crate::client::{Access, Connection};
+use crate::terminal::Terminal;
 use reader::Reader;
 
 /// Which object
@@ -117,6 +118,14 @@ pub(crate) fn known_functions() -> Vec<KnownFunction> {
         Some(KnownFunction { name: name.clone(), composes, declares_readiness })
     };
     names.filter_map(known).collect()
+}
+
+/// Runs requests to a control plane. A terminal shows that they are in progress if they take longer than a second.
+pub(crate) fn ask<T>(
+    terminal: &mut Terminal,
+    requests: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    block_on(terminal.wait_for_server(requests))
 }
 
 /// Runs something that waits for a server.

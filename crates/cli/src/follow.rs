@@ -43,7 +43,12 @@ pub(crate) async fn follow(
     let mut outage = Outage::new(followed.subject(), deadline);
     let mut printed = PrintedEvents::default();
     loop {
-        let found = match followed.read().await {
+        let news = async {
+            // The first answer after an outage is news.
+            if outage.lasts() { followed.read().await } else { read_news(followed, &printed, deadline).await }
+        };
+        let found = terminal.wait("waiting for the result", news).await;
+        let found = match found {
             Ok(found) => found,
             Err(error) => {
                 outage.wait(error, terminal).await?;
@@ -63,6 +68,23 @@ pub(crate) async fn follow(
         if Instant::now() >= deadline {
             terminal.failure(&followed.still_runs(&object, timeout));
             return Ok(Verdict::No);
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Read an object until there is something to print about it, or the time is over.
+async fn read_news(
+    followed: &impl Followed,
+    printed: &PrintedEvents,
+    deadline: Instant,
+) -> anyhow::Result<Option<(Object, Vec<ObjectEvent>)>> {
+    loop {
+        let found = followed.read().await?;
+        let is_news =
+            found.as_ref().is_none_or(|(object, events)| followed.is_done(object) || printed.lacks(events));
+        if is_news || Instant::now() >= deadline {
+            return Ok(found);
         }
         tokio::time::sleep(INTERVAL).await;
     }
@@ -141,6 +163,17 @@ mod tests {
         let script = Script::new(&[(false, 1), (true, 1), (true, 2), (true, 3), (true, 3)]);
         assert_eq!(script.follow(Duration::from_mins(1)).await, Verdict::Yes);
         assert_eq!(*script.concluded.borrow(), [5], "the last reading brought nothing new");
+    }
+
+    #[tokio::test]
+    async fn object_is_read_until_there_is_something_to_print() {
+        let script = Script::new(&[(false, 1), (false, 1), (false, 1), (false, 2)]);
+        let (mut printed, deadline) = (PrintedEvents::default(), Instant::now() + Duration::from_mins(1));
+        for reads in [1, 4] {
+            let (_, events) = read_news(&script, &printed, deadline).await.unwrap().unwrap();
+            assert_eq!(script.reads.get(), reads);
+            assert_eq!(printed.print_new(events, &mut Terminal::new()), 1);
+        }
     }
 
     #[tokio::test]

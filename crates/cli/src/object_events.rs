@@ -84,4 +84,9 @@ impl PrintedEvents {
         }
         self.0.len() - before
     }
+
+    /// Whether some of these have not been printed.
+    pub(crate) fn lacks(&self, events: &[ObjectEvent]) -> bool {
+        events.iter().any(|event| !self.0.contains(&(event.reason.clone(), event.message.clone())))
+    }
 }

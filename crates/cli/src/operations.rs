@@ -157,8 +157,11 @@ fn conclude(operation: &Object, terminal: &mut Terminal) -> anyhow::Result<Verdi
         return Ok(Verdict::No);
     }
     let applied = operation.get("status").and_then(|status| status.get("appliedResourceRefs")?.as_array());
-    terminal
-        .line(&format!("Operation `{name}` succeeded, and applied {} objects", applied.map_or(0, Vec::len)));
+    let objects = match applied.map_or(0, Vec::len) {
+        1 => "1 object".to_owned(),
+        count => format!("{count} objects"),
+    };
+    terminal.line(&format!("Operation `{name}` succeeded, and applied {objects}"));
     Ok(Verdict::Yes)
 }
 

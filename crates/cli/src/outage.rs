@@ -36,6 +36,11 @@ impl Outage {
         Self { subject, deadline, silence: None }
     }
 
+    /// Whether the API server did not answer the last request.
+    pub(crate) fn lasts(&self) -> bool {
+        self.silence.is_some()
+    }
+
     /// Note that the API server has answered.
     pub(crate) fn end(&mut self, terminal: &mut Terminal) {
         if let Some(silence) = self.silence.take() {
@@ -110,7 +115,7 @@ mod tests {
         outage.wait(unreachable(), &mut terminal).await.unwrap();
         // An answer in between begins the time anew.
         outage.end(&mut terminal);
-        assert!(outage.silence.is_none());
+        assert!(!outage.lasts());
         outage.wait(unreachable(), &mut terminal).await.unwrap();
         outage.deadline = over;
         let said = format!("{:#}", outage.wait(unreachable(), &mut terminal).await.unwrap_err());

@@ -85,11 +85,7 @@ impl Terminal {
     /// The number of columns of the terminal that shows the data. None if the data goes to a file or a pipe.
     #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn width(&self) -> Option<usize> {
-        if !io::stdout().is_terminal() {
-            return None;
-        }
-        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
-        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+        columns(&io::stdout())
     }
 
     /// A text in sentences, with lines that are no wider than the terminal that shows the data.
@@ -135,6 +131,7 @@ impl Terminal {
     #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
     pub(crate) fn spinner(&mut self, words: &'static str) -> ProgressBar {
         let spinner = ProgressBar::new_spinner().with_style(spinner_style()).with_message(words);
+        let spinner = spinner.with_finish(ProgressFinish::AndClear);
         spinner.enable_steady_tick(Duration::from_millis(100));
         spinner
     }
@@ -147,6 +144,20 @@ impl Terminal {
         }
         let spinner = self.spinner(words);
         let done = work.await;
+        spinner.finish_and_clear();
+        done
+    }
+
+    /// Wait for requests to a control plane, as [`Self::wait`] does.
+    pub(crate) async fn wait_for_server<T>(&mut self, requests: impl Future<Output = T>) -> T {
+        self.wait("asking the control plane", requests).await
+    }
+
+    /// Do work that keeps this thread busy, and show on a terminal that it is in progress if it takes longer than a second.
+    #[expect(clippy::unused_self, reason = "only code that has a terminal may print")]
+    pub(crate) fn work<T>(&mut self, words: &'static str, work: impl FnOnce() -> T) -> T {
+        let spinner = delayed_spinner(words);
+        let done = work();
         spinner.finish_and_clear();
         done
     }
@@ -187,12 +198,25 @@ impl Terminal {
                 _ => "INFO",
             };
             write_json(level, words)
-        } else if self.is_colourful {
-            writeln!(io::stderr(), "\x1b[1;{colour}m{label}\x1b[0m: {}", harmless(words))
         } else {
-            writeln!(io::stderr(), "{label}: {}", harmless(words))
+            let label = self.painted(&format!("1;{colour}"), label);
+            let text = format!("{label}: {}", harmless(words));
+            let text = match columns(&io::stderr()) {
+                Some(columns) => wrap::wrapped(&text, columns),
+                None => text,
+            };
+            writeln!(io::stderr(), "{text}")
         };
     }
+}
+
+/// The number of columns of a terminal. None if it is a file or a pipe.
+fn columns(output: &(impl AsFd + io::IsTerminal)) -> Option<usize> {
+    if !output.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(output).ok()?;
+    Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
 }
 
 fn spinner_style() -> ProgressStyle {

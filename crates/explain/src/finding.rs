@@ -27,7 +27,7 @@ pub struct Finding {
     /// In RFC 3339; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub since: String,
-    /// What to do, the best first. What starts with `kubectl` or `ferroplane` can be copied.
+    /// What to do, the best first. Commands that start with `kubectl` or `ferroplane` can be copied, and lines after the first.
     pub advice: Vec<String>,
 }
 

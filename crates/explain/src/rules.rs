@@ -250,10 +250,10 @@ pub(crate) const RULES: &[Rule] = &[
         functions::fatal,
     ),
     failed(
-        "function-restless",
+        "function-requirements-unstable",
         "a function never stops changing its requirements",
         &[Cause::FunctionRequirementsUnstable],
-        functions::restless,
+        functions::requirements_unstable,
     ),
     failed(
         "requirement",
@@ -362,10 +362,10 @@ pub(crate) const RULES: &[Rule] = &[
         refusals::scope,
     ),
     failed(
-        "namespace-unsaid",
+        "namespace-not-set",
         "a cluster scoped XR composes a namespaced resource without a namespace",
         &[Cause::ComposedResourceNamespaceMissing],
-        refusals::namespace_unsaid,
+        refusals::namespace_not_set,
     ),
     failed(
         "overload",
@@ -504,9 +504,9 @@ pub(crate) const RULES: &[Rule] = &[
     last("readiness-check", "a readiness check of patch-and-transform does not hold", readiness::check_unmet),
     last("not-ready", "an object reports that it is not ready", readiness::own_condition),
     last(
-        "nobody-looks",
+        "controller-not-running",
         "a composed resource was never reconciled: its controller is not running",
-        readiness::nobody_looks,
+        readiness::controller_not_running,
     ),
     last(
         "required-patch",

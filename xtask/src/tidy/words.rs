@@ -1,4 +1,4 @@
-//! Whether documents, texts in code that users read, and comments of code and of YAML keep the rules of docs/contributing/words.md, as far as a program can
+//! Whether documents, texts in code that users read, and comments of code, YAML and templates keep the rules of docs/contributing/words.md, as far as a program can
 //! see that.
 //!
 //! The tables of that page are the rules: they alone have the phrases to avoid, and what to write instead.
@@ -17,10 +17,9 @@ use crate::shell::git;
 const RULES: &str = "docs/contributing/words.md";
 
 /// Decisions are a record and stay as they were made. The rest is generated from code, whose own texts are checked where they are.
-const EXEMPT: [&str; 5] = [
+const EXEMPT: [&str; 4] = [
     "docs/adr/",
     "docs/reference/",
-    "docs/compatibility.md",
     // Notes of the tests, beside their data.
     "crates/",
     "tests/",
@@ -40,6 +39,9 @@ const SETTINGS: [&str; 7] = [
     "crates/cli/templates/*.yaml",
     "crates/functions/src/*.yaml",
 ];
+
+/// Code with our texts and comments: the product, and the comparison with upstream functions, which writes a page of docs/.
+const CODE: [&str; 2] = ["crates/*/src/*.rs", "compatibility/src/*.rs"];
 
 /// Code whose texts have to be those of Kubernetes, beside the reproductions of Go programs.
 const FOREIGN: &str = "crates/apiserver/src/options/list.rs";
@@ -81,14 +83,15 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     check_code(root, &rules, complaints)
 }
 
-/// Complain about comments in files of YAML, and about notes of the chart.
+/// Complain about comments in files of YAML and in templates, and about notes of the chart.
 fn check_settings(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
     let listed = git(root, &["ls-files", "--cached", "--"]).args(SETTINGS).output()?;
     for name in listed.lines().filter(|name| root.join(name).exists()) {
         let text = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
         // All of a file of text is read by users, and of the others only the comments.
         let is_text = Path::new(name).extension().is_some_and(|extension| extension == "txt");
-        let comments = if is_text { vec![(1, text)] } else { yaml_comments(&text) };
+        let comments =
+            if is_text { vec![(1, text)] } else { [template_comments(&text), yaml_comments(&text)].concat() };
         for (line, comment) in comments {
             let faults = faults(&comment, rules).into_iter();
             complaints.extend(faults.map(|(at, fault)| format!("{name}:{}: {fault}", line + at - 1)));
@@ -119,9 +122,21 @@ fn yaml_comments(text: &str) -> Vec<(usize, String)> {
     comments
 }
 
+/// The comments of templates, such as `{{/* text */}}` and `{{- /* text */}}`, with their first lines.
+fn template_comments(text: &str) -> Vec<(usize, String)> {
+    let is_opened = |at: usize| text[..at].trim_end_matches([' ', '-']).ends_with("{{");
+    let begins = text.match_indices("/*").filter(|(at, _)| is_opened(*at));
+    let comment = |(at, mark): (usize, &str)| {
+        let line = text[..at].matches('\n').count() + 1;
+        let (comment, _) = text[at + mark.len()..].split_once("*/")?;
+        Some((line, comment.to_owned()))
+    };
+    begins.filter_map(comment).collect()
+}
+
 /// Complain about errors, conditions, events, log lines and comments with phrases to avoid.
 fn check_code(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
-    let listed = git(root, &["ls-files", "--cached", "--", "crates/*/src/*.rs"]).output()?;
+    let listed = git(root, &["ls-files", "--cached", "--"]).args(CODE).output()?;
     for source in listed.lines().filter(|source| has_our_comments(source) && root.join(source).exists()) {
         let code = fs::read_to_string(root.join(source)).with_context(|| format!("cannot read {source}"))?;
         let texts = if is_product(source) { texts(&code) } else { Vec::new() };
@@ -334,8 +349,16 @@ mod tests {
     }
 
     #[test]
+    fn comments_of_templates_are_found() {
+        let text = "{{/* One. */}}\na: \"*/*\" # two\n  {{- /*\nThree\nfour.\n*/ -}}\n{{ .b }}/* five */\n";
+        let expected = [(1, " One. "), (3, "\nThree\nfour.\n")];
+        assert_eq!(template_comments(text), expected.map(|(line, text)| (line, text.to_owned())));
+    }
+
+    #[test]
     fn comments_of_reproduced_programs_are_ours_and_those_of_generated_code_are_not() {
         assert!(has_our_comments("crates/cel/src/evaluate.rs"));
+        assert!(has_our_comments("compatibility/src/report.rs"));
         assert!(!has_our_comments("crates/cel/src/evaluate/tests.rs"));
         assert!(!has_our_comments("crates/wire/src/generated/v1.rs"));
     }

@@ -57,28 +57,34 @@ impl Apply {
             let connection = self.access.connect()?;
             let planner = self.plane.planner(&self.access, &connection)?;
             // Before it is planned again: what is applied is what was compared.
-            add_namespaces(&mut saved.request.objects, &connection).await?;
+            terminal.wait_for_server(add_namespaces(&mut saved.request.objects, &connection)).await?;
             let now = ask(&planner, &saved.request, terminal).await?;
             if let Some(reason) = difference(&saved.plan, &now) {
                 terminal.failure(&reason);
                 return Ok(Verdict::No);
             }
-            let mut objects = Vec::new();
             // All of them are read before the first is applied: controllers react to it, and write to the others.
-            for object in &saved.request.objects {
-                objects.push(Planned::read(&connection.client, object).await?);
-            }
+            let read = read_all(&connection.client, &saved.request.objects);
+            let objects = terminal.wait_for_server(read).await?;
             if let Some(moved) = objects.iter().find(|object| object.has_moved(&now)) {
                 terminal.failure(&out_of_date(&moved.name.to_string()));
                 return Ok(Verdict::No);
             }
             for object in objects {
-                let line = object.apply(&connection.client).await?;
+                let line = terminal.wait_for_server(object.apply(&connection.client)).await?;
                 terminal.line(&line);
             }
             Ok(Verdict::Yes)
         })
     }
+}
+
+async fn read_all<'a>(client: &ApiClient, files: &'a [Object]) -> anyhow::Result<Vec<Planned<'a>>> {
+    let mut objects = Vec::new();
+    for file in files {
+        objects.push(Planned::read(client, file).await?);
+    }
+    Ok(objects)
 }
 
 /// Why a plan is not what it was, if it is not.

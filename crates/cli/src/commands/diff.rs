@@ -69,7 +69,7 @@ impl Diff {
         let plan = block_on(async {
             let connection = self.access.connect()?;
             let planner = self.plane.planner(&self.access, &connection)?;
-            add_namespaces(&mut request.objects, &connection).await?;
+            terminal.wait_for_server(add_namespaces(&mut request.objects, &connection)).await?;
             ask(&planner, &request, terminal).await
         })?;
         match self.output {

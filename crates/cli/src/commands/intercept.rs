@@ -105,9 +105,10 @@ impl Intercept {
             let connection = self.access.connect()?;
             // Before anything is made: a caller that is interrupted has to remove it.
             let mut interrupts = Interrupts::listen().context("cannot listen for signals")?;
-            let (composites, expected) = self.composites(&connection).await?;
+            let (composites, expected) = terminal.wait_for_server(self.composites(&connection)).await?;
             let spec = self.spec(composites)?;
-            let mut intercept = Made::make(connection.client.clone(), &spec).await?;
+            let make = Made::make(connection.client.clone(), &spec);
+            let mut intercept = terminal.wait_for_server(make).await?;
             let mut session = Session {
                 command: &self,
                 intercept: &mut intercept,

@@ -70,20 +70,28 @@ impl Logs {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         block_on(async {
             let connection = self.access.connect()?;
-            if !connection.is_embedded().await {
-                bail!(
-                    "{} is not the API server of `ferroplane up`: programs of packages on a cluster run in pods, and `kubectl logs` shows what they print",
-                    connection.server
-                );
-            }
-            let revisions = self.revisions(&connection).await?;
-            let lines = self.lines(&connection, &revisions).await?;
+            let lines = terminal.wait_for_server(self.open(&connection)).await?;
             tokio::select! {
                 printed = print(lines, terminal) => printed?,
                 () = until_unread() => {}
             }
             Ok(Verdict::Yes)
         })
+    }
+
+    /// Asks for the lines of all logs that are meant.
+    async fn open(
+        &self,
+        connection: &Connection,
+    ) -> anyhow::Result<BoxStream<'static, std::io::Result<String>>> {
+        if !connection.is_embedded().await {
+            bail!(
+                "{} is not the API server of `ferroplane up`: programs of packages on a cluster run in pods, and `kubectl logs` shows what they print",
+                connection.server
+            );
+        }
+        let revisions = self.revisions(connection).await?;
+        self.lines(connection, &revisions).await
     }
 
     /// The names of the revisions whose logs are meant.

@@ -9,6 +9,9 @@ use crate::explain::{Inquiry, Subject, block_on};
 use crate::interrupt::Interrupts;
 use crate::terminal::{Terminal, until_unread};
 
+/// What a terminal shows while objects are read.
+const READING: &str = "reading objects";
+
 /// Show the tree of resources that an object is composed of
 ///
 /// Works for composite resources, claims, Compositions, definitions, CronOperations, WatchOperations, and packages with their revisions and
@@ -50,27 +53,39 @@ enum TraceFormat {
 impl Trace {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         block_on(async {
-            let inquiry = self.subject.inquire().await?;
+            let read = async {
+                let inquiry = self.subject.inquire().await?;
+                let tree = look(&inquiry).await?;
+                anyhow::Ok((inquiry, tree))
+            };
+            let (inquiry, tree) = terminal.wait(READING, read).await?;
             if self.watch {
                 let mut interrupts = Interrupts::listen()?;
                 return tokio::select! {
                     verdict = interrupts.next() => Ok(verdict),
-                    result = self.follow(&inquiry, terminal) => result,
+                    result = self.follow(&inquiry, tree, terminal) => result,
                 };
             }
-            let tree = look(&inquiry).await?;
             self.show(&tree, terminal)?;
             Ok(verdict(&tree))
         })
     }
 
-    async fn follow(&self, inquiry: &Inquiry, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
+    async fn follow(
+        &self,
+        inquiry: &Inquiry,
+        mut tree: Node,
+        terminal: &mut Terminal,
+    ) -> anyhow::Result<Verdict> {
         let mut last = None;
-        let mut tree = look(inquiry).await?;
         loop {
             // First when, then what: nothing is missed in between.
-            let versions = inquiry.versions(&tree).await?;
-            tree = look(inquiry).await?;
+            let read = async {
+                let versions = inquiry.versions(&tree).await?;
+                anyhow::Ok((versions, look(inquiry).await?))
+            };
+            let (versions, read) = terminal.wait(READING, read).await?;
+            tree = read;
             // Trees are compared, and not texts: ages change all the time.
             if last.as_ref() != Some(&tree) {
                 terminal.clear();

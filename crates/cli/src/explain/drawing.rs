@@ -104,7 +104,7 @@ pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_
     if !cause.advice.is_empty() {
         text.push_str("\nWhat to do:\n");
         for advice in &cause.advice {
-            text.push_str(&format!("  {advice}\n"));
+            text.push_str(&format!("  {}\n", indented(advice)));
         }
     }
     add_others(&diagnosis.others, now, &mut text);
@@ -129,10 +129,17 @@ fn add_others(others: &[Finding], now: Timestamp, text: &mut String) {
 pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) -> String {
     let Overview { ready, not_ready, causes } = overview;
     if *not_ready == 0 {
-        return format!("All {ready} objects are ready.\n");
+        return match *ready {
+            1 => "1 object is ready.\n".to_owned(),
+            _ => format!("All {ready} objects are ready.\n"),
+        };
     }
     let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
-    let mut text = format!("{not_ready} of {} objects are not ready.\n", ready + not_ready);
+    let mut text = match (*not_ready, ready + not_ready) {
+        (1, 1) => "1 object is not ready.\n".to_owned(),
+        (1, all) => format!("1 of {all} objects is not ready.\n"),
+        (_, all) => format!("{not_ready} of {all} objects are not ready.\n"),
+    };
     for group in causes {
         let line = match &group.cause {
             Some(cause) => told(cause, now),
@@ -141,7 +148,7 @@ pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) 
         text.push_str(&format!("\n{}\n", bold(line)));
         text.push_str(&format!("  {}\n", affected(group)));
         if let Some(advice) = group.cause.as_ref().and_then(|cause| cause.advice.first()) {
-            text.push_str(&format!("  What to do: {advice}\n"));
+            text.push_str(&format!("  What to do: {}\n", indented(advice)));
         }
     }
     text.push_str(&format!(
@@ -149,6 +156,11 @@ pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) 
         causes[0].affected[0].arguments()
     ));
     text
+}
+
+/// Advice of several lines: those after the first are YAML to copy.
+fn indented(advice: &str) -> String {
+    advice.replace('\n', "\n    ")
 }
 
 /// What is not ready because of it.
@@ -180,7 +192,7 @@ fn told(cause: &Finding, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ferroplane_explain::Id;
+    use ferroplane_explain::{Id, Severity};
 
     use super::*;
 
@@ -190,6 +202,30 @@ mod tests {
         let id = Id::new("e.org/v1", "App", "default", name);
         let created_at = ready.is_some().then(|| "2026-01-01T00:00:00Z".to_owned());
         Node { id, synced: None, ready, resource: None, step, created_at, message, children }
+    }
+
+    #[test]
+    fn objects_are_counted_in_singular_and_plural() {
+        let first_line = |ready, not_ready| {
+            let id = Id::new("e.org/v1", "App", "default", "a");
+            let says = "Ready is False".to_owned();
+            let group = CauseGroup {
+                severity: Severity::NotReady,
+                count: not_ready,
+                affected: vec![id],
+                says,
+                cause: None,
+                since: String::new(),
+            };
+            let counted = Overview { ready, not_ready, causes: vec![group] };
+            let text = overview(&counted, Timestamp::UNIX_EPOCH, false);
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(first_line(1, 0), "1 object is ready.");
+        assert_eq!(first_line(2, 0), "All 2 objects are ready.");
+        assert_eq!(first_line(0, 1), "1 object is not ready.");
+        assert_eq!(first_line(13, 1), "1 of 14 objects is not ready.");
+        assert_eq!(first_line(5, 4), "4 of 9 objects are not ready.");
     }
 
     #[test]

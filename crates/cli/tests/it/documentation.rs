@@ -11,6 +11,7 @@
 //! A block after a line `<!-- not run: REASON -->` is left out, and counted in [`NOT_RUN`].
 
 mod compare;
+mod languages;
 mod page;
 mod session;
 
@@ -73,26 +74,33 @@ followed! {
     validate_works_as_printed => "docs/validate.md",
     who_can_works_as_printed => "docs/who-can.md",
     why_works_as_printed => "docs/why.md",
+    blueprint_example_works_as_printed => "examples/blueprint/README.md",
+    demo_example_works_as_printed => "examples/demo/README.md",
+    hello_example_works_as_printed => "examples/hello/README.md",
+    pause_on_storm_example_works_as_printed => "examples/pause-on-storm/README.md",
+    rolling_upgrade_example_works_as_printed => "examples/rolling-upgrade/README.md",
+    scheduling_example_works_as_printed => "examples/scheduling/README.md",
 }
 
 /// Is followed by a test of its own, which needs more than the others.
 const TUTORIAL: &str = "docs/tutorial.md";
 
 /// Why blocks are not run, and how many there are of each kind. A new block is run unless it really cannot be.
-const NOT_RUN: [(&str, usize); 15] = [
-    ("builds an image", 2),
-    ("builds for minutes", 4),
-    ("downloads the SDK", 1),
+const NOT_RUN: [(&str, usize); 16] = [
+    ("builds an image", 4),
+    ("builds for minutes", 5),
+    ("downloads the SDK", 2),
     ("needs Crossplane's command line", 1),
     ("needs a cluster", 15),
     ("needs a damaged store", 1),
     ("needs a debugger", 1),
     ("needs a registry", 6),
-    ("needs a target of Rust", 1),
+    ("needs a target of Rust", 2),
+    ("needs an interpreter of Starlark", 5),
     ("needs systemd", 1),
     ("needs your files", 8),
     ("needs your function", 10),
-    ("needs your objects", 6),
+    ("needs your objects", 7),
     ("runs for minutes", 5),
     ("the test has a registry of its own", 1),
 ];
@@ -116,13 +124,33 @@ fn tutorial_works_as_printed() {
     Session::new().replacing(REGISTRY, &registry.address).follow(&read(TUTORIAL));
 }
 
-/// README and the pages of docs/, by their names.
+#[test]
+fn other_examples_work_as_printed() {
+    // Those of the list need a control plane. They take longer, and run beside each other.
+    for name in examples().iter().filter(|name| !FOLLOWED.contains(&name.as_str())) {
+        follow(name);
+    }
+}
+
+/// What is in a directory of the repository, by name.
+fn names_in(directory: &str) -> Vec<String> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..").join(directory);
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+    names.map(|name| name.into_string().unwrap()).collect()
+}
+
+/// The pages of the examples.
+fn examples() -> Vec<String> {
+    let folders = names_in("examples").into_iter().filter(|name| !name.contains('.'));
+    folders.map(|name| format!("examples/{name}/README.md")).collect()
+}
+
+/// README, CONTRIBUTING, and the pages of docs/ and examples/, by their names.
 fn pages() -> Vec<String> {
-    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let paths = std::fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
-    let pages = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
-    let pages = pages.map(|path| format!("docs/{}", path.file_name().unwrap().to_str().unwrap()));
-    std::iter::once("README.md".to_owned()).chain(pages).collect()
+    let docs = names_in("docs").into_iter().filter(|name| name.ends_with(".md"));
+    let docs = docs.map(|name| format!("docs/{name}"));
+    let others = ["README.md", "CONTRIBUTING.md", "examples/README.md"].map(str::to_owned);
+    others.into_iter().chain(docs).chain(examples()).collect()
 }
 
 #[test]
@@ -131,7 +159,8 @@ fn every_block_of_commands_is_run_or_says_why_not() {
     for name in pages() {
         let page = read(&name);
         let commands: Vec<_> = page.actions.iter().filter(|action| action.is_command()).collect();
-        let is_followed = name == TUTORIAL || FOLLOWED.contains(&name.as_str());
+        let is_example = name.starts_with("examples/");
+        let is_followed = is_example || name == TUTORIAL || FOLLOWED.contains(&name.as_str());
         assert!(
             is_followed || commands.is_empty(),
             "{name} is not followed, and does not say why: {commands:#?}"

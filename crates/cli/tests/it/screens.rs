@@ -1,11 +1,12 @@
 //! What the main commands print on a terminal of 80 and of 120 columns, kept as files in `screens/`.
 //!
 //! `FERROPLANE_UPDATE_GOLDEN=1` writes the files anew. Ages, times and generated parts of names differ from run to run: they are replaced by
-//! something of the same width. No line is wider than its terminal, except one with a command to copy.
+//! something of the same width. No line is wider than its terminal, except one with a command to copy. Notes, warnings and errors are on the
+//! screen, too.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::plane::Plane;
 use crate::sandbox::Sandbox;
@@ -20,14 +21,14 @@ fn root() -> PathBuf {
 /// Compares what a command shows at each width with the files of this name.
 fn check(name: &str, command: impl Fn() -> Command) {
     for columns in WIDTHS {
-        let (data, notes) = shown(command(), columns);
-        for line in data.lines() {
+        let shown = shown(command(), columns);
+        for line in shown.lines() {
             let width = line.chars().count();
             // Commands stay in one line, so that users can copy them.
             let is_command = line.contains("kubectl ") || line.contains("ferroplane ");
-            assert!(is_command || width <= usize::from(columns), "{name}: {width} columns: {line}\n{data}");
+            assert!(is_command || width <= usize::from(columns), "{name}: {width} columns: {line}\n{shown}");
         }
-        let masked: String = data.lines().chain(notes.lines()).map(|line| masked(line) + "\n").collect();
+        let masked: String = shown.lines().map(|line| masked(line) + "\n").collect();
         let file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/screens/{name}.{columns}.txt"));
         if std::env::var_os("FERROPLANE_UPDATE_GOLDEN").is_some_and(|value| value == "1") {
@@ -38,20 +39,18 @@ fn check(name: &str, command: impl Fn() -> Command) {
     }
 }
 
-/// The data that a command prints on a terminal of so many columns, and its notes, without colours. The notes go to a pipe.
-fn shown(mut command: Command, columns: u16) -> (String, String) {
+/// All that a command prints on a terminal of so many columns, without colours. A dumb terminal shows no progress, which comes and goes.
+fn shown(mut command: Command, columns: u16) -> String {
     let (mut ours, theirs) = open(columns);
-    command.env("TERM", "xterm-256color").env("NO_COLOR", "1").env("COLUMNS", columns.to_string());
-    let mut child = command.stdout(theirs).stderr(Stdio::piped()).spawn().unwrap();
+    command.env("TERM", "dumb").env("NO_COLOR", "1").env("COLUMNS", columns.to_string());
+    let mut child = command.stdout(theirs.try_clone().unwrap()).stderr(theirs).spawn().unwrap();
     // It holds the other side of the terminal, which ends with the program.
     drop(command);
-    let mut data = Vec::new();
+    let mut shown = Vec::new();
     // Linux reports the end of a terminal as an error.
-    let _ = ours.read_to_end(&mut data);
-    let mut notes = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut notes).unwrap();
+    let _ = ours.read_to_end(&mut shown);
     child.wait().unwrap();
-    (String::from_utf8(data).unwrap().replace("\r\n", "\n"), notes)
+    String::from_utf8(shown).unwrap().replace("\r\n", "\n")
 }
 
 /// A line with the same in the place of everything that differs from run to run.

@@ -151,6 +151,61 @@ fn slow_work_shows_progress_on_a_terminal_and_nothing_in_a_pipe() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
+#[test]
+fn request_that_is_not_answered_shows_progress_on_a_terminal_and_nothing_in_a_pipe() {
+    // It accepts connections and never answers.
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("https://{}", server.local_addr().unwrap());
+    let cluster = json!({"server": address, "insecure-skip-tls-verify": true});
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "slow",
+        "clusters": [{"name": "slow", "cluster": cluster}],
+        "users": [{"name": "slow", "user": {}}],
+        "contexts": [{"name": "slow", "context": {"cluster": "slow", "user": "slow"}}],
+    });
+    let operation = "apiVersion: ops.crossplane.io/v1alpha1\nkind: Operation\nmetadata: {name: slow}\n";
+    let sandbox =
+        Sandbox::new().with("kubeconfig", &kubeconfig.to_string()).with("operation.yaml", operation);
+    let command = |arguments: &[&str]| {
+        let mut command = sandbox.command(arguments);
+        command.env("KUBECONFIG", sandbox.path("kubeconfig"));
+        command
+    };
+    for (arguments, words) in [
+        (&["trace", "app/hello"][..], "reading objects"),
+        (&["why", "app/hello"], "reading objects"),
+        (&["rollout", "status"], "asking the control plane"),
+        (&["rollout", "promote", "own"], "asking the control plane"),
+        (&["operation", "history"], "asking the control plane"),
+        (&["operation", "run", "operation.yaml"], "asking the control plane"),
+        (
+            &["actionset", "create", "-a", "backup", "-b", "mysql", "-d", "shop/db"],
+            "asking the control plane",
+        ),
+        (&["logs", "function/own"], "asking the control plane"),
+    ] {
+        let mut in_pipe = command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut on_terminal, mut terminal) = start(command(arguments), 100);
+        read_until(&mut terminal, words);
+        on_terminal.kill().unwrap();
+        on_terminal.wait().unwrap();
+        in_pipe.kill().unwrap();
+        let output = in_pipe.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn notes_and_errors_are_as_wide_as_the_terminal() {
+    let sandbox = Sandbox::new();
+    // There is nothing to copy in it.
+    let name = "a very long name of a file that does not exist ".repeat(3);
+    let shown = printed(sandbox.command(&["render", name.trim(), "missing.yaml"]), 60);
+    let shown = without_colours(&shown);
+    assert!(shown.starts_with("error: ") && shown.contains("\n  "), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+}
+
 /// The control sequence introducer of eight bits, and what turns the direction of text. Neither JSON nor YAML escapes both.
 const OBEYED: [char; 2] = ['\u{9b}', '\u{202e}'];
 

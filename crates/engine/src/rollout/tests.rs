@@ -270,7 +270,7 @@ fn storm_that_was_there_before_is_not_held_against_a_revision_and_a_new_one_is()
     fleet.install("v2", 2);
     assert_eq!(fleet.finish(), RolloutState::RolledBack);
     let message = &fleet.status.history[0].message;
-    assert!(message.contains("what it composes keeps being changed"), "{message}");
+    assert!(message.contains("its composed resources keep changing"), "{message}");
 
     let mut fleet = Fleet::of(50).with_fate(|_, _| Fate::Storms);
     fleet.install("v2", 2);

@@ -95,7 +95,7 @@ pub(super) fn version(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     cause(suspect, said).advice("ferroplane functions versions").advice("kubectl get functionrevisions")
 }
 
-/// The step is to blame, not the function: it asks for what the plane is not told to do.
+/// The step is to blame, not the function: it uses a feature that is off.
 pub(super) fn selectors_off(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let finding = suspect.own(said);
     finding
@@ -145,21 +145,23 @@ pub(super) fn answer(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
 pub(super) fn fatal(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let cause = suspect.own(said);
     let cause = match blamed(suspect, said).filter(|_| cause.step.is_some()) {
-        Some(function) => {
-            cause.advice(format!("the function `{}` says so: correct what it is given", function.name))
-        }
+        Some(function) => cause.advice(format!(
+            "function `{}` returned this error: correct its input, or the fields that it reads",
+            function.name
+        )),
         None => cause,
     };
     cause.advice(describe(suspect.id))
 }
 
-pub(super) fn restless(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    cause(suspect, said).advice("the function must ask for the same once it has been given it")
+pub(super) fn requirements_unstable(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+    let finding = cause(suspect, said);
+    finding.advice("correct the function: it must return the same requirements once it has the objects")
 }
 
 pub(super) fn requirement(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let field = said.resource.map(str::to_owned);
-    Finding { field, ..suspect.own(said) }.advice("make what it asks for, or install its kind")
+    Finding { field, ..suspect.own(said) }.advice("create the required object, or install its kind")
 }
 
 pub(super) fn credential(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

@@ -29,12 +29,15 @@ pub(super) fn invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
 pub(super) fn desired_invalid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let finding = suspect.own(said);
     finding
-        .advice("correct what the step wants: an operation adds neither names nor namespaces")
+        .advice("correct the objects that the step returns: an operation adds no names or namespaces to them")
         .advice("then check it: ferroplane render OPERATION.yaml")
 }
 
 pub(super) fn desired_refused(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
-    suspect.own(said).advice("correct what the step wants, or make what it lacks").advice(retry(suspect))
+    let finding = suspect.own(said);
+    finding
+        .advice("correct the objects that the step returns, or create the objects that they need")
+        .advice(retry(suspect))
 }
 
 pub(super) fn exhausted(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {

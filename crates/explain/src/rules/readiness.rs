@@ -118,8 +118,8 @@ pub(super) fn nothing_composed(suspect: &Suspect<'_>) -> Option<Finding> {
         later.join(", ")
     );
     let finding = Finding::new(suspect.id, &message).step(Some(steps[place].name)).since(ready.since);
-    let finding = finding.advice("see what each step wants: ferroplane render XR.yaml COMPOSITION.yaml");
-    Some(finding.advice("a function must return the desired resources that it was given, with its own"))
+    let finding = finding.advice("see what each step returns: ferroplane render XR.yaml COMPOSITION.yaml");
+    Some(finding.advice("correct the later step: it must return the desired resources of earlier steps, too"))
 }
 
 /// Something says itself that it is not ready.
@@ -179,7 +179,7 @@ fn is_judged_by_conditions(suspect: &Suspect<'_>, above: &Object, object: &Objec
 }
 
 /// No controller has ever reported anything about it.
-pub(super) fn nobody_looks(suspect: &Suspect<'_>) -> Option<Finding> {
+pub(super) fn controller_not_running(suspect: &Suspect<'_>) -> Option<Finding> {
     let (object, above) = (suspect.object?, suspect.above?);
     let is_silent = conditions(object).next().is_none();
     if suspect.role != Role::Other
@@ -227,8 +227,9 @@ pub(super) fn undeclared(suspect: &Suspect<'_>) -> Option<Finding> {
         format!("no function says whether these are ready: {names}; the pipeline has no step for it");
     let cause =
         Finding::new(&Id::of(revision), &message).since(ready.since).step(step).field("spec.pipeline");
+    // A line of its own, to copy.
     let cause = cause.advice(
-        "add a last step to the Composition:  - {step: ready, functionRef: {name: function-auto-ready}}",
+        "add a last step to the pipeline:\n- {step: ready, functionRef: {name: function-auto-ready}}",
     );
     Some(cause.advice("or have the function that composes them set `ready`"))
 }

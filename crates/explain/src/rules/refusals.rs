@@ -146,7 +146,7 @@ pub(super) fn scope(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     suspect.own(said).advice("compose something in the namespace, or make the XRD's scope Cluster")
 }
 
-pub(super) fn namespace_unsaid(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
+pub(super) fn namespace_not_set(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let finding = suspect.own(said).field("metadata.namespace");
     let finding = finding.advice("give the composed resource a namespace, in its base or by a patch");
     finding.advice("or make the XRD's scope Namespaced: then it is the namespace of the XR")

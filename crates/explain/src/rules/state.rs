@@ -17,7 +17,7 @@ pub(super) fn paused(suspect: &Suspect<'_>) -> Option<Finding> {
     let object = suspect.object.filter(|object| is_paused(object))?;
     let since =
         condition(object, "Synced").filter(|it| it.reason == "ReconcilePaused").map_or("", |it| it.since);
-    let message = format!("is paused by the annotation `{}`: nothing is done to it", keys::PAUSED);
+    let message = format!("is paused by the annotation `{}`: it is not reconciled", keys::PAUSED);
     let cause = Finding::new(suspect.id, &message)
         .since(since)
         .field(&format!("metadata.annotations[{}]", keys::PAUSED));
@@ -78,7 +78,7 @@ pub(super) fn storm(suspect: &Suspect<'_>) -> Option<Finding> {
     let storm = condition(suspect.object?, "Responsive").filter(|it| it.status == "False")?;
     let cause = Finding::new(suspect.id, storm.words()).since(storm.since);
     Some(cause.advice(
-        "find out who keeps changing what it composes: kubectl get events -A --sort-by=.lastTimestamp",
+        "find the client that changes composed resources: kubectl get events -A --sort-by=.lastTimestamp",
     ))
 }
 

@@ -99,7 +99,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("finalizer", Plane::unready("bucket").but("App", leaving("foregroundDeletion")).but("Bucket", leaving("finalizer.cloud.io")),
          "Bucket default/b: field `metadata.finalizers`: is being deleted, but the finalizer `finalizer.cloud.io` keeps it: the controller that set it has not removed it"),
         ("paused", Plane::unready("bucket").but("App", |it| it["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"})),
-         "App default/hello: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: nothing is done to it"),
+         "App default/hello: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: it is not reconciled"),
         ("no-composition", select(CANNOT_SELECT_COMPOSITION, &Unselectable::NoComposition { labels: None, api_version: app().api_version, kind: app().kind }),
          "App default/hello: no Composition composes App (demo.io/v1)"),
         ("composition-missing", select(CANNOT_SELECT_REVISION, &Unselectable::UnknownComposition(text("app"))),
@@ -128,7 +128,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("function-answer", run(Failure::NotAnObject { step: text(STEP), resource: resource() }),
          "Function function-compose: step `compose`: composed resource `bucket` of step `compose` is not an object"),
         ("function-fatal", run(Failure::Fatal { step: text(STEP), message: text("no region") }), "App default/hello: step `compose`: no region"),
-        ("function-restless", run(Failure::NeverSettles { step: text(STEP), calls: 5 }),
+        ("function-requirements-unstable", run(Failure::NeverSettles { step: text(STEP), calls: 5 }),
          "Function function-compose: step `compose`: it changed its requirements after each of 5 calls"),
         ("requirement", run(Failure::Requirement { step: text(STEP), requirement: text("vpc"), reason: text("there is no kind VPC in a/v1") }),
          "App default/hello: step `compose`: field `vpc`: cannot fetch `vpc`, which pipeline step `compose` requires: there is no kind VPC in a/v1"),
@@ -161,7 +161,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("schema-rejection", apply("Invalid", "Bucket.cloud.io \"b\" is invalid: spec.size: Required value"), "Bucket default/b: step `compose`: field `spec.size`: Required value"),
         ("scope", run(Failure::ClusterScoped { step: text(STEP), resource: text("x"), kind: text("ClusterRole") }),
          "App default/hello: step `compose`: composed resource `x` of step `compose` is cluster scoped (ClusterRole), but the composite resource is namespaced and may only compose resources in its own namespace"),
-        ("namespace-unsaid", run(Failure::NamespaceMissing { step: text(STEP), resource: text("x"), kind: text("ConfigMap") }),
+        ("namespace-not-set", run(Failure::NamespaceMissing { step: text(STEP), resource: text("x"), kind: text("ConfigMap") }),
          "App default/hello: step `compose`: field `metadata.namespace`: composed resource `x` of step `compose` lives in a namespace (ConfigMap), but has no metadata.namespace, and the composite resource is cluster scoped: set metadata.namespace, or make the composite resource namespaced"),
         ("overload", Plane::troubled(&Trouble::new("", format!("{}: cannot reach the API server: there was no answer in time", cannot_apply("bucket", STEP)), FailurePoint::new(Cause::ApiServerUnreachable).in_step(STEP).of_resource("bucket"))), "App default/hello: step `compose`: cannot reach the API server: there was no answer in time"),
         ("claim-bound", Plane::troubled(&Trouble::new("", "cannot bind the composite resource `x`: it is bound to the claim `b/c`", Cause::CompositeResourceBound)), "App default/hello: field `spec.resourceRef`: cannot bind the composite resource `x`: it is bound to the claim `b/c`"),
@@ -189,9 +189,9 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "Bucket default/b: step `make`: it has no condition Ready, and a readiness check expects it to be True; it has Available"),
         ("not-ready", templated(json!([])).and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `make`: its condition Ready is False: Creating: the cloud is busy"),
-        ("nobody-looks", templated(json!([{"type": "MatchCondition", "matchCondition": {"type": "Available", "status": "True"}}])),
+        ("controller-not-running", templated(json!([{"type": "MatchCondition", "matchCondition": {"type": "Available", "status": "True"}}])),
          "Bucket default/b: step `make`: has no conditions: no controller here manages Bucket; is its provider or controller running?"),
-        ("nobody-looks", templated(json!([])).but("CompositionRevision", |it| {
+        ("controller-not-running", templated(json!([])).but("CompositionRevision", |it| {
             it["spec"]["resources"] = it["spec"]["pipeline"][0]["input"]["resources"].take();
             it["spec"]["pipeline"] = json!([]);
          }),
@@ -216,7 +216,7 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "Bucket default/b: step `compose`: Too long: may not be more than 9 bytes"),
         ("not-ready", Plane::unready("bucket").and(bucket(json!([condition("Ready", "False", "Creating", "the cloud is busy")]))),
          "Bucket default/b: step `compose`: its condition Ready is False: Creating: the cloud is busy"),
-        ("nobody-looks", Plane::unready("bucket"),
+        ("controller-not-running", Plane::unready("bucket"),
          "Bucket default/b: step `compose`: has no conditions: no controller here manages Bucket; is its provider or controller running?"),
         ("readiness-undeclared", Plane::unready("bucket").and(revision("app-1", 1, &[("compose", "function-compose")])),
          "CompositionRevision app-1: step `compose`: field `spec.pipeline`: no function says whether these are ready: bucket; the pipeline has no step for it"),

@@ -2,7 +2,7 @@
 {{- define "ferroplane.arguments" -}}
 - start
 - --health-address={{ .Values.listenAddress }}:{{ .Values.health.port }}
-{{- /* Nobody else reads metrics that nobody should. */}}
+{{- /* If metrics are disabled, only processes in the pod can read them. */}}
 - --metrics-address={{ .Values.metrics.enabled | ternary .Values.listenAddress "127.0.0.1" }}:{{ .Values.metrics.port }}
 {{- if .Values.webhooks.enabled }}
 - --webhook-address={{ .Values.listenAddress }}:{{ .Values.webhooks.port }}

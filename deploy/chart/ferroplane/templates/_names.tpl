@@ -1,4 +1,4 @@
-{{/* What things are called, and the labels that all of them have. */}}
+{{/* The names of objects, and the labels that all of them have. */}}
 
 {{- define "ferroplane.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
@@ -23,7 +23,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* As whom composed resources are written. Empty if as whom everything is. */}}
+{{/* The ServiceAccount that writes composed resources. Empty if the control plane writes them with its own ServiceAccount. */}}
 {{- define "ferroplane.composer" -}}
 {{- if and .Values.rbac.create .Values.rbac.separateComposer (not .Values.rbac.clusterAdmin) -}}
 {{- printf "%s-composer" (include "ferroplane.fullname" .) -}}
@@ -42,7 +42,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What the pods of this release have, and no others. Never changes: a Deployment's selector cannot. */}}
+{{/* The labels that only pods of this release have. They never change, because the selector of a Deployment is immutable. */}}
 {{- define "ferroplane.selector" -}}
 app.kubernetes.io/name: {{ include "ferroplane.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -62,8 +62,8 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
 {{/*
-The labels of an object that has others, too (`more`). Each appears once: those of the object count more than `customLabels`, and these more
-than the chart's. Selectors rely on some of the chart's, which nobody can replace.
+The labels of an object, together with its own labels (`more`). Each label appears once: labels of the object win over `customLabels`, and
+these win over labels of the chart. A user cannot replace the labels of the chart that selectors rely on.
 */}}
 {{- define "ferroplane.labelsWith" -}}
 {{- $given := merge (dict) (default dict .more) (default dict .context.Values.customLabels) -}}

@@ -5,7 +5,7 @@ use anyhow::bail;
 use crate::Verdict;
 use crate::actions::{ActionSets, state};
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::terminal::Terminal;
 
 /// Cancel a running ActionSet
@@ -28,7 +28,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        block_on(async {
+        ask(terminal, async {
             let action_sets = ActionSets::connect(&self.access, self.namespace.as_deref())?;
             let action_set = action_sets.get("ActionSet", &self.name).await?;
             match state(&action_set) {

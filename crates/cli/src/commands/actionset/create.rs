@@ -155,20 +155,25 @@ impl Create {
                 (Some(namespace), true) => return print(&self.made_offline(namespace)?, terminal),
                 _ => ActionSets::connect(&self.access, self.namespace.as_deref())?,
             };
-            let made = self.made(&action_sets).await?;
+            let made = terminal.wait_for_server(self.made(&action_sets)).await?;
             if self.dry_run {
                 return print(&made, terminal);
             }
-            if !self.skip_validation {
-                self.validate(&action_sets, &made).await?;
-            }
-            let name = action_sets.create(&made).await?;
+            let name = terminal.wait_for_server(self.create(&action_sets, &made)).await?;
             terminal.line(&format!("ActionSet `{name}` created in namespace `{}`", action_sets.namespace));
             if self.wait {
                 return action_sets.follow(&name, self.timeout, terminal).await;
             }
             Ok(Verdict::Yes)
         })
+    }
+
+    /// Returns the name.
+    async fn create(&self, action_sets: &ActionSets, made: &Object) -> anyhow::Result<String> {
+        if !self.skip_validation {
+            self.validate(action_sets, made).await?;
+        }
+        action_sets.create(made).await
     }
 
     fn made_offline(&self, namespace: &str) -> anyhow::Result<Object> {

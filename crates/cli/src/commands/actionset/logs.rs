@@ -52,8 +52,12 @@ impl Logs {
                     () = until_unread() => Ok(Verdict::No),
                 };
             }
-            let action_set = action_sets.get("ActionSet", &self.name).await?;
-            let events = action_sets.events(&action_set).await?;
+            let read = async {
+                let action_set = action_sets.get("ActionSet", &self.name).await?;
+                let events = action_sets.events(&action_set).await?;
+                anyhow::Ok((action_set, events))
+            };
+            let (action_set, events) = terminal.wait_for_server(read).await?;
             let now = Timestamp::now();
             let lines: String = events.iter().map(|event| event.line_with_age(now) + "\n").collect();
             terminal.text(&(lines + &phases(&action_set)))?;

@@ -25,6 +25,9 @@ use crate::terminal::Terminal;
 use crate::xpkg::registry::ClientFlags;
 use crate::{duration, size};
 
+/// What a terminal shows while a function runs.
+pub(super) const CALLING: &str = "calling the function";
+
 /// Call a function once and print its response
 ///
 /// FUNCTION is an image in a registry, a file or directory with an image, a file of WebAssembly (X.wasm), a URL of a webhook
@@ -148,7 +151,7 @@ impl Run {
             return wasm::call(&self.function, self.code_limits()?, &self.code_grants()?, &request, terminal)
                 .await;
         }
-        if let Some(answer) = self.call_built_in(&request).await? {
+        if let Some(answer) = terminal.wait(CALLING, self.call_built_in(&request)).await? {
             return Ok(answer);
         }
         let context = self.call_context();

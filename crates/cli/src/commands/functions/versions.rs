@@ -127,7 +127,7 @@ impl Versions {
             let client = self.plane.planner(&self.access, &connection)?;
             discovery::ask(&client, name.as_deref(), &query).await
         };
-        let document = block_on(terminal.wait("asking the control plane", asked))?;
+        let document = block_on(terminal.wait_for_server(asked))?;
         let document = document.with_context(|| {
             format!("the control plane has no function `{}`", name.as_deref().unwrap_or_default())
         })?;

@@ -82,6 +82,7 @@ mod present {
     use ferroplane_runner::{Directory, Runner, WasmFunction, shared_wasm_runtime, wasm};
     use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 
+    use super::super::run::CALLING;
     use super::{CodeGrant, CodeLimits};
     use crate::terminal::Terminal;
 
@@ -103,18 +104,20 @@ mod present {
         };
         let lines = Arc::new(Mutex::new(Vec::new()));
         let sink = lines.clone();
-        let compiled = shared_wasm_runtime()
-            .and_then(|runtime| {
+        let compile = || {
+            shared_wasm_runtime().and_then(|runtime| {
                 WasmFunction::new(&runtime, &name(function), &code, to_grants(grants), limits)
             })
-            .map_err(|error| refusal(function, error))?;
+        };
+        let compiled = terminal.work("compiling the function", compile);
+        let compiled = compiled.map_err(|error| refusal(function, error))?;
         tell_wishes(function, &code, compiled.grants(), terminal)?;
         let compiled = compiled.logging_to(Arc::new(move |line: &str| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
         }));
         let mut directory = Directory::default();
         directory.insert(function.to_owned(), Runner::Wasm(compiled));
-        let answer = directory.call(function, request).await;
+        let answer = terminal.wait(CALLING, directory.call(function, request)).await;
         for line in lines.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             terminal.line(&line);
         }

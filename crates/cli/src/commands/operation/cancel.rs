@@ -5,7 +5,7 @@ use ferroplane_engine::operation::{Standing, standing};
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::operations::Operations;
 use crate::terminal::Terminal;
 
@@ -25,7 +25,7 @@ pub(crate) struct Cancel {
 
 impl Cancel {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        block_on(async {
+        ask(terminal, async {
             let operations = Operations::connect(&self.access)?;
             let operation = operations.get("Operation", &self.name).await?;
             if standing(&operation) != Standing::Running {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::functions::table::table as columns;
 use crate::operations::{Operations, created, message};
 use crate::terminal::Terminal;
@@ -54,7 +54,7 @@ impl FromStr for Parent {
 
 impl History {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let all = block_on(async {
+        let all = ask(terminal, async {
             let operations = Operations::connect(&self.access)?;
             if let Some(Parent { kind, name }) = &self.parent {
                 operations.get(kind, name).await?;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::operations::{Operations, outputs};
 use crate::terminal::Terminal;
 
@@ -24,7 +24,7 @@ pub(crate) struct Logs {
 
 impl Logs {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let (operation, events) = block_on(async {
+        let (operation, events) = ask(terminal, async {
             let operations = Operations::connect(&self.access)?;
             let operation = operations.get("Operation", &self.name).await?;
             let events = operations.events(&operation).await?;

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::operations::Operations;
 use crate::recordings::parse_time;
 use crate::terminal::Terminal;
@@ -62,7 +62,7 @@ pub(crate) struct Next {
 
 impl Next {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let cron = self.cron()?;
+        let cron = self.cron(terminal)?;
         let spec = CronSpec::of(&cron);
         let schedule = spec.schedule.map_err(|invalid| anyhow::anyhow!("{invalid}"));
         let schedule = schedule.context("cannot read the schedule")?;
@@ -84,7 +84,7 @@ impl Next {
         Ok(Verdict::Yes)
     }
 
-    fn cron(&self) -> anyhow::Result<Object> {
+    fn cron(&self, terminal: &mut Terminal) -> anyhow::Result<Object> {
         if let Some(schedule) = &self.schedule {
             let cron = json!({"spec": {"schedule": schedule, "timeZone": self.time_zone}});
             return Ok(cron.as_object().cloned().unwrap_or_default());
@@ -97,7 +97,7 @@ impl Next {
             return cron.with_context(|| format!("{}: there is no CronOperation", file.display()));
         }
         let name = self.name.as_deref().unwrap_or_default();
-        block_on(async { Operations::connect(&self.access)?.get("CronOperation", name).await })
+        ask(terminal, async { Operations::connect(&self.access)?.get("CronOperation", name).await })
     }
 }
 

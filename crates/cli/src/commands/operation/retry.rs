@@ -42,14 +42,18 @@ impl Retry {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         block_on(async {
             let operations = Operations::connect(&self.access)?;
-            let operation = operations.get("Operation", &self.name).await?;
-            if standing(&operation) == Standing::Running {
-                bail!("Operation `{}` still runs", self.name);
-            }
-            let created = operations.create(&copy(&operation, Timestamp::now().as_second())).await?;
+            let created = terminal.wait_for_server(self.create(&operations)).await?;
             terminal.line(&format!("Operation `{}` created", meta::name(&created)));
             operations.follow(&created, self.timeout, terminal).await
         })
+    }
+
+    async fn create(&self, operations: &Operations) -> anyhow::Result<Object> {
+        let operation = operations.get("Operation", &self.name).await?;
+        if standing(&operation) == Standing::Running {
+            bail!("Operation `{}` still runs", self.name);
+        }
+        operations.create(&copy(&operation, Timestamp::now().as_second())).await
     }
 }
 

@@ -48,7 +48,7 @@ impl Run {
         let operation = self.operation()?;
         block_on(async {
             let operations = Operations::connect(&self.access)?;
-            let created = operations.create(&operation).await?;
+            let created = terminal.wait_for_server(operations.create(&operation)).await?;
             terminal.line(&format!("Operation `{}` created", meta::name(&created)));
             if self.no_wait {
                 return Ok(Verdict::Yes);

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::functions::table::table;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
@@ -28,7 +28,7 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let rollouts = block_on(async {
+        let rollouts = ask(terminal, async {
             let rollouts = Rollouts::connect(&self.access)?;
             match &self.name {
                 Some(name) => Ok(vec![rollouts.get(name).await?]),

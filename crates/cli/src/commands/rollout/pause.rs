@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::rollouts::Rollouts;
 use crate::terminal::Terminal;
 
@@ -26,7 +26,7 @@ pub(crate) struct Pause {
 impl Pause {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let change = json!({"spec": {"paused": true}});
-        block_on(async { Rollouts::connect(&self.access)?.change(&self.name, &change).await })?;
+        ask(terminal, async { Rollouts::connect(&self.access)?.change(&self.name, &change).await })?;
         terminal.line(&format!("FunctionRollout `{}` paused", self.name));
         Ok(Verdict::Yes)
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
@@ -27,7 +27,7 @@ pub(crate) struct Promote {
 
 impl Promote {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let revision = block_on(async {
+        let revision = ask(terminal, async {
             let rollouts = Rollouts::connect(&self.access)?;
             let status = status(&rollouts.get(&self.name).await?);
             let revision = status.candidate.or(status.rejected);

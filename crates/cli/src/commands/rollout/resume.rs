@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
@@ -25,7 +25,7 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        block_on(async {
+        ask(terminal, async {
             let rollouts = Rollouts::connect(&self.access)?;
             let status = status(&rollouts.get(&self.name).await?);
             if let Some(candidate) = status.candidate.filter(|it| status.rejected.as_ref() == Some(it)) {

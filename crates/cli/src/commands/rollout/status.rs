@@ -47,10 +47,13 @@ impl Status {
         block_on(async {
             let rollouts = Rollouts::connect(&self.access)?;
             match &self.name {
-                None => list(&rollouts.list().await?, terminal),
+                None => {
+                    let all = terminal.wait_for_server(rollouts.list()).await?;
+                    list(&all, terminal)
+                }
                 Some(name) if self.watch => watch(&rollouts, name, terminal).await,
                 Some(name) => {
-                    let rollout = rollouts.get(name).await?;
+                    let rollout = terminal.wait_for_server(rollouts.get(name)).await?;
                     let text = terminal.wrapped(&describe(&rollout, Timestamp::now()));
                     terminal.text(&text)?;
                     Ok(verdict(&rollout))
@@ -93,7 +96,7 @@ fn row(rollout: &Object, now: Timestamp) -> Vec<String> {
 async fn watch(rollouts: &Rollouts, name: &str, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     let mut last = String::new();
     loop {
-        let rollout = rollouts.get(name).await?;
+        let rollout = terminal.wait_for_server(rollouts.get(name)).await?;
         let line = line(&rollout);
         if last != line {
             terminal.text(&format!("{line}\n"))?;

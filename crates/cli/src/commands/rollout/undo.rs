@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::Verdict;
 use crate::client::Access;
-use crate::explain::block_on;
+use crate::explain::ask;
 use crate::rollouts::{Rollouts, status};
 use crate::terminal::Terminal;
 
@@ -28,7 +28,7 @@ pub(crate) struct Undo {
 
 impl Undo {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let revision = block_on(async {
+        let revision = ask(terminal, async {
             let rollouts = Rollouts::connect(&self.access)?;
             let revision = undone(status(&rollouts.get(&self.name).await?))
                 .with_context(|| format!("cannot undo FunctionRollout `{}`", self.name))?;

@@ -105,9 +105,8 @@ impl Build {
         let options = RuntimeOptions { platforms: &self.platform, entrypoint: &self.entrypoint };
         let runtimes = block_on(Runtimes::read(&runtimes, options, &client, &store, &pull));
         transfer.finish();
-        let spinner = terminal.spinner("building the package");
-        let written = self.write(&source, runtimes?.images, &store);
-        spinner.finish_and_clear();
+        let images = runtimes?.images;
+        let written = terminal.work("building the package", || self.write(&source, images, &store));
         for (path, descriptor) in written? {
             terminal.note(&format!("built {}", descriptor.digest));
             terminal.data(format!("{}\n", path.display()).as_bytes())?;

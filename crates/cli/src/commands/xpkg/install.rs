@@ -102,11 +102,11 @@ impl Install {
         block_on(async {
             let installer = Installer::new(&self.access)?;
             for other in &others {
-                if installer.create_if_absent(other).await? {
+                if terminal.wait_for_server(installer.create_if_absent(other)).await? {
                     terminal.line(&format!("{} created", other.title()));
                 }
             }
-            installer.create(&wanted).await?;
+            terminal.wait_for_server(installer.create(&wanted)).await?;
             let outcome = installer.wait_for(&wanted, self.wait, terminal).await?;
             terminal.text(&format!("{} created\n", wanted.title()))?;
             Ok(outcome.verdict(&wanted, terminal))

@@ -45,7 +45,7 @@ impl Update {
         let wanted = WantedPackage::new(self.kind.kind(), &self.package, self.name.as_deref())?;
         block_on(async {
             let installer = Installer::new(&self.access)?;
-            installer.update(&wanted).await?;
+            terminal.wait_for_server(installer.update(&wanted)).await?;
             let outcome = installer.wait_for(&wanted, self.wait, terminal).await?;
             terminal.text(&format!("{} updated\n", wanted.title()))?;
             Ok(outcome.verdict(&wanted, terminal))

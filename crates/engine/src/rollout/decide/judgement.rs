@@ -208,7 +208,7 @@ impl<'a> Rollout<'a> {
         let why = |subject: &Subject| match (refused(subject), subject.health) {
             (Some(difference), _) => format!("refused: {}", difference.as_str()),
             (None, Health::Failed | Health::Uncallable) => "not synced".to_owned(),
-            (None, Health::Disturbed) => "what it composes keeps being changed".to_owned(),
+            (None, Health::Disturbed) => "its composed resources keep changing".to_owned(),
             (None, _) => "not ready in time".to_owned(),
         };
         let first = failed.iter().min_by_key(|it| &it.subject.name);

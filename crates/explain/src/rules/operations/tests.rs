@@ -112,7 +112,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
         case(
             "paused",
             vec![paused],
-            "Operation o: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: nothing is done to it",
+            "Operation o: field `metadata.annotations[crossplane.io/paused]`: is paused by the annotation `crossplane.io/paused`: it is not reconciled",
         ),
         case(
             "suspended",
@@ -159,7 +159,7 @@ pub(in crate::rules) fn cases() -> Vec<Case> {
             "Operation o: step `work`: no region",
         ),
         case(
-            "function-restless",
+            "function-requirements-unstable",
             failed(&run(Failure::NeverSettles { step: text("work"), calls: 6 })),
             "Function function-work: step `work`: it changed its requirements after each of 6 calls",
         ),
