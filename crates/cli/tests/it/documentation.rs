@@ -16,7 +16,7 @@ mod page;
 mod session;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::packages::LocalRegistry;
@@ -147,7 +147,8 @@ fn examples() -> Vec<String> {
 
 /// README, CONTRIBUTING, and the pages of docs/ and examples/, by their names.
 fn pages() -> Vec<String> {
-    let docs = names_in("docs").into_iter().filter(|name| name.ends_with(".md"));
+    let docs =
+        names_in("docs").into_iter().filter(|name| Path::new(name).extension().is_some_and(|it| it == "md"));
     let docs = docs.map(|name| format!("docs/{name}"));
     let others = ["README.md", "CONTRIBUTING.md", "examples/README.md"].map(str::to_owned);
     others.into_iter().chain(docs).chain(examples()).collect()
