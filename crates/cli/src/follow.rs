@@ -44,7 +44,7 @@ pub(crate) async fn follow(
     let mut printed = PrintedEvents::default();
     loop {
         let news = async {
-            // The first answer after an outage is news.
+            // Events of an outage were missed, so nothing new is waited for after it.
             if outage.lasts() { followed.read().await } else { read_news(followed, &printed, deadline).await }
         };
         let found = terminal.wait("waiting for the result", news).await;
