@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn colours_take_no_columns() {
-        let coloured = "\x1b[1mone two\x1b[0m";
+        let coloured = "\x1b[1m1st 2nd\x1b[0m";
         assert_eq!(wrapped(coloured, 7), coloured);
-        assert_eq!(wrapped(coloured, 6), "\x1b[1mone\n  two\x1b[0m");
+        assert_eq!(wrapped(coloured, 6), "\x1b[1m1st\n  2nd\x1b[0m");
     }
 }
