@@ -137,7 +137,8 @@ fn compose(
     prepared.with_templates(request, |parsed, request| {
         let call = Call { request: &request, prepared, attempt };
         let output = if traced.is_some() { trace(parsed, &call)? } else { execute(parsed, &call)? };
-        let read = documents::read(output.text(), release);
+        let checked = attempt.check_output(output.text(), &prepared.limits).map_err(Fault::from);
+        let read = checked.and_then(|()| documents::read(output.text(), release));
         if let (Some(traced), Output::Traced(printed)) = (traced, &output) {
             traced.has_output = true;
             traced.documents =

@@ -113,18 +113,24 @@ impl Expression {
 
     /// So many matches that do not overlap, from the beginning.
     pub fn find_all<'t>(&self, text: &'t str, limit: usize) -> Vec<&'t str> {
+        self.find_each(text).take(limit).map(|place| &text[place]).collect()
+    }
+
+    /// Where the matches that do not overlap are, from the beginning. Each is searched for when it is asked for, and each
+    /// search may read all that is left of the text.
+    pub fn find_each<'a>(&'a self, text: &'a str) -> Box<dyn Iterator<Item = Range<usize>> + 'a> {
         match &self.matcher {
             Matcher::Literal(literal) if !literal.is_empty() => {
-                text.matches(literal.as_str()).take(limit).collect()
+                Box::new(text.match_indices(literal.as_str()).map(|(at, found)| at..at + found.len()))
             }
             Matcher::Literal(_) => {
                 // Nothing is found before every character, and at the end.
                 let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
-                ends.take(limit).map(|at| &text[at..at]).collect()
+                Box::new(ends.map(|at| at..at))
             }
             Matcher::Engine(engine) => {
                 let found = engine.regex().into_iter().flat_map(|regex| regex.find_iter(text));
-                found.take(limit).map(|found| found.as_str()).collect()
+                Box::new(found.map(|found| found.range()))
             }
         }
     }
@@ -148,19 +154,22 @@ impl Expression {
     /// Where so many matches that do not overlap are, from the beginning, and where each of their groups is; the first
     /// is all of the match. A group that took no part has no place.
     pub fn captures_all(&self, text: &str, limit: usize) -> Vec<Vec<Option<Range<usize>>>> {
+        self.captures_each(text).take(limit).collect()
+    }
+
+    /// Like [`Self::captures_all`], but each match is searched for when it is asked for.
+    pub fn captures_each<'a>(
+        &'a self,
+        text: &'a str,
+    ) -> Box<dyn Iterator<Item = Vec<Option<Range<usize>>>> + 'a> {
         match &self.matcher {
-            Matcher::Literal(_) => {
-                // What was found are slices of the text, so that their addresses say where.
-                let place = |found: &str| found.as_ptr() as usize - text.as_ptr() as usize;
-                let found = self.find_all(text, limit).into_iter();
-                found.map(|found| vec![Some(place(found)..place(found) + found.len())]).collect()
-            }
+            Matcher::Literal(_) => Box::new(self.find_each(text).map(|place| vec![Some(place)])),
             Matcher::Engine(engine) => {
                 let found = engine.regex().into_iter().flat_map(|regex| regex.captures_iter(text));
                 let places = |captures: regex::Captures<'_>| {
                     captures.iter().map(|group| group.map(|group| group.range())).collect()
                 };
-                found.take(limit).map(places).collect()
+                Box::new(found.map(places))
             }
         }
     }

@@ -176,3 +176,35 @@ impl<'t> Frame<'_, 't> {
         self.ctx.step(1).map_err(|limit| self.exhausted(limit))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Callee, Function, Heap, NoHost, Options, Templates, Type, sprig};
+
+    static INCLUDE: &[Function] = &[Function {
+        name: "include",
+        parameters: &[Type::String, Type::Any],
+        rest: None,
+        result: Type::String,
+        callee: Callee::Values(|ctx, args| {
+            let Value::String(name) = &args[0] else { unreachable!("the signature says so") };
+            ctx.execute(name, args[1].clone()).map(Value::String)
+        }),
+    }];
+
+    #[test]
+    fn templates_that_include_each_other_print_within_the_memory_together() {
+        let text = r#"{{ define "a" }}{{ range 64 }}{{ $.t }}{{ end }}{{ $x := include "a" $ }}{{ end }}
+            {{- $x := include "a" (dict "t" (repeat 1000 "x")) }}"#;
+        let functions = sprig::functions().with(INCLUDE);
+        let templates = Templates::parse("t", text, &Options::default(), &functions).unwrap();
+        let (heap, mut host) = (Heap::new(), NoHost);
+        let budget = Budget { memory: 1 << 20, output: 1 << 16, ..Budget::default() };
+        let mut ctx = Context::new(&templates, &heap, &mut host, budget);
+        let error = execute(&mut ctx, Value::Nil).unwrap_err();
+        assert_eq!(error.exhausted, Some(Exhausted::Memory(1 << 20)), "{error}");
+        // What grows may have twice the room that it needs.
+        assert!(ctx.output.capacity() < 3 << 20, "{} bytes were printed", ctx.output.capacity());
+    }
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ferroplane_golang::time::rfc3339::Moment;
 
 use crate::execute::{self, Slot};
-use crate::{Budget, Exhausted, Failure, Heap, List, Templates, Text, Trace, Type, Value};
+use crate::{Budget, Exhausted, Failure, Heap, List, Map, Templates, Text, Trace, Type, Value};
 
 /// A function with its Go signature: the engine checks number and types of arguments before it calls.
 #[derive(Debug)]
@@ -260,6 +260,13 @@ impl<'e> Context<'e> {
         Ok(Value::Map(self.heap.map(element, entries)))
     }
 
+    /// A copy of the entries of a map in the order of their keys, which counts as the values that it is: a map that contains itself can
+    /// be copied inside each of its copies.
+    pub fn entries_of(&mut self, map: &Map) -> Result<Vec<(Text, Value)>, Exhausted> {
+        self.charge(map.len().saturating_mul(size_of::<(Text, Value)>()))?;
+        Ok(map.to_vec())
+    }
+
     /// Where maps are made.
     pub fn heap(&self) -> &'e Heap {
         self.heap
@@ -289,8 +296,19 @@ impl<'e> Context<'e> {
         // Checked only afterwards: what is written at once was charged for as a value, or stands in the
         // template.
         self.output.extend_from_slice(text);
+        if self.output.len() as u64 > self.budget.output { self.check_output() } else { Ok(()) }
+    }
+
+    /// What a template prints that others include is a value that is being made. It is behind the output of all that include it, each
+    /// of which may be as long as the limit, so that all of it together must fit into what is left of the memory.
+    #[cold]
+    fn check_output(&self) -> Result<(), Exhausted> {
         if (self.output.len() - self.output_begin) as u64 > self.budget.output {
             return Err(Exhausted::Output(self.budget.output));
+        }
+        let unused = self.budget.memory.saturating_sub(self.memory);
+        if self.output.len() as u64 > self.budget.output.saturating_add(unused) {
+            return Err(Exhausted::Memory(self.budget.memory));
         }
         Ok(())
     }

@@ -34,13 +34,26 @@ async fn sites_become_ready_while_the_calls_of_a_hundred_others_never_end() {
     assert_eq!(over.count(), 0, "calls that never end came to an end");
 }
 
+/// What templates do without end, each kind for another part of the sites: count, read a long text, read YAML, call themselves.
+const TEMPLATE: &str = r#"
+{{- define "twice" }}{{ if lt . 200 }}{{ template "twice" (add . 1) }}{{ template "twice" (add . 1) }}{{ end }}{{ end }}
+{{- $kind := mod (splitList "-" .observed.composite.resource.metadata.name | last | atoi) 4 }}
+{{- if eq $kind 0 }}{{ range 9223372036854775807 }}{{ end }}{{ end }}
+{{- if eq $kind 1 }}{{ $s := repeat 1900000 "x" }}{{ range 9223372036854775807 }}{{ if initials $s }}{{ end }}{{ end }}{{ end }}
+{{- if eq $kind 2 }}{{ $s := repeat 500 (cat "-" (repeat 1000 "a") "\n") }}{{ range 9223372036854775807 }}{{ $_ := fromYaml $s }}{{ end }}{{ end }}
+{{- if eq $kind 3 }}{{ template "twice" 0 }}{{ end }}
+"#;
+
 /// Composes sites with a template that runs for as long as the limits allow, and those are the highest ones.
 fn hostile() -> Value {
-    let limits = json!({"ferroplane.io/template-steps": "100000000", "ferroplane.io/template-time": "60s"});
+    let limits = json!({
+        "ferroplane.io/template-steps": "100000000", "ferroplane.io/template-memory": "1Gi",
+        "ferroplane.io/template-time": "60s",
+    });
     let input = json!({
         "apiVersion": "gotemplating.fn.crossplane.io/v1beta1", "kind": "GoTemplate",
         "metadata": {"annotations": limits},
-        "source": "Inline", "inline": {"template": "{{ range 9223372036854775807 }}{{ end }}"},
+        "source": "Inline", "inline": {"template": TEMPLATE},
     });
     json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "hostile"},

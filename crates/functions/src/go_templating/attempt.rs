@@ -11,10 +11,15 @@ use super::input::Prepared;
 use super::limits::{self, Limits};
 use super::parsed::{Kept, Slot};
 use super::release::Release;
+use super::yaml;
 use crate::effort::{Effort, TakesLong};
 
 /// A text that is longer takes too long to parse for a brief call.
 const BRIEF_TEXT: usize = 64 << 10;
+
+/// An output whose values can take more takes too long to read for a brief call. Manifests seldom have as many in the output that a brief
+/// call may print.
+const BRIEF_VALUES: u64 = 8 << 20;
 
 /// A call.
 pub(super) struct Attempt<'a> {
@@ -66,7 +71,23 @@ impl<'a> Attempt<'a> {
         if self.is_brief() && !is_own(limit, &limits.budget) {
             self.gave_up.set(true);
         }
-        limits::remedy(limit).map_or_else(|| problem.clone(), |remedy| format!("{problem}; {remedy}"))
+        with_remedy(problem, limit)
+    }
+
+    /// Refuses an output that is not to be read, because its values could take more memory or time than the templates may.
+    pub(super) fn check_output(&self, output: &str, limits: &Limits) -> Result<(), String> {
+        let (size, memory) = (yaml::size_of_nodes(output) as u64, limits.budget.memory);
+        if size > memory {
+            let problem = format!(
+                "cannot decode manifests: the values in the output of the template can take more than {memory} bytes"
+            );
+            return Err(with_remedy(problem, Exhausted::Memory(memory)));
+        }
+        if self.is_brief() && size > BRIEF_VALUES {
+            self.gave_up.set(true);
+            return Err("cannot decode manifests: the output takes too long to read".to_owned());
+        }
+        Ok(())
     }
 
     /// Whether the call came to an end because it was brief.
@@ -76,6 +97,13 @@ impl<'a> Attempt<'a> {
 
     fn is_brief(&self) -> bool {
         matches!(self.effort, Effort::Brief)
+    }
+}
+
+fn with_remedy(problem: String, limit: Exhausted) -> String {
+    match limits::remedy(limit) {
+        Some(remedy) => format!("{problem}; {remedy}"),
+        None => problem,
     }
 }
 

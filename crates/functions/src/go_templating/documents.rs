@@ -56,7 +56,8 @@ pub(super) fn read(text: &str, release: Release) -> Result<Vec<Document>, Fault>
     let mut found = Vec::new();
     for document in Documents::new(text) {
         let document = document.map_err(|error| {
-            let message = format!("cannot decode manifest: {}", told(&error, text, found.len(), release));
+            let message =
+                format!("cannot decode manifest: {}", described(&error, text, found.len(), release));
             Fault { message, line: Some(error.line + error.line_in_document.unwrap_or(1) - 1) }
         })?;
         let line = document.line;
@@ -78,7 +79,7 @@ pub(super) fn read(text: &str, release: Release) -> Result<Vec<Document>, Fault>
 }
 
 /// What is wrong with a document, and where.
-fn told(error: &DocumentError, text: &str, before: usize, release: Release) -> String {
+fn described(error: &DocumentError, text: &str, before: usize, release: Release) -> String {
     let Some(at) = error.line_in_document.filter(|_| release.shows_bad_lines()) else {
         return error.message.clone();
     };

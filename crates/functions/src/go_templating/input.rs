@@ -1,6 +1,7 @@
 //! What the step says: where the templates are, and how they are written.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use ferroplane_api::keys::NATIVE;
 use ferroplane_engine::{REMOTE_TEMPLATES_ARE_OFF, RemoteTemplates};
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::limits::{self, Limits};
-use super::parsed::Slot;
+use super::parsed::{Kept, Slot};
 use super::problem::Problem;
 use super::release::Release;
 use super::source::{Lines, SourceText, TemplatePart};
@@ -134,7 +135,7 @@ impl Prepared {
         Ok(Self { release, limits, seed, source, how })
     }
 
-    /// How many bytes of templates come with the request, and may have to be parsed.
+    /// How many bytes of templates come with the request, and may have to be parsed now.
     pub(super) fn text_length(&self, request: &RunFunctionRequest) -> usize {
         let length = |object: &Struct| object.wire().len();
         match &self.source {
@@ -143,9 +144,19 @@ impl Prepared {
             Source::FileSystem(directory) | Source::Remote(directory) => {
                 let items =
                     files::required(request, directory).map(|found| &found.items[..]).unwrap_or_default();
-                items.iter().filter_map(|item| item.resource.as_ref()).map(length).sum()
+                match items {
+                    [Resource { resource: Some(files), .. }] if self.kept(files, directory).is_some() => 0,
+                    _ => items.iter().filter_map(|item| item.resource.as_ref()).map(length).sum(),
+                }
             }
         }
+    }
+
+    /// What was made of the files of a directory, if they were parsed as this input wants them.
+    fn kept(&self, files: &Struct, directory: &str) -> Option<Arc<Kept>> {
+        let is_same =
+            |read: &Result<Self, String>| read.as_ref().is_ok_and(|it| it.is_made_for(self, directory));
+        files.reading(|_| Slot::default()).get(self.release).filter(|kept| is_same(&kept.read))
     }
 
     /// Calls back with the templates that this request is about, and with the request as they see it.
@@ -188,11 +199,8 @@ impl Prepared {
         let items = found.map(|found| &found.items[..]).unwrap_or_default();
         let [Resource { resource: Some(files), .. }] = items else { return go_on(&parse()?, request) };
         // The usual case is one object, which many requests share: what was made of it is kept with it.
-        let slot = files.reading(|_| Slot::default());
-        let is_same =
-            |read: &Result<Self, String>| read.as_ref().is_ok_and(|it| it.is_made_for(self, directory));
-        let kept = slot.get(self.release).filter(|kept| is_same(&kept.read));
-        let kept = kept.unwrap_or_else(|| {
+        let kept = self.kept(files, directory).unwrap_or_else(|| {
+            let slot = files.reading(|_| Slot::default());
             slot.put(self.release, Ok(self.of_files(directory, parse())), files.wire().len())
         });
         match &kept.read {

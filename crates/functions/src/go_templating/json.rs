@@ -17,6 +17,7 @@ fn at(context: &mut Context<'_>, value: &Value, depth: usize) -> Result<Json, Fa
         return Err(Failure::new("the value is nested too deeply"));
     };
     context.step(1)?;
+    context.charge(size_of::<Json>())?;
     Ok(match value {
         Value::Nil => Json::Null,
         Value::Bool(is_true) => Json::Bool(*is_true),
@@ -25,13 +26,16 @@ fn at(context: &mut Context<'_>, value: &Value, depth: usize) -> Result<Json, Fa
         Value::Uint64(integer) => Json::from(*integer),
         Value::Float(float) => Number::from_f64(*float).map_or(Json::Null, Json::Number),
         Value::String(text) => Json::String(charged(context, text)?),
-        Value::Bytes(bytes) => bytes.iter().map(|byte| Json::from(*byte)).collect(),
+        Value::Bytes(bytes) => {
+            context.charge(bytes.len().saturating_mul(size_of::<Json>()))?;
+            bytes.iter().map(|byte| Json::from(*byte)).collect()
+        }
         Value::List(items) => {
             Json::Array(items.iter().map(|item| at(context, item, depth)).collect::<Result<_, _>>()?)
         }
         Value::Map(map) => {
             let mut entries = Map::new();
-            for (key, value) in map.to_vec() {
+            for (key, value) in context.entries_of(map)? {
                 entries.insert(charged(context, &key)?, at(context, &value, depth)?);
             }
             Json::Object(entries)

@@ -34,7 +34,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// How many bytes of templates come with a request, and may have to be parsed.
+    /// How many bytes of templates come with a request, and may have to be parsed now.
     pub(super) fn text_length(&self, request: &RunFunctionRequest) -> usize {
         self.read.as_ref().map_or(0, |prepared| prepared.text_length(request))
     }

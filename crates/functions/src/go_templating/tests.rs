@@ -1,5 +1,6 @@
 //! Templates over requests, and what becomes of what they print.
 
+mod limits;
 mod lookups;
 mod options;
 mod releases;

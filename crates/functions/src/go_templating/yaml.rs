@@ -12,6 +12,18 @@ use super::condition;
 
 /// Values may be nested so deeply. One that contains itself has no end.
 const DEPTH: usize = 200;
+/// The library indents each level so far.
+const INDENT: usize = 4;
+
+/// A node takes so many bytes at most while it is read: in a collection that grows, and as a key that is looked up.
+const NODE: usize = 256;
+
+/// How many bytes the nodes of a text can take while they are read. It is known before the text is read, because there is one of these
+/// signs before or behind every node.
+pub(super) fn size_of_nodes(text: &str) -> usize {
+    let is_sign = |byte: &u8| matches!(byte, b'\n' | b',' | b':' | b'-' | b'?' | b'[' | b'{');
+    (text.bytes().filter(is_sign).count() + 1).saturating_mul(NODE)
+}
 
 /// What `toYaml` prints.
 pub(super) fn write(context: &mut Context<'_>, value: &Value) -> Result<String, Failure> {
@@ -26,6 +38,7 @@ pub(super) fn read(context: &mut Context<'_>, text: &Text) -> Result<Value, Fail
     let Some(text) = text.as_str() else {
         return Err(Failure::new("yaml: invalid leading UTF-8 octet"));
     };
+    context.charge(size_of_nodes(text))?;
     let node = yaml::read(text, Library::V3).map_err(|error| Failure::new(error.to_string()))?;
     value(context, node)
 }
@@ -36,6 +49,8 @@ fn node(context: &mut Context<'_>, value: &Value, depth: usize) -> Result<Node, 
         return Err(Failure::new("the value is nested too deeply"));
     };
     context.step(1)?;
+    // The line of it is indented by its depth.
+    context.charge(size_of::<Node>() + INDENT * (DEPTH - depth))?;
     Ok(match value {
         Value::Nil => Node::Null,
         Value::Bool(is_true) => Node::Bool(*is_true),
@@ -52,7 +67,7 @@ fn node(context: &mut Context<'_>, value: &Value, depth: usize) -> Result<Node, 
             Node::List(items.iter().map(|item| node(context, item, depth)).collect::<Result<_, _>>()?)
         }
         Value::Map(map) => {
-            let entries = map.to_vec().into_iter();
+            let entries = context.entries_of(map)?.into_iter();
             let entries =
                 entries.map(|(key, value)| Ok((charged(context, &key)?, node(context, &value, depth)?)));
             sorted(entries)?

@@ -164,7 +164,7 @@ impl<'t> Frame<'_, 't> {
             Value::Map(map) => {
                 // A copy, because the body may change the map. Go loops over what was there at the start, too.
                 self.ctx.step(map.len() as u64).map_err(|limit| self.exhausted(limit))?;
-                let entries = map.to_vec().into_iter();
+                let entries = self.ctx.entries_of(&map).map_err(|limit| self.exhausted(limit))?.into_iter();
                 let kind = map.element();
                 self.iterate(
                     branch,

@@ -65,7 +65,12 @@ fn without_zero_fraction(text: &str) -> &str {
 pub(super) fn to_text(ctx: &mut Context<'_>, value: &Value) -> Result<Text, Failure> {
     match value {
         Value::String(text) | Value::Bytes(text) => Ok(text.clone()),
-        other => print::sprint(ctx, std::slice::from_ref(other)),
+        other => {
+            let text = print::sprint(ctx, std::slice::from_ref(other))?;
+            // The same long text may be printed for each of many values.
+            ctx.charge(text.len())?;
+            Ok(text)
+        }
     }
 }
 
@@ -77,12 +82,7 @@ pub(super) fn to_texts(ctx: &mut Context<'_>, value: &Value) -> Result<Vec<Text>
     ctx.step(items.len() as u64)?;
     let mut texts = Vec::with_capacity(items.len());
     for item in items.iter().filter(|item| !matches!(item, Value::Nil)) {
-        let text = to_text(ctx, item)?;
-        // The same long text may be printed for each of many items.
-        if !matches!(item, Value::String(_)) {
-            ctx.charge(text.len())?;
-        }
-        texts.push(text);
+        texts.push(to_text(ctx, item)?);
     }
     Ok(texts)
 }

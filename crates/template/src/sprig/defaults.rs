@@ -86,7 +86,7 @@ fn copy(ctx: &mut Context<'_>, value: &Value, depth: u32) -> Result<Value, Failu
         }
         Value::Map(map) if !map.is_nil() => {
             let mut entries = std::collections::BTreeMap::new();
-            for (key, value) in map.to_vec() {
+            for (key, value) in ctx.entries_of(map)? {
                 entries.insert(key, copy(ctx, &value, depth + 1)?);
             }
             ctx.typed_map(map.element(), entries)?

@@ -29,11 +29,10 @@ fn compare(ctx: &mut Context<'_>, one: &Value, other: &Value, depth: u32) -> Res
         (Value::Complex(one), Value::Complex(other)) => {
             one.iter().zip(&**other).all(|(one, other)| are_same(*one, *other))
         }
-        (Value::String(one), Value::String(other)) => {
+        (Value::String(one), Value::String(other)) | (Value::Bytes(one), Value::Bytes(other)) => {
             ctx.step(one.len() as u64 / 1024)?;
             one == other
         }
-        (Value::Bytes(one), Value::Bytes(other)) => one == other,
         (Value::List(one), Value::List(other)) => {
             if one.element() != other.element() || one.len() != other.len() || one.is_nil() != other.is_nil()
             {
@@ -51,6 +50,8 @@ fn compare(ctx: &mut Context<'_>, one: &Value, other: &Value, depth: u32) -> Res
                 return Ok(true);
             }
             let (one, other) = (one.entries(), other.entries());
+            // All keys are compared before the first value.
+            ctx.step(one.keys().map(|key| 1 + key.len() as u64 / 256).sum())?;
             let has_same_keys = one.keys().eq(other.keys());
             has_same_keys && all(ctx, one.values().zip(other.values()), depth)?
         }
@@ -61,6 +62,7 @@ fn compare(ctx: &mut Context<'_>, one: &Value, other: &Value, depth: u32) -> Res
             if one.len() != other.len() {
                 return Ok(false);
             }
+            ctx.step(one.len() as u64)?;
             let pairs = one.iter().map(|(key, value)| Some((value, other.get(key)?)));
             match pairs.collect::<Option<Vec<_>>>() {
                 Some(pairs) => all(ctx, pairs.into_iter(), depth)?,

@@ -36,7 +36,7 @@ fn deep_merge(
     }
     let is_overwriting = mode == Mode::Overwrite;
     // A copy, because the two dictionaries can be the same one, or one can be inside the other.
-    for (key, new) in source.to_vec() {
+    for (key, new) in ctx.entries_of(source)? {
         // An entry costs about as much as it does in a new dictionary.
         ctx.step(1)?;
         ctx.charge(4 * size_of::<Value>())?;

@@ -88,7 +88,9 @@ fn compile(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Expres
     }
     let expression = Expression::bounded(&pattern, MAX_WEIGHT)
         .map_err(|error| blame(pattern.as_bytes(), error.to_string()))?;
-    ctx.step(1 + expression.weight() / 8 + text(args, 1).len() as u64 / 64)?;
+    let (weight, length) = (expression.weight(), text(args, 1).len() as u64);
+    // A search can come to every state of the expression at every byte of the text.
+    ctx.step(1 + weight / 8 + length / 64 + weight.saturating_mul(length) / 4096)?;
     Ok(expression)
 }
 
@@ -105,12 +107,30 @@ fn find_all(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Value
     let expression = compile(ctx, args, blame)?;
     let text = characters(args, 1);
     let limit = limit(ctx, &text, int(args, 2))?;
-    let found = expression.find_all(&text, limit);
+    let mut found = Vec::new();
+    let mut matches = expression.find_each(&text);
+    while found.len() < limit {
+        step_for_search(ctx, &expression, text.len())?;
+        let Some(place) = matches.next() else { break };
+        found.push(&text[place]);
+    }
     if found.is_empty() {
         return Ok(no_strings());
     }
     charge_items(ctx, found.len())?;
     strings(ctx, found.into_iter().map(Value::text).collect())
+}
+
+/// The most steps that one search for the next match counts.
+const MAX_SEARCH_STEPS: u64 = 500;
+
+/// Count the search for one more match. An expression such as `.*[^A-Z]|[A-Z]` makes each search read the text to its end, so that
+/// all searches together take quadratic time. That is rare, and a text may have very many matches, so that the steps of one search
+/// are bounded: they are enough to end a call without a clock, and to have the clock of the others asked in time.
+fn step_for_search(ctx: &mut Context<'_>, expression: &Expression, length: usize) -> Result<(), Failure> {
+    let most = expression.weight().saturating_mul(length as u64) / 4096;
+    ctx.step(most.min(MAX_SEARCH_STEPS))?;
+    Ok(())
 }
 
 /// How many matches are wanted; all of them if the number is negative. They could be as many as the text has characters, so
@@ -134,7 +154,10 @@ fn replace(
     ctx.charge(most.saturating_mul(groups * size_of::<Option<Range<usize>>>()))?;
     let mut replaced = std::string::String::new();
     let (mut end, mut charged) = (0, 0);
-    for places in expression.captures_all(&text, most) {
+    let mut matches = expression.captures_each(&text).take(most);
+    loop {
+        step_for_search(ctx, &expression, text.len())?;
+        let Some(places) = matches.next() else { break };
         let Some(place) = places[0].clone() else { continue };
         replaced.push_str(&text[end..place.start]);
         replacement(
@@ -229,13 +252,14 @@ fn split(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Value, F
     }
     let limit = limit(ctx, &text, wanted)?;
     let (mut parts, mut begin, mut end) = (Vec::new(), 0, 0);
-    for found in expression.find_all(&text, limit) {
+    let mut matches = expression.find_each(&text).take(limit);
+    loop {
+        step_for_search(ctx, &expression, text.len())?;
+        let Some(Range { start, end: after }) = matches.next() else { break };
         if usize::try_from(wanted).is_ok_and(|wanted| parts.len() + 1 == wanted) {
             break;
         }
-        // A match borrows from the text, so that the distance between the two is its place.
-        end = found.as_ptr() as usize - text.as_ptr() as usize;
-        let after = end + found.len();
+        end = start;
         // A match of nothing at the very beginning splits nothing off, as in Go.
         if after != 0 {
             parts.push(&text[begin..end]);

@@ -6,13 +6,12 @@ mod cut;
 mod pad;
 mod split;
 
-use ferroplane_golang::fmt::to_text as lossy;
-use ferroplane_golang::strconv::{push_quoted, quote_bytes};
+use ferroplane_golang::strconv::push_quoted;
 use ferroplane_golang::unicode;
 
 use super::arguments::{characters, int, strings, text};
 use super::{cast, function, variadic};
-use crate::{Context, Failure, Function, Type, Value, print};
+use crate::{Context, Failure, Function, Text, Type, Value, print};
 
 use Type::{Any, Bool, Int, String};
 
@@ -73,34 +72,54 @@ fn has_suffix(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     Ok(Value::Bool(text(args, 1).ends_with(text(args, 0))))
 }
 
-/// What is nil is left out.
+/// No text is longer in quotes than so many times its length: `\x00` stands for one byte.
+const QUOTED: usize = 4;
+
 fn quote(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
     // Nearly all calls have one argument, which need not be joined to anything.
     if let [Value::String(text)] = args {
+        ctx.charge(text.len().saturating_mul(QUOTED))?;
         return Ok(Value::String(ctx.write_text(|out| push_quoted(out, text))));
     }
-    let mut quoted = Vec::with_capacity(args.len());
-    for value in args.iter().filter(|value| !matches!(value, Value::Nil)) {
-        quoted.push(quote_bytes(&cast::to_text(ctx, value)?));
-    }
-    Ok(Value::text(quoted.join(" ")))
+    spaced(ctx, args, cast::to_text, QUOTED, push_quoted)
 }
 
 fn squote(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
-    let mut quoted = Vec::with_capacity(args.len());
-    for value in args.iter().filter(|value| !matches!(value, Value::Nil)) {
-        let text = print::sprint(ctx, std::slice::from_ref(value))?;
-        quoted.push([b"'", &text[..], b"'"].concat());
-    }
-    Ok(Value::text(quoted.join(&b' ')))
+    spaced(ctx, args, shown, 1, |out, text| {
+        out.push(b'\'');
+        out.extend_from_slice(text);
+        out.push(b'\'');
+    })
 }
 
 fn cat(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
-    let mut texts = Vec::with_capacity(args.len());
-    for value in args.iter().filter(|value| !matches!(value, Value::Nil)) {
-        texts.push(print::sprint(ctx, std::slice::from_ref(value))?);
+    spaced(ctx, args, shown, 1, Vec::extend_from_slice)
+}
+
+fn shown(ctx: &mut Context<'_>, value: &Value) -> Result<Text, Failure> {
+    print::sprint(ctx, std::slice::from_ref(value))
+}
+
+/// All arguments with spaces between them, each written in some way that makes it so many times as long at most. What is nil is
+/// left out.
+fn spaced(
+    ctx: &mut Context<'_>,
+    args: &[Value],
+    to_text: fn(&mut Context<'_>, &Value) -> Result<Text, Failure>,
+    growth: usize,
+    write: fn(&mut Vec<u8>, &[u8]),
+) -> Result<Value, Failure> {
+    let mut joined = Vec::new();
+    for (at, value) in args.iter().filter(|value| !matches!(value, Value::Nil)).enumerate() {
+        let text = to_text(ctx, value)?;
+        // Before it is written: one long text can be each of many arguments. A space and two quotes may come with it.
+        ctx.charge(text.len().saturating_mul(growth).saturating_add(3))?;
+        if at > 0 {
+            joined.push(b' ');
+        }
+        write(&mut joined, &text);
     }
-    Ok(Value::text(texts.join(&b' ')))
+    Ok(Value::text(joined))
 }
 
 fn plural(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
@@ -130,7 +149,8 @@ fn sort_alpha(ctx: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
         Value::List(_) | Value::Bytes(_) => cast::to_texts(ctx, &args[0])?,
         other => vec![cast::to_text(ctx, other)?],
     };
-    ctx.step(texts.len() as u64)?;
+    // To compare long texts is work, and one long text can be each of many.
+    ctx.step(texts.iter().map(|text| 1 + text.len() as u64 / 64).sum())?;
     texts.sort();
     strings(ctx, texts.into_iter().map(Value::String).collect())
 }
@@ -141,9 +161,4 @@ pub(super) fn decode(text: &[u8]) -> impl Iterator<Item = (char, usize)> {
         let valid = chunk.valid().chars().map(|character| (character, character.len_utf8()));
         valid.chain(chunk.invalid().iter().map(|_| (char::REPLACEMENT_CHARACTER, 1)))
     })
-}
-
-/// Whether the text has a character, as Go's `ContainsRune` tells.
-fn has_character(text: &[u8], character: char) -> bool {
-    lossy(text).contains(character)
 }

@@ -14,3 +14,4 @@ mod generator;
 mod limits;
 #[path = "../../../../tests/comparison/oracle.rs"]
 mod oracle;
+mod soup;

@@ -12,7 +12,7 @@ pub(crate) struct Call {
 }
 
 /// Functions whose results are not the same twice, or that are refused here. Only what they say about wrong arguments can be compared.
-const UNREPEATABLE: &[&str] = &[
+pub(crate) const UNREPEATABLE: &[&str] = &[
     "now",
     "ago",
     "randAlpha",

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ferroplane_template::sprig;
 
+use crate::calls::UNREPEATABLE;
 use crate::oracle::is_recording;
 
 const BEGIN: &str = "<!-- begin of the table -->\n";
@@ -18,8 +19,11 @@ fn table() -> String {
     for (class, functions) in sprig::classes() {
         for function in functions {
             let refusal = sprig::REFUSED.iter().find(|(name, _)| *name == function.name);
-            let state = refusal
-                .map_or_else(|| "works".to_owned(), |(_, reason)| format!("refused by name: {reason}"));
+            let state = match refusal {
+                Some((_, reason)) => format!("refused by name: {reason}"),
+                None if UNREPEATABLE.contains(&function.name) => "works; compared in part".to_owned(),
+                None => "works".to_owned(),
+            };
             table.push_str(&format!("| {class} | `{}` | {state} |\n", function.name));
         }
     }

@@ -47,6 +47,24 @@ fn too_much_is_refused_before_it_is_made() {
 }
 
 #[test]
+fn one_long_text_is_not_joined_with_itself_before_it_is_counted() {
+    let arguments = "$s ".repeat(100_000);
+    for function in ["cat", "quote", "squote"] {
+        let problem =
+            refusal(&format!(r#"{{{{ $s := repeat 3000000 "x" }}}}{{{{ $_ := {function} {arguments}}}}}"#));
+        assert!(problem.contains("the template makes more than 16777216 bytes of values"), "{problem}");
+    }
+}
+
+#[test]
+fn dictionary_counts_whenever_a_loop_copies_it() {
+    let filled = "{{ $d := dict }}{{ range until 1000 }}{{ $_ := set $d (print .) . }}{{ end }}";
+    let copied = "{{ range 1000 }}{{ range $d }}{{ break }}{{ end }}{{ end }}";
+    let problem = refusal(&format!("{filled}{copied}"));
+    assert!(problem.contains("the template makes more than 16777216 bytes of values"), "{problem}");
+}
+
+#[test]
 fn dictionaries_that_contain_themselves_end_every_walk() {
     for template in [
         r#"{{ $d := dict }}{{ $_ := set $d "d" $d }}{{ mustToJson $d }}"#,
@@ -68,6 +86,18 @@ fn dictionaries_that_contain_themselves_end_every_walk() {
 fn heavy_expressions_are_refused() {
     let problem = refusal(r#"{{ mustRegexMatch "((a{100}){10}[é-ü]{1000}){1}\\pL{900}" "x" }}"#);
     assert!(problem.contains("expression too large"), "{problem}");
+}
+
+#[test]
+fn search_for_a_heavy_expression_costs_more_than_for_a_light_one() {
+    let search = |expression: &str| {
+        let matched = format!(r#"{{{{ if regexMatch "{expression}" $s }}}}{{{{ end }}}}"#);
+        format!(r#"{{{{ $s := repeat 1000000 "x" }}}}{{{{ range 30 }}}}{matched}{{{{ end }}}}"#)
+    };
+    let budget = Budget { steps: 1_000_000, ..Budget::default() };
+    assert_eq!(rendered_within(&search("[xy]z"), &json!({}), budget), Ok(Vec::new()));
+    let problem = refusal(&search("[xy]{500}z"));
+    assert!(problem.contains("the template takes more than 1000000 steps"), "{problem}");
 }
 
 #[test]

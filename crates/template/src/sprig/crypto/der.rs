@@ -1,6 +1,6 @@
 //! Distinguished encoding rules: as much of them as keys and certificates need.
 //!
-//! Follows ITU-T X.690.
+//! Our own design: writes and reads the few types of ITU-T X.690 by hand, where Go has reflection in `encoding/asn1`.
 
 use num_bigint::BigUint;
 

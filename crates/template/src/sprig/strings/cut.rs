@@ -2,8 +2,10 @@
 //!
 //! Follows sprig 3.3.0, `strings.go`, Go 1.26, `strings/strings.go`, and goutils 1.1.1, `stringutils.go`.
 
+use std::collections::HashSet;
+
 use super::super::arguments::{int, text};
-use super::{decode, has_character};
+use super::decode;
 use crate::{Context, Failure, Value};
 
 pub(super) fn trim(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
@@ -11,14 +13,9 @@ pub(super) fn trim(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure
 }
 
 pub(super) fn trim_all(_: &mut Context<'_>, args: &[Value]) -> Result<Value, Failure> {
-    let cut = text(args, 0);
     // Looking a character up in a long text for each of many would take long.
-    let ascii: [bool; 128] = std::array::from_fn(|byte| cut.iter().any(|other| usize::from(*other) == byte));
-    let is_cut = |character: char| match ascii.get(character as usize) {
-        Some(is_cut) => *is_cut,
-        None => has_character(cut, character),
-    };
-    Ok(Value::text(trimmed(text(args, 1), is_cut)))
+    let cut: HashSet<char> = decode(text(args, 0)).map(|(character, _)| character).collect();
+    Ok(Value::text(trimmed(text(args, 1), |character| cut.contains(&character))))
 }
 
 /// The text without such characters at both ends.
