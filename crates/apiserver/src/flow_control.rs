@@ -1,7 +1,7 @@
 //! How many requests run at a time, and whose turn it is.
 //!
-//! Does the work of kube-apiserver's API Priority and Fairness with less: every user is a flow of its own, and there are no
-//! priorities to configure.
+//! Does the work of kube-apiserver's API Priority and Fairness with less: every user is a flow of its own, all service accounts of a
+//! namespace are one, and there are no priorities to configure.
 //!
 //! Reads, writes and watches are counted apart. While there is room, everyone comes in, up to a share that leaves room for others.
 //! When there is none, requests wait, and a permit that becomes free goes to the user with the fewest: a user with a thousand
@@ -10,7 +10,8 @@
 //!
 //! # Guarantees
 //! * Administrators have places of their own, so that a client that has to put an end to an overload gets in.
-//! * A request takes a place only when nothing more is to come from its client: slow clients cost [`BodyMemory`], not places.
+//! * A request takes a place only when nothing more is to come from its client, and gives it back before its response is sent: slow
+//!   clients cost [`BodyMemory`], not places.
 
 mod body_memory;
 mod fair_queue;

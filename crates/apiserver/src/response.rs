@@ -1,6 +1,8 @@
 //! Answers: bytes that are there already, or that come as things happen.
 
 mod compress;
+mod counted;
+mod object_list;
 
 use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
@@ -20,11 +22,21 @@ use serde_json::Value;
 
 use crate::negotiate::Form;
 pub(crate) use compress::{compress, is_welcome as is_compression_welcome};
+use counted::CountedBody;
+pub(crate) use counted::count;
+pub(crate) use object_list::ObjectList;
+
+/// The size of what is sent at a time of a large body: one buffer for all would be copied whenever it grows.
+pub(crate) const PIECE: usize = 64 * 1024;
 
 /// The body of an answer.
 pub enum Body {
     /// Chunks that are sent one after the other. They are shared with the store, not copied.
     Chunks(VecDeque<Bytes>),
+    /// Objects of the store, joined while they are sent.
+    List(ObjectList),
+    /// One of the others that is complete, and counts until it has been sent.
+    Counted(Box<CountedBody>),
     /// What comes as things happen.
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
 }
@@ -39,11 +51,21 @@ impl Body {
     /// Keeps something until the body has been sent, or is given up.
     pub(crate) fn holding(self, held: impl Send + 'static) -> Self {
         match self {
-            // What is there already is sent without waiting for anything: its permit may go at once.
-            Self::Chunks(_) => self,
+            // What is complete needs no place while its client reads it: it counts by its memory instead.
+            Self::Chunks(_) | Self::List(_) | Self::Counted(_) => self,
             Self::Stream(stream) => Self::stream(stream.inspect(move |_| {
                 let _ = &held;
             })),
+        }
+    }
+
+    /// How many bytes are left of it. None of what comes as things happen are there yet.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Chunks(chunks) => chunks.iter().map(Bytes::len).sum(),
+            Self::List(list) => list.left(),
+            Self::Counted(body) => body.left(),
+            Self::Stream(_) => 0,
         }
     }
 }
@@ -58,6 +80,7 @@ impl fmt::Debug for Body {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chunks(chunks) => write!(formatter, "Body({} chunks)", chunks.len()),
+            Self::List(_) | Self::Counted(_) => write!(formatter, "Body({} bytes)", self.bytes()),
             Self::Stream(_) => formatter.write_str("Body(stream)"),
         }
     }
@@ -73,6 +96,10 @@ impl http_body::Body for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
             Self::Chunks(chunks) => Poll::Ready(chunks.pop_front().map(|chunk| Ok(Frame::data(chunk)))),
+            Self::List(list) => Poll::Ready(list.next().map(|piece| Ok(Frame::data(piece)))),
+            Self::Counted(body) => {
+                body.poll_piece(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
+            }
             Self::Stream(stream) => {
                 stream.as_mut().poll_next(context).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
             }
@@ -80,13 +107,18 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Chunks(chunks) if chunks.is_empty())
+        match self {
+            Self::Chunks(chunks) => chunks.is_empty(),
+            Self::List(list) => list.left() == 0,
+            Self::Counted(body) => body.is_over(),
+            Self::Stream(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Chunks(chunks) => SizeHint::with_exact(chunks.iter().map(|chunk| chunk.len() as u64).sum()),
             Self::Stream(_) => SizeHint::default(),
+            _ => SizeHint::with_exact(self.bytes() as u64),
         }
     }
 }

@@ -71,6 +71,9 @@ pub(crate) struct ServerState {
     bodies: Arc<BodyMemory>,
     /// For the bodies of administrators.
     reserved_bodies: Arc<BodyMemory>,
+    responses: Arc<BodyMemory>,
+    /// For the responses to administrators.
+    reserved_responses: Arc<BodyMemory>,
     metrics: Metrics,
     /// Metrics of other parts of this process, as text.
     other_metrics: OnceLock<WriteMetrics>,
@@ -147,6 +150,8 @@ impl Server {
             flow_control: FlowControl::new(&flow_control::Settings::default()),
             bodies: BodyMemory::shared(),
             reserved_bodies: BodyMemory::reserved(),
+            responses: BodyMemory::shared(),
+            reserved_responses: BodyMemory::reserved(),
             metrics: Metrics::default(),
             other_metrics: OnceLock::new(),
             endpoints: endpoints::Endpoints::default(),

@@ -52,6 +52,16 @@ impl Identity {
         self.name == ANONYMOUS
     }
 
+    /// Whose share of places, memory and connections it uses: that of the user, or that of all service accounts of a namespace.
+    ///
+    /// A tenant who may create one service account may create a thousand, so each of them must not have a share of its own.
+    pub(crate) fn flow(&self) -> &str {
+        match split_service_account(&self.name) {
+            Some((_, account)) => &self.name[..self.name.len() - account.len() - 1],
+            None => &self.name,
+        }
+    }
+
     /// The `UserInfo` that reviews and the audit log show.
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
@@ -104,6 +114,16 @@ mod tests {
         assert_eq!(identity.name, "system:serviceaccount:default:builder");
         let groups = ["system:serviceaccounts", "system:serviceaccounts:default", AUTHENTICATED];
         assert_eq!(identity.groups, groups);
+    }
+
+    #[test]
+    fn service_accounts_of_a_namespace_share_and_users_do_not() {
+        let flow = |name: &str| Identity::authenticated(name, []).flow().to_owned();
+        let [first, second] = ["builder", "system.second"].map(|name| service_account_name("red", name));
+        assert_eq!(flow(&first), flow(&second));
+        assert_ne!(flow(&first), flow(&service_account_name("redder", "builder")));
+        assert_eq!(flow("bob"), "bob");
+        assert_eq!(flow("system:serviceaccount:red"), "system:serviceaccount:red");
     }
 
     #[test]

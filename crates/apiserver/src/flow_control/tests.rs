@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use tokio::task::yield_now;
 
 use super::*;
+use crate::auth::identity::Identity;
 
 fn flow_control(mutating: usize, queue: usize) -> Arc<FlowControl> {
     let settings =
@@ -146,6 +147,21 @@ async fn full_queue_sends_away_the_last_of_whoever_has_most_in_it() {
     drop(permit);
     drop(modest.await.unwrap().unwrap());
     first.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn queue_that_accounts_of_one_tenant_fill_has_room_for_another_tenant() {
+    let flow_control = flow_control(1, 4);
+    let flow = |namespace, name| Identity::service_account(namespace, name, "").flow().to_owned();
+    let _permit = flow_control.enter(RequestClass::Mutating, &flow("red", "a")).await.unwrap();
+    let mut waiting = Vec::new();
+    for name in ["b", "c", "d", "e"] {
+        waiting.push(enter(&flow_control, &flow("red", name)).await);
+    }
+    let newcomer = enter(&flow_control, &flow("blue", "a")).await;
+    assert!(!newcomer.is_finished());
+    refusal(waiting.pop().unwrap().await.unwrap());
+    refusal(enter(&flow_control, &flow("red", "f")).await.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 //!
 //! # Guarantees
 //! * A client that connects and then does nothing, or little, is disconnected: until there is a request, every step has a time
-//!   limit; so has an unauthenticated connection, and an idle one.
+//!   limit; so has an unauthenticated connection, an idle one, and one whose client does not read its responses.
 //! * There are never more than so many connections, and one address or user never has all of them. A new one takes the place of one
 //!   that does nothing useful ([`connection_table`]).
 //! * At the end, requests that were begun are answered if they can be within a time limit.
@@ -52,6 +52,8 @@ pub struct Settings {
     pub unauthenticated: Option<Duration>,
     /// How long a connection may be open without a request.
     pub idle: Duration,
+    /// How long a client may read nothing of a response that has an end. It is noticed after once to twice as long.
+    pub stalled: Duration,
     /// How many requests of HTTP/2 one connection may have at a time. A client has all its watches on one.
     pub streams: u32,
     /// How long to wait for answers at the end.
@@ -75,6 +77,8 @@ impl Default for Settings {
             unauthenticated: Some(Duration::from_secs(30)),
             // As kube-apiserver.
             idle: Duration::from_secs(90),
+            // A client that lost its network has reconnected by then.
+            stalled: Duration::from_mins(1),
             streams: 2_000,
             drain: Duration::from_secs(10),
         }

@@ -23,31 +23,34 @@ pub(crate) fn is_welcome(headers: &HeaderMap) -> bool {
 }
 
 /// Compresses an answer if it is worth it. What comes as things happen stays as it is.
-pub(crate) async fn compress(response: Response<Body>) -> Response<Body> {
+///
+/// Keeps something until that is done, even if nothing waits for it any more: the place of the request.
+pub(crate) async fn compress(response: Response<Body>, held: impl Send + 'static) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
-    let chunks = match body {
-        Body::Chunks(chunks)
-            if chunks.iter().map(Bytes::len).sum::<usize>() > WORTHWHILE
-                && !parts.headers.contains_key(CONTENT_ENCODING) =>
-        {
-            chunks
-        }
-        body => return Response::from_parts(parts, body),
+    let is_worthwhile = body.bytes() > WORTHWHILE && !parts.headers.contains_key(CONTENT_ENCODING);
+    let pieces: Option<Box<dyn Iterator<Item = Bytes> + Send>> = match &body {
+        Body::Chunks(chunks) if is_worthwhile => Some(Box::new(chunks.clone().into_iter())),
+        Body::List(list) if is_worthwhile => Some(Box::new(list.clone())),
+        _ => None,
     };
-    let shared = chunks.clone();
+    let Some(pieces) = pieces else { return Response::from_parts(parts, body) };
     // Compressing a large list takes milliseconds, in which no other request should have to wait.
-    let compressed = tokio::task::spawn_blocking(move || gzip(shared.iter())).await;
-    let Ok(Ok(compressed)) = compressed else { return Response::from_parts(parts, Body::Chunks(chunks)) };
+    let compressed = tokio::task::spawn_blocking(move || {
+        let compressed = gzip(pieces);
+        drop(held);
+        compressed
+    });
+    let Ok(Ok(compressed)) = compressed.await else { return Response::from_parts(parts, body) };
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     Response::from_parts(parts, Body::from(Bytes::from(compressed)))
 }
 
-fn gzip<'p>(chunks: impl Iterator<Item = &'p Bytes>) -> std::io::Result<Vec<u8>> {
+fn gzip(pieces: impl Iterator<Item = Bytes>) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    for chunk in chunks {
-        encoder.write_all(chunk)?;
+    for piece in pieces {
+        encoder.write_all(&piece)?;
     }
     encoder.finish()
 }
@@ -61,7 +64,7 @@ mod tests {
     #[tokio::test]
     async fn only_large_answers_are_compressed() {
         for (size, is_compressed) in [(1_000, false), (1_000_000, true)] {
-            let response = compress(Response::new(Body::from(Bytes::from(vec![b' '; size])))).await;
+            let response = compress(Response::new(Body::from(Bytes::from(vec![b' '; size]))), ()).await;
             assert_eq!(response.headers().contains_key(CONTENT_ENCODING), is_compressed);
             let bytes = response.into_body().collect().await.unwrap().to_bytes();
             assert_eq!(bytes.len() < 10_000, is_compressed || size < 10_000);

@@ -223,13 +223,13 @@ impl Event {
         self.impersonated = extensions.get::<ImpersonatedIdentity>().map(|identity| identity.0.clone());
         let annotations = extensions.get::<AuditAnnotations>();
         self.annotations = annotations.map(|annotations| annotations.0.clone()).unwrap_or_default();
-        if let (Level::RequestResponse, Body::Chunks(chunks)) = (self.level, response.body()) {
-            let (chunks, bytes) = (chunks.clone(), chunks.iter().map(Bytes::len).sum());
-            let read = Arc::new(move || {
-                let text: Vec<_> = chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
-                read_text(&text)
-            });
-            self.response = Some(LazyObject { bytes, read });
+        if self.level >= Level::RequestResponse {
+            let bytes = response.body().bytes();
+            self.response = match response.body() {
+                Body::Chunks(chunks) => Some(sent_pieces(chunks.clone(), bytes)),
+                Body::List(list) => Some(sent_pieces(list.clone(), bytes)),
+                Body::Stream(_) | Body::Counted(_) => None,
+            };
         }
     }
 }
@@ -259,6 +259,17 @@ fn sent_object(parts: &Parts, text: Bytes, kind: String) -> LazyObject {
         if is_protobuf {
             return body::read(BodyForm::Protobuf, &text, &kind).ok().map(|body| body.value);
         }
+        read_text(&text)
+    });
+    LazyObject { bytes, read }
+}
+
+fn sent_pieces<P>(pieces: P, bytes: usize) -> LazyObject
+where
+    P: IntoIterator<Item = Bytes> + Clone + Send + Sync + 'static,
+{
+    let read = Arc::new(move || {
+        let text: Vec<u8> = pieces.clone().into_iter().flatten().collect();
         read_text(&text)
     });
     LazyObject { bytes, read }

@@ -32,7 +32,7 @@ const LONGEST: Duration = Duration::from_secs(45);
 
 /// All of a body, unless it is too large, comes too slowly or takes memory that others need. One without a reservation comes from
 /// this process.
-pub(super) async fn collect<B>(body: B, mut reserved: Option<&mut BodyReservation>) -> Result<Bytes, Status>
+pub(super) async fn collect<B>(body: B, reserved: Option<&BodyReservation>) -> Result<Bytes, Status>
 where
     B: http_body::Body<Data = Bytes>,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -47,7 +47,7 @@ where
         let Ok(data) = frame.into_data() else { continue };
         size += data.len();
         if size <= MAX_BODY {
-            if let Some(reserved) = reserved.as_deref_mut() {
+            if let Some(reserved) = reserved {
                 reserved.grow(size)?;
             }
             collected.push(data);

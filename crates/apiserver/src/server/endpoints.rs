@@ -18,7 +18,7 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::routes::AuthenticatedRequest;
-use super::{Server, body};
+use super::{Server, body, turns};
 use crate::auth::identity::Identity;
 use crate::negotiate;
 use crate::request::{Query, Verb};
@@ -190,10 +190,10 @@ impl Server {
         } else {
             // As a create: any verb that changes something reserves the same, and pages have no verbs of their own.
             reserved = self.reserve_body(Verb::Create, request)?;
-            body::collect(body, reserved.as_mut()).await?
+            body::collect(body, reserved.as_ref()).await?
         };
         // After the body was read: a client that sends slowly must not hold a place among those that run.
-        let _permit = self.take_turn(request).await?;
+        let turn = self.take_turn(request).await?;
         let asked = EndpointRequest {
             identity: identity.clone(),
             below,
@@ -204,14 +204,17 @@ impl Server {
         let answer = (endpoint.0)(asked).await;
         // The body is with the endpoint until it has answered, so that its memory counts until then.
         drop(reserved);
-        Ok(answer.map_or_else(response::page_not_found, |answer| answer.map(|body| self.ending(body))))
+        let mut response =
+            answer.map_or_else(response::page_not_found, |answer| answer.map(|body| self.ending(body)));
+        turns::attach(turn, &mut response);
+        Ok(response)
     }
 
     /// An answer may continue for as long as its client wants, and a server must be able to end.
     fn ending(&self, body: Body) -> Body {
         match body {
             // What is there already ends by itself.
-            Body::Chunks(_) => body,
+            Body::Chunks(_) | Body::List(_) | Body::Counted(_) => body,
             Body::Stream(stream) => {
                 let mut stop = self.state.stop.subscribe();
                 let ended = async move {

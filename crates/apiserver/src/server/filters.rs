@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use super::Server;
 use super::audit_trail::{AuditNotes, AuditTrail, AuditedRequest};
 use super::routes::AuthenticatedRequest;
+use super::turns::Turn;
 use crate::auth::authenticate::Peer;
 use crate::auth::identity::{Identity, MASTERS};
 use crate::listeners::https::{Connection, TrackedConnection};
@@ -40,7 +41,15 @@ impl Server {
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(AUDIT_ID, id);
         }
-        if reads_gzip { response::compress(response).await } else { response }
+        let turn = response.extensions_mut().remove::<Turn>();
+        // The request has its place until then: compressing is work, for which users take turns.
+        if reads_gzip {
+            response = response::compress(response, turn.clone()).await;
+        }
+        match turn {
+            Some(turn) => turn.finish(response),
+            None => response,
+        }
     }
 
     /// Authenticates a request, and notes in the audit log what became of it.
@@ -91,7 +100,7 @@ impl Server {
 /// Tells the connection who uses it. Refuses users who have too many connections that are all in use.
 fn note_user(parts: &Parts, caller: &Identity) -> Result<(), Status> {
     let Some(connection) = parts.extensions.get::<Arc<TrackedConnection>>() else { return Ok(()) };
-    if caller.is_anonymous() || connection.identify(&caller.name, caller.is_in(MASTERS)) {
+    if caller.is_anonymous() || connection.identify(caller.flow(), caller.is_in(MASTERS)) {
         return Ok(());
     }
     Err(Status::too_many_requests("Too many connections, please close some of them.", 1))

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::ServerState;
 use super::audit_trail::AuditNotes;
+use super::turns::Turn;
 use crate::auth::identity::Identity;
 use crate::clock;
 use crate::negotiate::{Amount, Form, Presentation, presentation};
@@ -30,6 +31,8 @@ pub(super) struct ResourceHandler<'r> {
     pub(super) parts: &'r Parts,
     pub(super) query: &'r Query,
     pub(super) notes: &'r AuditNotes,
+    /// What the request holds, if it comes from outside.
+    pub(super) turn: Option<&'r Turn>,
 }
 
 impl ResourceHandler<'_> {

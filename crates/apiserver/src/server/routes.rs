@@ -7,7 +7,7 @@ use http::{Method, Response};
 
 use super::audit_trail::AuditNotes;
 use super::resource_handler::ResourceHandler;
-use super::{ImpersonatedIdentity, Server, body};
+use super::{ImpersonatedIdentity, Server, body, turns};
 use crate::auth::authenticate::Impersonation;
 use crate::auth::identity::Identity;
 use crate::auth::rbac::Decision;
@@ -80,8 +80,10 @@ impl Server {
         if let Some(found) = self.endpoint(request) {
             return self.answer_at(found, identity, request, body).await;
         }
-        let _permit = self.take_turn(request).await?;
-        self.non_resource(&catalogue, request.info, request.parts)
+        let turn = self.take_turn(request).await?;
+        let mut response = self.non_resource(&catalogue, request.info, request.parts)?;
+        turns::attach(turn, &mut response);
+        Ok(response)
     }
 
     /// Hands a request to the resource that it is about, unless there is none, or none that can do this.
@@ -109,14 +111,14 @@ impl Server {
             return not_served(!view.is_custom(), &parts.method);
         }
         let verb = usable_verb(&view, path, verb, &parts.method)?;
-        let mut reserved = self.reserve_body(verb, request)?;
+        let reserved = self.reserve_body(verb, request)?;
         let text = if verb.changes_something() {
-            body::collect(body, reserved.as_mut()).await?
+            body::collect(body, reserved.as_ref()).await?
         } else {
             Bytes::new()
         };
         request.notes.sent(parts, &text, &view.resource.names.kind);
-        let permit = self.take_turn(request).await?;
+        let turn = self.take_turn(request).await?;
         let handler = ResourceHandler {
             server: &self.state,
             identity,
@@ -125,13 +127,16 @@ impl Server {
             parts,
             query: &info.query,
             notes: request.notes,
+            turn: turn.as_ref(),
         };
         let answered = handler.handle(verb, text).await;
         let form = negotiate::error_form(&parts.headers);
         let mut response = answered.unwrap_or_else(|status| response::status(&status, form));
         if verb == Verb::Watch {
             // A watch has been answered, but continues: it keeps its permit until its body ends.
-            response = response.map(|body| body.holding(permit));
+            response = response.map(|body| body.holding(turn.clone()));
+        } else {
+            turns::attach(turn.clone(), &mut response);
         }
         if let Some(deprecation) = &handler.view.version().deprecation {
             response::warn(&mut response, std::slice::from_ref(deprecation));

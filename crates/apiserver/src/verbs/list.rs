@@ -14,11 +14,9 @@ use super::selection::Selection;
 use super::view::{Rows, VersionedObject, View, with_version};
 use crate::negotiate::{Form, Presentation};
 use crate::options::{Continue, ListOptions};
-use crate::response::{self, Body};
+use crate::response::{self, Body, ObjectList, PIECE};
 use crate::store::{Entry, Snapshot, Store};
 
-/// Lists are sent in chunks of about this size: one buffer for all would be copied whenever it grows.
-const CHUNK: usize = 64 * 1024;
 /// About as much as a list has besides its objects.
 const HEAD: usize = 256;
 
@@ -169,13 +167,29 @@ impl Page {
         }
     }
 
+    /// Whether the objects go to the client as they are stored, so that the list can be put together while it is sent.
+    ///
+    /// Clients in this process are given the objects themselves.
+    pub(crate) fn is_made_while_sent(
+        &self,
+        view: &View,
+        presentation: Presentation,
+        shares_objects: bool,
+    ) -> bool {
+        let is_as_stored = view.version().is_verbatim && self.converted.is_none();
+        is_as_stored && !shares_objects && presentation == Presentation::Objects(Form::Json)
+    }
+
     /// The list as JSON. Objects that are stored as clients see them are not parsed.
-    fn json(&self, view: &View, metadata: &Value, shares_objects: bool) -> Body {
+    fn json(self, view: &View, metadata: &Value, shares_objects: bool) -> Body {
         let head = Value::Object(view.list_head(metadata)).to_string();
-        let mut chunks = BodyChunks::of(if shares_objects { 0 } else { self.size });
         // The head is an object without its items.
-        chunks.push(head.trim_end_matches('}').as_bytes());
-        chunks.push(b"},\"items\":[");
+        let head = format!("{}}},\"items\":[", head.trim_end_matches('}'));
+        if self.is_made_while_sent(view, Presentation::Objects(Form::Json), shares_objects) {
+            return Body::List(ObjectList::new(head.into(), self.entries, self.size));
+        }
+        let mut chunks = BodyChunks::of(if shares_objects { 0 } else { self.size });
+        chunks.push(head.as_bytes());
         for (index, seen) in self.seen(view).enumerate() {
             let separator: &'static [u8] = if index > 0 { b"," } else { b"" };
             let object = seen.into_bytes();
@@ -215,11 +229,11 @@ impl BodyChunks {
     /// For about so many bytes that are not shared.
     fn of(size: usize) -> Self {
         let room = HEAD + size + size / 64;
-        Self { whole: VecDeque::new(), open: Vec::new(), capacity: room.min(CHUNK) }
+        Self { whole: VecDeque::new(), open: Vec::new(), capacity: room.min(PIECE) }
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        if self.open.len() + bytes.len() > CHUNK && !self.open.is_empty() {
+        if self.open.len() + bytes.len() > PIECE && !self.open.is_empty() {
             self.whole.push_back(std::mem::take(&mut self.open).into());
         }
         if self.open.capacity() == 0 {

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use ferroplane_testkit::ApiAnswer;
 use serde_json::Value;
 
@@ -135,6 +135,7 @@ fn one_tenant_cannot_starve_another() {
     refused.extend(starving::flood(&tenants));
     starving::stall(&tenants);
     starving::occupy(&tenants);
+    starving::leave_unread(&tenants);
     assert!(refused.len() >= 2, "{refused:?}");
     let untold = settled(|| starving::untold(tenants.audit(), &refused));
     assert!(untold.is_empty(), "without a line in the audit log: {untold:#?}");
@@ -213,14 +214,34 @@ fn continuation_of_a_list_stays_in_its_namespace() {
     }
     let first = tenants.json(Who::Red, "GET", &format!("{path}?limit=1"), "");
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let decoded = String::from_utf8(base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(token).unwrap());
-    let forged = decoded.unwrap().replace("red", "blue").replace("own", "a");
-    let forged = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(forged);
-    let answer = tenants.ask(Who::Red, "GET", &format!("{path}?limit=50&continue={forged}"), &[], "");
-    assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET));
+    // The code, and how many objects there are, all of them the sender's own.
+    let listed = |token: &str| {
+        let answer = tenants.ask(Who::Red, "GET", &format!("{path}?limit=50&continue={token}"), &[], "");
+        let list: Value = serde_json::from_slice(&answer.body).unwrap();
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        assert!(items.iter().all(|item| item["metadata"]["namespace"] == "red"), "{list}");
+        assert!(!list.to_string().contains(SECRET), "{list}");
+        (answer.code, items.len())
+    };
+    let (code, count) = listed(token);
+    assert!(code == 200 && count >= 2, "{code} {count}");
+    // A token says only behind which object of the namespace the list continues. These name the other namespace instead.
+    let genuine: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token).unwrap()).unwrap();
+    for (start, code) in [
+        ("../blue/", 400),
+        ("../blue/a", 400),
+        ("/../blue/a", 400),
+        ("blue/", 400),
+        ("blue/../../blue/a", 400),
+        ("blue/a", 200),
+        ("/blue/a", 200),
+    ] {
+        let mut forged = genuine.clone();
+        forged["start"] = format!("{start}\0").into();
+        assert_ne!(forged, genuine);
+        assert_eq!(listed(&URL_SAFE_NO_PAD.encode(forged.to_string())).0, code, "{start}");
+    }
     // An administrator's token of all namespaces, at the very beginning of the other's, is worth no more.
     let all = tenants.json(Who::Administrator, "GET", "/api/v1/configmaps?limit=1", "");
-    let token = all["metadata"]["continue"].as_str().unwrap();
-    let answer = tenants.ask(Who::Red, "GET", &format!("{path}?limit=50&continue={token}"), &[], "");
-    assert!(!String::from_utf8_lossy(&answer.body).contains(SECRET));
+    listed(all["metadata"]["continue"].as_str().unwrap());
 }

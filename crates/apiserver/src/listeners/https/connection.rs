@@ -114,6 +114,11 @@ impl Accepted {
                 served.as_mut().graceful_shutdown();
                 finish(served, &tracked).await
             }
+            () = tracked.stalled(settings.stalled) => {
+                tracing::debug!(%remote, "a client does not read a response");
+                served.as_mut().graceful_shutdown();
+                finish(served, &tracked).await
+            }
         };
         if let Err(error) = ended {
             // The other end went away, or speaks no HTTP.
@@ -173,6 +178,7 @@ impl<S, B> Service<Request<Incoming>> for WithConnection<S>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Send + 'static,
+    B: http_body::Body,
 {
     type Response = Response<InFlightBody<B>>;
     type Error = S::Error;

@@ -1,10 +1,11 @@
 //! All connections of a listener: how many there are, whose they are, and which one goes when there are too many.
 //!
 //! # Guarantees
-//! * A new connection gets in at once, unless all others belong to administrators or are in use by users who have few: one that did
+//! * A new connection gets in at once, unless administrators have all that users leave: one that did
 //!   nothing useful is evicted. First unauthenticated ones, the longest idle one first; then idle ones of
 //!   the user with the most; last, of a user with a great many, one that is in use.
-//! * One network address, and one user, never have all connections.
+//! * One network address, and one user, never have all connections. All users together leave some to others, so that an administrator
+//!   or a health check gets in even where every user keeps all connections in use.
 
 mod tracked;
 
@@ -25,6 +26,10 @@ const COMPLAINT: Duration = Duration::from_mins(1);
 
 /// A user with more than this part of all connections may lose one that is in use.
 const GREAT_MANY: usize = 8;
+
+/// This part of all connections, and of those of a peer, is never given to users: a new connection has to be open before it can show
+/// that it is an administrator's.
+const RESERVED: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
@@ -126,16 +131,22 @@ impl ConnectionTable {
         });
         idlest.or_else(|| {
             let greediest = users.values().max_by_key(|connections| connections.len())?;
-            // Where every user has few connections and all are busy, the new one is refused instead.
+            // Where every user has few connections and all are busy, the one that asks for more is refused instead.
             let has_a_great_many = greediest.len() > self.limit / GREAT_MANY;
             let oldest = greediest.iter().min_by_key(|connection| connection.last_active());
             oldest.filter(|_| has_a_great_many).copied()
         })
     }
 
-    /// Whether a user may have one more connection. An idle one of the same user makes room for it.
+    /// Whether a user may have one more connection. An idle one makes room for it: of the same user, or of the one with most.
     fn has_room_for(&self, connection: &TrackedConnection, user: &str) -> bool {
         let mut state = self.lock();
+        self.has_room_in_share(&mut state, connection, user)
+            && self.leaves_reserve(&mut state, connection, Some(connection.peer))
+            && self.leaves_reserve(&mut state, connection, None)
+    }
+
+    fn has_room_in_share(&self, state: &mut State, connection: &TrackedConnection, user: &str) -> bool {
         let others = state.connections.values();
         let own: Vec<_> =
             others.filter(|other| other.id != connection.id && other.user() == user).cloned().collect();
@@ -145,6 +156,36 @@ impl ConnectionTable {
         let idle = own.iter().filter(|other| !other.is_busy());
         let Some(idlest) = idle.min_by_key(|other| other.last_active()) else { return false };
         state.evict(idlest.id);
+        true
+    }
+
+    /// Whether users may have one more connection, of one peer or of all.
+    fn leaves_reserve(
+        &self,
+        state: &mut State,
+        connection: &TrackedConnection,
+        peer: Option<IpAddr>,
+    ) -> bool {
+        let limit = if peer.is_some() { self.limit_of_peer } else { self.limit };
+        let users_limit = limit - limit / RESERVED;
+        let present = match peer {
+            Some(peer) => state.peers.get(&peer).copied().unwrap_or_default(),
+            None => state.connections.len(),
+        };
+        // Most often, and without a search: however many of them are users', there is room.
+        if present <= users_limit {
+            return true;
+        }
+        let others = || {
+            let all = state.connections.values();
+            all.filter(|other| other.id != connection.id && peer.is_none_or(|peer| other.peer == peer))
+        };
+        if others().filter(|other| other.usage() == Usage::User).count() < users_limit {
+            return true;
+        }
+        self.complain();
+        let Some(id) = self.of_greediest_user(others()).map(|found| found.id) else { return false };
+        state.evict(id);
         true
     }
 

@@ -47,7 +47,13 @@ impl ResourceHandler<'_> {
             Err(expired) => return Ok(expired),
         };
         let page = Page::read(&snapshot, &selection, &options, &self.server.store).await?;
-        let (size, shares_objects) = (page.size, self.shares_objects());
+        if let Some(turn) = self.turn {
+            turn.make_room(page.size)?;
+        }
+        let shares_objects = self.shares_objects();
+        // What is made while it is sent takes no time now.
+        let is_made_later = page.is_made_while_sent(&self.view, presentation, shares_objects);
+        let size = if is_made_later { 0 } else { page.size };
         let answer = || page.into_response(&self.view, presentation, rows, shares_objects);
         Ok(verbs::beside_others(size, answer))
     }
@@ -144,7 +150,8 @@ fn random_timeout() -> Duration {
 mod tests {
     use bytes::Bytes;
     use http::Request;
-    use http_body_util::Empty;
+    use http_body::Body as _;
+    use http_body_util::{BodyExt as _, Empty};
 
     use super::*;
     use crate::Server;
@@ -154,7 +161,7 @@ mod tests {
     use crate::store::{Options, Store};
 
     #[tokio::test]
-    async fn objects_of_a_list_are_shared_within_the_process_and_copied_for_others() {
+    async fn objects_of_a_list_are_shared_within_the_process_and_joined_to_larger_pieces_for_others() {
         let store = Store::in_memory(Options::default()).unwrap();
         let server = Server::start(store, Settings::default()).await.unwrap();
         let held = server.store().get(&server.store().collection(NAMESPACES).key("", "default")).unwrap();
@@ -164,9 +171,12 @@ mod tests {
             if is_in_process {
                 request.extensions_mut().insert(InProcess);
             }
-            let Body::Chunks(chunks) = server.handle(request).await.into_body() else {
-                panic!("a list is chunks");
-            };
+            let mut body = server.handle(request).await.into_body();
+            let (length, mut chunks) = (body.size_hint().exact().unwrap(), Vec::new());
+            while let Some(Ok(frame)) = body.frame().await {
+                chunks.push(frame.into_data().unwrap());
+            }
+            assert_eq!(chunks.iter().map(Bytes::len).sum::<usize>() as u64, length);
             let is_shared = chunks.iter().any(|chunk| chunk.as_ptr() == held.bytes().as_ptr());
             assert_eq!(is_shared, is_in_process);
             let text: Vec<_> = chunks.iter().flatten().copied().collect();

@@ -187,7 +187,7 @@ impl Model {
 }
 
 /// The store and its model, and some who watch.
-struct World<'a> {
+struct StoreFixture<'a> {
     home: Home<'a>,
     window: usize,
     store: Store,
@@ -197,7 +197,7 @@ struct World<'a> {
     told: BTreeMap<u64, String>,
 }
 
-impl<'a> World<'a> {
+impl<'a> StoreFixture<'a> {
     fn new(home: Home<'a>, window: usize) -> Self {
         let store = home.open(window);
         let (model, watchers, told) = (Model::default(), Vec::new(), BTreeMap::new());
@@ -357,11 +357,11 @@ impl<'a> World<'a> {
 fn check(home: Home<'_>, window: usize, steps: Vec<Step>) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        let mut world = World::new(home, window);
+        let mut fixture = StoreFixture::new(home, window);
         for step in steps {
-            world.perform(step).await;
+            fixture.perform(step).await;
         }
-        world.store.close().await;
+        fixture.store.close().await;
     });
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferroplane_testkit::{ApiAddress, ApiAnswer, ApiClient, RawConnection};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
@@ -102,6 +102,13 @@ impl Tenants {
             Who::Forger => Some(format!("{}AAAA", &self.tokens[2][..self.tokens[2].len() - 4])),
         };
         ApiAddress::with_token(&self.url, &self.authority, token)
+    }
+
+    /// The address for one more service account of the attacker, whose administrator makes it.
+    pub(super) fn one_more_account(&self, name: &str) -> ApiAddress {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}});
+        self.json(Who::Red, "POST", "/api/v1/namespaces/red/serviceaccounts", &account.to_string());
+        ApiAddress::with_token(&self.url, &self.authority, Some(self.token("red", name)))
     }
 
     pub(super) fn runtime(&self) -> &Runtime {

@@ -17,6 +17,12 @@ const SLOW: usize = 205;
 /// Connections on which nothing is asked.
 const IDLE: usize = 500;
 
+/// `ConfigMaps` of a megabyte. A list of them is more than a connection holds by itself.
+const LARGE: usize = 20;
+
+/// Service accounts of the attacker that read nothing of what they ask for: more than one user is given memory for.
+const READERS: usize = 8;
+
 /// How long anybody else may wait for an answer.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -112,6 +118,34 @@ pub(super) fn occupy(tenants: &Tenants) {
             idle.push(client);
         }
         others_write(tenants, "while-occupied").await;
+    });
+}
+
+/// While many accounts of one tenant ask for large lists and do not read them, they have the memory of one user together, and the other
+/// tenant and the administrator are answered.
+pub(super) fn leave_unread(tenants: &Tenants) {
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "readers"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts:red"}]});
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/red/rolebindings";
+    tenants.json(Who::Red, "POST", bindings, &binding.to_string());
+    for n in 0..LARGE {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("large-{n}")},
+            "data": {"a": "x".repeat(1_000_000)}});
+        tenants.json(Who::Red, "POST", MAPS, &map.to_string());
+    }
+    let readers: Vec<_> = (0..READERS).map(|n| tenants.one_more_account(&format!("reader-{n}"))).collect();
+    tenants.runtime().block_on(async {
+        let mut unread = Vec::new();
+        for address in &readers {
+            let mut client = ApiClient::connect(address).await.unwrap();
+            let answer = client.begin("GET", MAPS, "").await.unwrap();
+            unread.push((client, answer));
+        }
+        let codes: Vec<_> = unread.iter().map(|(_, answer)| answer.status().as_u16()).collect();
+        assert!(codes.contains(&200) && codes.contains(&429), "{codes:?}");
+        assert!(codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
+        others_write(tenants, "while-unread").await;
     });
 }
 

@@ -1,6 +1,13 @@
 //! Who makes room for whom.
 
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
+
 use super::*;
+use crate::listeners::https::in_flight_body::InFlightBody;
 
 fn table(connections: usize, of_peer: usize, of_user: usize) -> Arc<ConnectionTable> {
     let settings = Settings {
@@ -67,13 +74,67 @@ async fn user_with_few_connections_keeps_those_in_use() {
     }
     let mut watching = Vec::new();
     for (number, entry) in entries.iter().enumerate() {
-        assert!(entry.connection.identify(&format!("user-{}", number / 2), false));
+        let is_admitted = entry.connection.identify(&format!("user-{}", number / 2), false);
+        assert_eq!(is_admitted, number < 14);
         watching.push(entry.connection.begin());
     }
-    assert!(table.admit(address(99)).is_none());
+    // Two are refused to users and left to others, who may turn out to be administrators.
+    let administrator = table.admit(address(99)).expect("a new client can show who it is");
+    assert!(administrator.connection.identify("ada", true));
+    let newcomer = table.admit(address(98)).expect("so can the next one");
+    assert!(is_evicted(&entries[14]).await && is_evicted(&entries[15]).await);
+    assert!(!newcomer.connection.identify("eve", false));
+    for entry in &entries[..14] {
+        assert!(!is_evicted(entry).await);
+    }
     drop(watching.remove(7));
-    assert!(table.admit(address(99)).is_some());
-    assert!(is_evicted(&entries[7]).await);
+    assert!(newcomer.connection.identify("eve", false), "an idle connection of a user makes room");
+    assert!(is_evicted(&entries[7]).await && !is_evicted(&administrator).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn users_of_one_address_leave_room_for_an_administrator_at_the_same_address() {
+    let table = table(64, 8, 64);
+    let mut busy = Vec::new();
+    for number in 0..8 {
+        let entry = admit(&table, 1).await;
+        let is_admitted = entry.connection.identify(&format!("user-{number}"), false);
+        assert_eq!(is_admitted, number < 7);
+        let in_flight = entry.connection.begin();
+        busy.push((entry, in_flight));
+    }
+    let administrator = table.admit(address(1)).unwrap();
+    assert!(administrator.connection.identify("ada", true));
+    assert!(is_evicted(&busy[7].0).await && !is_evicted(&busy[0].0).await);
+    assert!(admit(&table, 2).await.connection.identify("user-7", false), "another address has its own share");
+}
+
+#[tokio::test(start_paused = true)]
+async fn connection_whose_client_reads_nothing_is_noticed() {
+    let table = table(4, 4, 4);
+    let entry = table.admit(address(1)).unwrap();
+    let period = Duration::from_mins(1);
+    let waits = async |times: u32| {
+        let stalled = entry.connection.stalled(period);
+        tokio::time::timeout(times * period, stalled).await.is_err()
+    };
+    // A watch may have nothing to say for as long as it likes.
+    let endless = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
+    let _watching = InFlightBody::new(endless, entry.connection.begin());
+    assert!(waits(10).await);
+    let unread = InFlightBody::new(Full::new(Bytes::from_static(b"text")), entry.connection.begin());
+    assert!(!waits(3).await);
+    drop(unread);
+    let mut response = entry.connection.begin();
+    for _ in 0..10 {
+        response.continues();
+        assert!(waits(1).await, "it continues in every period");
+    }
+    let began = Instant::now();
+    entry.connection.stalled(period).await;
+    assert!(began.elapsed() <= 2 * period);
+    drop(response);
+    assert!(waits(10).await);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::ConnectionTable;
 
@@ -20,6 +20,7 @@ pub(crate) struct TrackedConnection {
     /// When a request last began or ended, in milliseconds since the table was made.
     active: AtomicU64,
     in_flight: AtomicUsize,
+    progress: Progress,
     user: OnceLock<String>,
     is_administrator: AtomicBool,
     evicted: Notify,
@@ -43,6 +44,7 @@ impl TrackedConnection {
             opened: Instant::now(),
             active: AtomicU64::new(table.now()),
             in_flight: AtomicUsize::new(0),
+            progress: Progress::default(),
             user: OnceLock::new(),
             is_administrator: AtomicBool::new(false),
             evicted: Notify::new(),
@@ -73,7 +75,7 @@ impl TrackedConnection {
     pub(in crate::listeners::https) fn begin(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.touch();
-        InFlight(Arc::clone(self))
+        InFlight { connection: Arc::clone(self), period: None }
     }
 
     /// The network that it comes from.
@@ -124,6 +126,16 @@ impl TrackedConnection {
         }
     }
 
+    /// Waits until the client has read nothing of a response for a period, or for up to two.
+    pub(in crate::listeners::https) async fn stalled(&self, period: Duration) {
+        loop {
+            sleep(period).await;
+            if !self.progress.begin_period() {
+                return;
+            }
+        }
+    }
+
     /// Until when it need not be checked again. Nothing if its time is over.
     fn lives_until(&self, unauthenticated: Option<Duration>, idle: Duration) -> Option<Instant> {
         let now = Instant::now();
@@ -148,13 +160,61 @@ impl TrackedConnection {
     }
 }
 
+/// Which responses continue: how many last did so in the present period, and in the one before.
+///
+/// A table of times would need a lock and an entry for every response; this is two additions.
+#[derive(Debug, Default)]
+struct Progress {
+    period: AtomicUsize,
+    /// By whether the number of the period is odd.
+    responses: [AtomicUsize; 2],
+}
+
+impl Progress {
+    fn current(&self) -> usize {
+        self.period.load(Ordering::Relaxed) % 2
+    }
+
+    /// Begins another period, unless there is a response that made no progress in all of this one.
+    fn begin_period(&self) -> bool {
+        let former = 1 - self.current();
+        let is_stalled = self.responses[former].load(Ordering::Relaxed) > 0;
+        if !is_stalled {
+            self.period.fetch_add(1, Ordering::Relaxed);
+        }
+        !is_stalled
+    }
+}
+
 /// A request that is being answered, until the last byte of the answer is sent.
 #[derive(Debug)]
-pub(in crate::listeners::https) struct InFlight(Arc<TrackedConnection>);
+pub(in crate::listeners::https) struct InFlight {
+    connection: Arc<TrackedConnection>,
+    /// The period in which the response made progress, if it has begun and has an end.
+    period: Option<usize>,
+}
+
+impl InFlight {
+    /// Notes that the client has read something of the response. From the first time on, it has to continue.
+    pub(in crate::listeners::https) fn continues(&mut self) {
+        let progress = &self.connection.progress;
+        let current = progress.current();
+        if self.period == Some(current) {
+            return;
+        }
+        progress.responses[current].fetch_add(1, Ordering::Relaxed);
+        if let Some(former) = self.period.replace(current) {
+            progress.responses[former].fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.0.touch();
+        if let Some(period) = self.period {
+            self.connection.progress.responses[period].fetch_sub(1, Ordering::Relaxed);
+        }
+        self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.connection.touch();
     }
 }
