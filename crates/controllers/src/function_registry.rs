@@ -112,6 +112,8 @@ pub(crate) struct FunctionRegistry {
     revisions: Arc<Informer>,
     rollouts: Arc<Informer>,
     intercepts: Arc<Informer>,
+    /// The `ImageConfig`s, while packages are installed.
+    image_configs: Mutex<Option<Arc<Informer>>>,
     leases: Leases,
     interceptions: Interceptions,
     trials: Arc<Trials>,
@@ -212,6 +214,7 @@ impl FunctionRegistry {
             revisions: context.function_revisions.clone(),
             rollouts: context.rollouts.clone(),
             intercepts: context.intercepts.clone(),
+            image_configs: Mutex::default(),
             leases: Leases::default(),
             interceptions: Interceptions::default(),
             trials: Arc::default(),
@@ -241,6 +244,17 @@ impl FunctionRegistry {
             if let Some(registry) = follower.upgrade()
                 && registry.note_intercept(change)
             {
+                registry.mark_stale();
+            }
+        });
+    }
+
+    /// Follow the `ImageConfig`s: one that demands signatures decides whether a built-in function may stand in for a package.
+    pub(crate) fn follow_image_configs(self: &Arc<Self>, image_configs: &Arc<Informer>) {
+        *self.image_configs.lock().unwrap_or_else(PoisonError::into_inner) = Some(image_configs.clone());
+        let follower = Arc::downgrade(self);
+        image_configs.listen(move |_, _| {
+            if let Some(registry) = follower.upgrade() {
                 registry.mark_stale();
             }
         });

@@ -100,6 +100,7 @@ impl<R: BufRead> ZstdFrames<R> {
             (Some(stated), Some(calculated)) if stated != calculated => {
                 Err(io::Error::new(io::ErrorKind::InvalidData, "the checksum of a zstd frame is wrong"))
             }
+            // A frame need not have a checksum. The layer has a digest all the same.
             _ => Ok(()),
         }
     }

@@ -50,6 +50,7 @@ impl Image {
     /// Put an image together. Refuses one whose configuration is about other layers.
     pub fn assemble(digest: Digest, manifest: Manifest, config: ImageConfig) -> Result<Self, LoadError> {
         let (layers, described) = (manifest.layers.len(), config.rootfs.diff_ids.len());
+        // `layers` pairs both lists, and would leave out what has no counterpart without a word.
         if media_type::is_config(&manifest.config.media_type) && layers != described {
             return Err(LoadError::Layers { digest, layers, described });
         }

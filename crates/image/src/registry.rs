@@ -36,6 +36,7 @@ use endpoint::Endpoint;
 use http::HeaderValue;
 use http_client::HttpClient;
 use token::TokenCache;
+use tokio::time::timeout;
 
 use crate::auth::Credentials;
 
@@ -77,6 +78,8 @@ pub struct Timeouts {
     pub answer: Duration,
     /// Between two pieces of an answer.
     pub idle: Duration,
+    /// A whole question: the tags of a repository, a digest, or the signatures of an image, with all retries.
+    pub question: Duration,
     /// A whole pull or push.
     pub total: Duration,
 }
@@ -118,6 +121,8 @@ impl Default for Timeouts {
             connect: Duration::from_secs(15),
             answer: Duration::from_secs(30),
             idle: Duration::from_secs(30),
+            // Longer than a registry may ask to wait.
+            question: Duration::from_mins(2),
             total: Duration::from_mins(30),
         }
     }
@@ -133,6 +138,12 @@ impl Registry {
 
     fn options(&self) -> &Options {
         &self.inner.options
+    }
+
+    /// The answer to a question, if there is one in time: a registry may send a byte now and then for ever.
+    async fn in_time<T>(&self, asking: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let limit = self.options().timeouts.question;
+        timeout(limit, asking).await.unwrap_or(Err(Failure::Deadline { seconds: limit.as_secs() }))
     }
 }
 

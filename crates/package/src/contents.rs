@@ -11,6 +11,12 @@ use serde_json::Value;
 pub const MAX_BYTES: usize = 200 << 20;
 /// As many documents as may stand in it. The largest packages that exist have about a thousand.
 pub const MAX_OBJECTS: usize = 10_000;
+/// As many values, of objects and of all that is in them, as may stand in it. One may take some hundred bytes of memory: an object with a
+/// single field does.
+pub const MAX_VALUES: usize = 2_000_000;
+/// As many lines, items and fields as one document may have. They are counted before it is read: a byte or two of text become a
+/// value.
+pub const MAX_PARTS: usize = 1_000_000;
 
 /// The kinds that a package may bring, by group and version. A star stands for every kind of the version.
 const KINDS: &[(&str, &[&str])] = &[
@@ -45,6 +51,10 @@ pub enum UnreadablePackage {
     TooLong,
     #[error("it holds more than {MAX_OBJECTS} objects")]
     TooMany,
+    #[error("it holds more than {MAX_VALUES} values")]
+    TooManyValues,
+    #[error("the document in line {line} has more than {MAX_PARTS} lines, items and fields")]
+    TooManyParts { line: usize },
     #[error("cannot read the document in line {line}: {reason}")]
     Document { line: usize, reason: String },
     #[error("no package may bring {kind} of {api_version} (line {line})")]
@@ -56,13 +66,17 @@ pub fn read_package(text: &str) -> Result<PackageContents, UnreadablePackage> {
     if text.len() > MAX_BYTES {
         return Err(UnreadablePackage::TooLong);
     }
-    let mut contents = PackageContents::default();
+    check_parts(text)?;
+    let (mut contents, mut size) = (PackageContents::default(), Size::default());
     for document in Documents::new(text) {
         let document = document.map_err(|error| UnreadablePackage::Document {
             line: error.line + error.line_in_document.unwrap_or(1) - 1,
             reason: error.reason,
         })?;
         let line = document.line;
+        // Aliases make more of a document than stands in it.
+        size.add(&document.value);
+        size.check()?;
         match document.value {
             // Nothing, or comments only.
             Value::Null => {}
@@ -92,6 +106,64 @@ impl PackageContents {
         }
         Ok(())
     }
+}
+
+/// The size of what was read.
+#[derive(Default)]
+struct Size {
+    values: usize,
+    text: usize,
+}
+
+impl Size {
+    fn add(&mut self, value: &Value) {
+        self.values += 1;
+        match value {
+            Value::Array(items) => {
+                for item in items {
+                    self.add(item);
+                }
+            }
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    self.text += key.len();
+                    self.add(value);
+                }
+            }
+            Value::String(text) => self.text += text.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn check(&self) -> Result<(), UnreadablePackage> {
+        if self.text > MAX_BYTES {
+            return Err(UnreadablePackage::TooLong);
+        }
+        if self.values > MAX_VALUES { Err(UnreadablePackage::TooManyValues) } else { Ok(()) }
+    }
+}
+
+/// Refuse a document that could become too many values, before any memory is taken for them.
+fn check_parts(text: &str) -> Result<(), UnreadablePackage> {
+    let (mut line, mut parts) = (1, 0);
+    for (number, content) in text.split('\n').enumerate() {
+        if content.starts_with("---") {
+            (line, parts) = (number + 1, 0);
+        }
+        parts += 1 + parts_of(content.as_bytes());
+        if parts > MAX_PARTS {
+            return Err(UnreadablePackage::TooManyParts { line });
+        }
+    }
+    Ok(())
+}
+
+/// How many values can begin within a line. Rather too many: what stands in texts is counted, too.
+fn parts_of(line: &[u8]) -> usize {
+    // Commas and brackets in JSON and in YAML like it, and parts of what YAML takes for ends of lines.
+    let marks = line.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b'\r' | 0x85 | 0xa8 | 0xa9));
+    let is_item = |pair: &&[u8]| matches!(pair, [b'-' | b'?', b' ' | b'\t']);
+    marks.count() + line.windows(2).filter(is_item).count()
 }
 
 fn is_manifest(api_version: &str, kind: &str) -> bool {
@@ -145,5 +217,29 @@ mod tests {
         let many = "---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
             .repeat(MAX_OBJECTS + 1);
         assert_eq!(read_package(&many), Err(UnreadablePackage::TooMany));
+    }
+
+    #[test]
+    fn packages_of_too_many_values_are_refused_before_they_are_read() {
+        let too_many = Err(UnreadablePackage::TooManyParts { line: 4 });
+        for item in ["0,", "[],", "{},", "a: 0,", "\n- 0", "- ", "? ", "\r"] {
+            let many = format!("{MANIFEST}---\na: [{}", item.repeat(MAX_PARTS));
+            assert_eq!(read_package(&many), too_many, "{item:?}");
+        }
+    }
+
+    #[test]
+    fn aliases_count_as_what_they_stand_for() {
+        let document = |content: &str, times: usize| {
+            let aliases = "*it, ".repeat(times);
+            let kind = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition";
+            format!("---\n{kind}\na: &it {content}\nb: [{aliases}]\n")
+        };
+        let long = document(&"x".repeat(1 << 20), 40);
+        assert!(read_package(&long).is_ok());
+        assert_eq!(read_package(&long.repeat(6)), Err(UnreadablePackage::TooLong));
+        let many = document(&format!("[{}]", "0, ".repeat(1000)), 300);
+        assert!(read_package(&many).is_ok());
+        assert_eq!(read_package(&many.repeat(7)), Err(UnreadablePackage::TooManyValues));
     }
 }

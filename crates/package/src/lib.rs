@@ -3,8 +3,8 @@
 //! Knows neither registries nor the Kubernetes API: text, directories and images in a store go in, objects and findings come out.
 //!
 //! # Invariants
-//! * Text of any size and shape gives an answer in time that grows with its length. Nothing is read beyond [`MAX_BYTES`] and
-//!   [`MAX_OBJECTS`].
+//! * Text of any size and shape gives an answer in time that grows with its length. Nothing is read beyond [`MAX_BYTES`],
+//!   [`MAX_OBJECTS`], [`MAX_VALUES`] and [`MAX_PARTS`].
 
 mod contents;
 pub mod image;
@@ -13,7 +13,9 @@ mod manifest;
 pub mod signature;
 mod source;
 
-pub use contents::{MAX_BYTES, MAX_OBJECTS, PackageContents, UnreadablePackage, read_package};
+pub use contents::{
+    MAX_BYTES, MAX_OBJECTS, MAX_PARTS, MAX_VALUES, PackageContents, UnreadablePackage, read_package,
+};
 pub use image::{OpenError, OpenedPackage, open};
 pub use lint::{InvalidPackage, Lint, lint, validate};
 pub use manifest::{InvalidDependency, PackageManifest};

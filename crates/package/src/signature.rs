@@ -230,6 +230,7 @@ impl PublicKey {
         match signature {
             ImageSignature::Statement(statement) => {
                 let bytes = BASE64_STANDARD.decode(statement.signature.trim()).ok()?;
+                // Of the bytes as they came: a statement that is written anew need not have the same.
                 self.made(&statement.payload, &bytes).then(|| is_about(&statement.payload, digest))
             }
             ImageSignature::Bundle(content) => {
@@ -238,6 +239,7 @@ impl PublicKey {
                 let is_made = self.made(&envelope.pae(), envelope.signature.sig.as_bytes());
                 is_made.then(|| bundle::check_statement(envelope, digest, Demanded::Signature).is_ok())
             }
+            // It is an attestation, which does not say that the image may be used.
             ImageSignature::Envelope(_) => None,
         }
     }
@@ -293,6 +295,7 @@ fn is_about(payload: &[u8], digest: &str) -> bool {
         docker_manifest_digest: String,
     }
     let Ok(Statement { critical }) = serde_json::from_slice(payload) else { return false };
+    // The name in the statement is not compared, as cosign does not: a mirror serves the same image under another one.
     critical.kind == STATEMENT && critical.image.docker_manifest_digest == digest
 }
 

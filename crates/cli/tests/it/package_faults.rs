@@ -119,6 +119,8 @@ fn hostile_packages_are_refused_with_the_reason_in_a_condition() {
         ("many", format!("{own}{}", object.repeat(10_001)), "more than 10000 objects"),
         // Hardly anything while it is compressed.
         ("bomb", format!("{own}{}", "#".repeat(100 << 20)), "unpacks to more than"),
+        // Sixteen times as much once it is read.
+        ("values", format!("{own}---\nspec: [{}", "0,".repeat(30 << 20)), "lines, items and fields"),
         ("secret", format!("{own}---\napiVersion: v1\nkind: Secret\n"), "no package may bring Secret of v1"),
     ];
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
@@ -135,7 +137,17 @@ fn hostile_packages_are_refused_with_the_reason_in_a_condition() {
     push(&debian, "acme/good:v1.0.0", &own, Vec::new());
     plane.told("kubectl apply -f -", &configuration("good", &format!("{}/acme/good:v1.0.0", debian.address)));
     plane.says("kubectl wait configuration/good --for=condition=Healthy --timeout=60s");
+    // What the chart gives to it.
+    let most = most_memory(&plane);
+    assert!(most < 1 << 30, "it took {most} bytes");
     plane.stop();
+}
+
+/// The most memory that a control plane had since its start.
+fn most_memory(plane: &Plane) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", plane.id().as_raw_nonzero())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
 /// What leaves its directory, is of another kind than layers are, or never ends is not installed, and the condition says which of them it is.

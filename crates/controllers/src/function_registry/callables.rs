@@ -9,7 +9,7 @@ use ferroplane_engine::action::{CustomFunction, PhaseFunction, PhaseFunctions};
 use ferroplane_engine::intercept::Intercept;
 use ferroplane_engine::rollout::Overlay;
 use ferroplane_engine::versions::{Catalogue, Record, Version};
-use ferroplane_engine::{Pipeline, chain};
+use ferroplane_engine::{Capabilities, InvalidPipeline, Pipeline, chain, check_callees};
 use ferroplane_runner::{Directory, Observer};
 use tokio::time::Instant;
 
@@ -35,6 +35,8 @@ pub(crate) struct CallableFunctions {
     pub(crate) intercepts: Vec<Intercept>,
     /// Why functions cannot be called, by the name of their revision.
     pub(super) troubles: BTreeMap<String, String>,
+    /// What revisions say that they can do, by their names.
+    pub(super) capabilities: Capabilities,
     /// Counts calls for metrics only: a rollout must not judge a revision by calls that a plan makes.
     pub(super) metrics_only: Option<Observer>,
     /// The labels of metrics, by the name of the revision, until the metrics have them.
@@ -52,6 +54,7 @@ impl CallableFunctions {
             composition_overlays: BTreeMap::new(),
             intercepts: Vec::new(),
             troubles: BTreeMap::new(),
+            capabilities: Capabilities::new(),
             metrics_only: None,
             called: BTreeMap::new(),
         }
@@ -81,6 +84,12 @@ impl CallableFunctions {
         Ok(pipeline)
     }
 
+    /// Check that the functions of a composition's resolved pipeline can compose.
+    pub(crate) fn check_capabilities(&self, pipeline: &Pipeline) -> Result<(), Unusable> {
+        let unusable = |invalid: InvalidPipeline| Unusable::new(chain(&invalid), invalid.point());
+        check_callees(pipeline, &self.capabilities).map_err(unusable)
+    }
+
     /// A copy for a plan, in which steps that name only a function call this revision of it. Nothing is cached, and rollouts do not count
     /// the calls.
     pub(crate) fn preferring(&self, revisions: &BTreeMap<String, String>) -> Result<Self, String> {
@@ -106,6 +115,7 @@ impl CallableFunctions {
             composition_overlays: self.composition_overlays.clone(),
             intercepts: self.intercepts.clone(),
             troubles: self.troubles.clone(),
+            capabilities: self.capabilities.clone(),
             metrics_only: self.metrics_only.clone(),
             called: BTreeMap::new(),
         })

@@ -21,6 +21,7 @@ use tracing::warn;
 use super::callables::CallableFunctions;
 use super::standing::asks_for_development;
 use super::{DEVELOPMENT_IGNORED, FunctionRegistry, State};
+use crate::apiextensions::revision::capabilities_of;
 use crate::packaged::PackagedFunction;
 
 /// A list that is being made.
@@ -57,13 +58,16 @@ pub(super) enum DialError {
 impl FunctionRegistry {
     /// Make the list of all functions that can be called now.
     pub(super) fn list(&self, state: &mut State) -> CallableFunctions {
-        let callables = self.list_built_ins(state.current.epoch + 1);
+        let mut callables = self.list_built_ins(state.current.epoch + 1);
         let mut packages: BTreeMap<String, Vec<Object>> = BTreeMap::new();
         // Grouped once: to search all revisions for each Function would be quadratic.
         for revision in self.revisions.objects() {
+            callables.capabilities.extend(capabilities_of(&revision));
             let package = meta::label(&revision, keys::PACKAGE).to_owned();
             packages.entry(package).or_default().push(revision);
         }
+        // Last, so that a package cannot replace those of a built-in function.
+        callables.capabilities.extend(self.built_ins.capabilities.clone());
         let mut listing =
             Listing { callables, known: std::mem::take(&mut state.connections), used: BTreeMap::new() };
         for function in self.functions.objects() {
@@ -238,6 +242,10 @@ impl FunctionRegistry {
 
     /// The name of the built-in revision whose code runs instead of that of a revision of a Function.
     fn native_code(&self, function: &Object, revision: &Object) -> Option<&str> {
+        // The newest active revision decides about the Function. Steps can name others.
+        if self.refusal_of_revision(revision).is_some() {
+            return None;
+        }
         let (family, version) = self.native(function, text(revision, "image")).ok()?;
         let record = family.version(version.as_ref().or(family.stable.as_ref())?)?;
         Some(&record.revision.name)

@@ -1,8 +1,11 @@
 //! Decides what runs when a step calls a Function. Both the list of functions and the conditions of Functions follow from this one
 //! decision, so that they agree.
 
-use ferroplane_api::{Condition, Object, Status, keys, meta};
+use std::sync::PoisonError;
+
+use ferroplane_api::{Cause, Condition, ImageConfig, Object, Status, keys, meta};
 use ferroplane_client::ObjectHeader;
+use ferroplane_engine::packages::{ImagePurpose, rewrite_image, select_image_config};
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, replacement};
 use ferroplane_engine::{FunctionStanding, conditions_in};
 
@@ -64,6 +67,9 @@ impl FunctionRegistry {
         match self.native(function, image) {
             Ok(_) if active.is_none() && !revisions.is_empty() => FunctionStanding::Inactive,
             Ok((family, version)) => {
+                if let Some(reason) = self.refusal(function, active) {
+                    return FunctionStanding::NotRun { package: image, reason };
+                }
                 let function = family.function.clone();
                 FunctionStanding::BuiltIn(Replacement { function, version })
             }
@@ -73,6 +79,37 @@ impl FunctionRegistry {
                 FunctionStanding::NotRun { package: text(function, "package"), reason }
             }
         }
+    }
+
+    /// Why the built-in function may not run in place of a package, if signatures are demanded of that.
+    fn refusal(&self, function: &Object, active: Option<&Object>) -> Option<String> {
+        match active {
+            Some(active) => self.refusal_of_revision(active),
+            // Before there is a revision, nothing is verified.
+            None => self.demands_signatures(text(function, "package")).then(|| installation_of(function)),
+        }
+    }
+
+    /// Why a revision must not run, if its image does not have the signatures that are demanded of it.
+    pub(super) fn refusal_of_revision(&self, revision: &Object) -> Option<String> {
+        // Without a package manager, nothing is verified, and what another one has written does not count.
+        if !self.installs_packages {
+            return None;
+        }
+        let is_refusal =
+            |it: &Condition| it.kind == "RevisionHealthy" && it.cause() == Some(Cause::PackageUnverified);
+        let refusal = conditions_of(revision).into_iter().find(is_refusal)?;
+        Some(format!("its package is refused: {}", refusal.message))
+    }
+
+    /// Whether an `ImageConfig` demands signatures of an image.
+    fn demands_signatures(&self, image: &str) -> bool {
+        let followed = self.image_configs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let configs: Vec<_> =
+            followed.iter().flat_map(|it| it.objects()).map(|object| ImageConfig::of(&object)).collect();
+        let rewritten = rewrite_image(&configs, image).map(|rewritten| rewritten.image);
+        let image = rewritten.as_deref().unwrap_or(image);
+        select_image_config(&configs, image, ImagePurpose::Verify).is_some()
     }
 
     /// Why no program runs for a Function's package, and the remedy.
@@ -90,14 +127,18 @@ impl FunctionRegistry {
 
 /// The progress of installing a Function's package, from its conditions.
 fn installation_of(function: &Object) -> String {
-    let conditions = function.get("status").and_then(|status| status.get("conditions"));
-    let conditions = conditions.map(conditions_in).unwrap_or_default();
+    let conditions = conditions_of(function);
     let is_wrong =
         |it: &&Condition| it.kind == "Installed" && it.status != Status::True && !it.message.is_empty();
     match conditions.iter().find(is_wrong) {
         Some(wrong) => format!("its package is not installed: {}", wrong.message),
         None => "its package is being installed".to_owned(),
     }
+}
+
+fn conditions_of(object: &Object) -> Vec<Condition> {
+    let conditions = object.get("status").and_then(|status| status.get("conditions"));
+    conditions.map(conditions_in).unwrap_or_default()
 }
 
 /// Whether a Function has the annotation of a developer's server.

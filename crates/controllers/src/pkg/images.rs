@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::image::ImageReference;
-use ferroplane_api::{ImageConfig, NameReference, Object};
+use ferroplane_api::{Cause, ImageConfig, NameReference, Object};
 use ferroplane_client::{Error, ObjectPath, Resource};
 use ferroplane_engine::packages::{AppliedImageConfig, ImagePurpose, rewrite_image, select_image_config};
 use serde_json::{Value, json};
@@ -34,6 +34,27 @@ pub(super) struct PreparedImage {
 pub(super) enum ImageProblem {
     #[error("cannot read Secret `{name}` in namespace `{namespace}`")]
     Secret { name: String, namespace: String, source: Error },
+    /// A key or a trusted root is in a Secret that cannot be read.
+    #[error("cannot use `{image}`: it cannot be verified as ImageConfig `{config}` demands")]
+    Unverifiable { image: String, config: String, source: Box<Self> },
+}
+
+impl ImageProblem {
+    /// The cause that conditions name.
+    pub(super) fn cause(&self) -> Cause {
+        match self {
+            Self::Secret { .. } => Cause::PackageUnavailable,
+            Self::Unverifiable { .. } => Cause::PackageUnverified,
+        }
+    }
+
+    /// Whether the API server does not answer, which is not about the image.
+    pub(super) fn is_unreachable(&self) -> bool {
+        match self {
+            Self::Secret { source, .. } => matches!(source, Error::Unreachable(_)),
+            Self::Unverifiable { source, .. } => source.is_unreachable(),
+        }
+    }
 }
 
 impl PreparedImage {
@@ -89,7 +110,12 @@ impl Manager {
         let mut demands = None;
         // By the rewritten name: a mirror has its own credentials and signatures.
         if let Some(config) = select_image_config(&configs, &resolved, ImagePurpose::Verify) {
-            demands = Some(self.signature_demands(config).await?);
+            let read = self.signature_demands(config).await;
+            demands = Some(read.map_err(|source| ImageProblem::Unverifiable {
+                image: resolved.clone(),
+                config: config.name.clone(),
+                source: Box::new(source),
+            })?);
             applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::Verify });
         }
         let own = self.deployments.as_ref().map(Deployments::own_pull_secrets).unwrap_or_default();

@@ -142,12 +142,12 @@ impl ManagedKinds {
     /// Create or update the kind of an active definition.
     async fn define(&self, definition: &Object) -> Next {
         if !is_active_kind(definition) {
-            return self.tell_standing(definition, &ManagedKindStanding::Inactive).await;
+            return self.report_standing(definition, &ManagedKindStanding::Inactive).await;
         }
         if is_reserved(definition) {
             let message = format!("cannot make a CustomResourceDefinition of this: {RESERVED}");
             let blocked = ManagedKindStanding::Blocked { message, cause: Cause::PackageInvalid };
-            return self.tell_standing(definition, &blocked).await;
+            return self.report_standing(definition, &blocked).await;
         }
         if self.manager.context.kinds.get("", meta::name(definition)).is_none() {
             let resource = self.definitions().resource();
@@ -161,16 +161,16 @@ impl ManagedKinds {
         let adopt = |present: &Object| adopt_managed_kind(present, &wanted, definition);
         match self.kinds.ensure_by(definition, &wanted, adopt).await {
             Ok(standing) if standing.is_served => {
-                self.tell_standing(definition, &ManagedKindStanding::Served).await
+                self.report_standing(definition, &ManagedKindStanding::Served).await
             }
             // A watch event follows when it is.
-            Ok(_) => self.tell_standing(definition, &ManagedKindStanding::Pending).await,
+            Ok(_) => self.report_standing(definition, &ManagedKindStanding::Pending).await,
             Err(failure) if failure.is_conflict() => Next::Conflict,
             Err(failure) => {
                 let (message, cause) = (chain(&failure), failure.cause());
                 self.recorder.failure(definition, "EstablishManagedResource", message.clone(), cause);
                 let blocked = ManagedKindStanding::Blocked { message, cause };
-                match self.tell_standing(definition, &blocked).await {
+                match self.report_standing(definition, &blocked).await {
                     Next::Rest if !failure.is_final() => Next::Retry,
                     next => next,
                 }
@@ -178,7 +178,7 @@ impl ManagedKinds {
         }
     }
 
-    async fn tell_standing(&self, definition: &Object, standing: &ManagedKindStanding) -> Next {
+    async fn report_standing(&self, definition: &Object, standing: &ManagedKindStanding) -> Next {
         let condition = managed_kind_condition(standing);
         self.tell(self.definitions(), definition, condition, Vec::new()).await
     }

@@ -73,6 +73,16 @@ impl Unresolved {
     fn unavailable(why: String) -> Self {
         Self::Failed { why, cause: Cause::PackageUnavailable }
     }
+
+    fn unverified(problem: &VerificationProblem) -> Self {
+        Self::Failed { why: problem.to_string(), cause: Cause::PackageUnverified }
+    }
+
+    /// The registry does not say which digest the image has. Its signatures cannot be verified then, if that is demanded.
+    fn unanswered(image: &PreparedImage, error: &super::SourceError) -> Self {
+        VerificationProblem::of_demanded(image, error)
+            .map_or_else(|| Self::unavailable(image.explain(error)), |problem| Self::unverified(&problem))
+    }
 }
 
 impl Packages {
@@ -219,7 +229,7 @@ impl Packages {
         let spec = PackageSpec::of(package);
         let policy = spec.package_pull_policy.as_deref();
         let prepared = self.manager.prepare_image(&spec.package, &spec.package_pull_secrets, policy).await;
-        prepared.map_err(|problem| Unresolved::unavailable(chain(&problem)))
+        prepared.map_err(|problem| Unresolved::Failed { why: chain(&problem), cause: problem.cause() })
     }
 
     /// The digest of an image that has the required signatures.
@@ -235,16 +245,12 @@ impl Packages {
             digest
         } else {
             let asked = slot.wait_for(self.ask(kind, package, image)).await;
-            asked.map_err(|error| Unresolved::unavailable(image.explain(&error)))?
+            asked.map_err(|error| Unresolved::unanswered(image, &error))?
         };
         // Before there is a revision: the installed one stays in use if its successor cannot be verified.
-        match self.manager.verify(image, &digest, slot).await {
-            Ok(()) => Ok(digest),
-            Err(VerificationProblem::Source(error)) => Err(Unresolved::unavailable(image.explain(&error))),
-            Err(problem) => {
-                Err(Unresolved::Failed { why: problem.to_string(), cause: Cause::PackageUnverified })
-            }
-        }
+        let verified = self.manager.verify(image, &digest, slot).await;
+        verified.map_err(|problem| Unresolved::unverified(&problem))?;
+        Ok(digest)
     }
 
     /// Ask the registry. A built-in function reports meanwhile that it can be called.
@@ -255,7 +261,9 @@ impl Packages {
         image: &PreparedImage,
     ) -> Result<String, super::SourceError> {
         let mut asking = self.manager.options.source.resolve(image.request.clone());
-        let Some(native) = self.native(kind, package) else { return asking.await };
+        // Where signatures are demanded, nothing takes the place of a package that is not verified.
+        let native = self.native(kind, package).filter(|_| image.demands.is_none());
+        let Some(native) = native else { return asking.await };
         if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut asking).await {
             return answer;
         }
@@ -277,7 +285,9 @@ impl Packages {
 
     /// Report that the image cannot be fetched.
     async fn give_up(&self, kind: PackageKind, package: &Object, why: &str, cause: Cause) -> Next {
-        if let Some(native) = self.native(kind, package) {
+        // Only an unavailable registry is stood in for: a package that a policy refuses does not run in any form.
+        let native = self.native(kind, package).filter(|_| cause == Cause::PackageUnavailable);
+        if let Some(native) = native {
             // It is built in, so that it can be called all the same.
             let mut conditions = FunctionStanding::BuiltIn(native).conditions();
             for condition in &mut conditions {

@@ -1,18 +1,21 @@
 //! Installs the dependencies in the `Lock`, and changes their versions where that is allowed.
+//!
+//! # Invariants
+//! * No dependency waits for the registry of another one: what needs no tags that are still to come is installed at once.
+//! * While any registry is still to answer, those that have answered are not asked again, however often the `Lock` changes.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::image::ImageReference;
-use ferroplane_api::{
-    Cause, Condition, LockPackage, Object, PackageKind, PackageSpec, Status, lock_packages, meta,
-};
+use ferroplane_api::{Cause, Condition, Object, PackageKind, PackageSpec, Status, lock_packages, meta};
 use ferroplane_client::{Error, Subresource};
 use ferroplane_engine::chain;
 use ferroplane_engine::packages::{
     InstalledPackage, KnownTags, PackageChange, Resolution, resolve_dependencies,
 };
-use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
 use super::Manager;
@@ -23,11 +26,12 @@ use crate::runtime::queue::{Next, Queue};
 use crate::runtime::refused::cause_of;
 
 const COMPONENT: &str = "resolver/lock.pkg.crossplane.io";
+const TAGS_COMPONENT: &str = "tags/lock.pkg.crossplane.io";
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
 /// When to look for accepted versions again: a new one may have been published.
 const TRY_AGAIN: Duration = Duration::from_mins(5);
 /// How many registries are asked for their tags at the same time.
-const CONCURRENCY: usize = 4;
+const CONCURRENCY: usize = 16;
 const REASON: &str = "ResolveDependencies";
 
 /// Manages the lock.
@@ -36,19 +40,29 @@ pub(super) struct Resolver {
     manager: Arc<Manager>,
     recorder: Recorder,
     pub(super) queue: Queue<()>,
+    /// The sources whose registries are asked for tags.
+    asking: Queue<String>,
+    answers: Mutex<Answers>,
 }
+
+/// What registries answered about the tags of a source. None: it is still to answer.
+type Answers = BTreeMap<String, Option<Result<Vec<String>, String>>>;
 
 impl Resolver {
     pub(super) fn new(manager: Arc<Manager>) -> Arc<Self> {
         let queue: Queue<()> = manager.context.queue(LONGEST_PAUSE, COMPONENT);
         let lock_changes = queue.clone();
         manager.locks.listen(move |_, _| lock_changes.add(()));
-        Arc::new(Self { recorder: manager.context.recorder.of(COMPONENT), manager, queue })
+        let asking = manager.context.queue(LONGEST_PAUSE, TAGS_COMPONENT);
+        let (recorder, answers) = (manager.context.recorder.of(COMPONENT), Mutex::default());
+        Arc::new(Self { manager, recorder, queue, asking, answers })
     }
 
     pub(super) async fn run(self: &Arc<Self>) {
         // One worker for the one lock: two resolutions at the same time would install two versions.
-        self.queue.work(1, |()| self.clone().reconcile()).await;
+        let resolving = self.queue.work(1, |()| self.clone().reconcile());
+        let asking = self.asking.work(CONCURRENCY, |source| self.clone().ask(source));
+        tokio::join!(resolving, asking);
     }
 
     async fn reconcile(self: Arc<Self>) -> Next {
@@ -60,13 +74,11 @@ impl Resolver {
 
     async fn resolve(&self, lock: &Object) -> Next {
         let (packages, installed) = (lock_packages(lock), self.installed());
-        // Everything is decided before anything is changed: half of a resolution could install what the other half
-        // excludes.
-        let resolution = self.decide(&packages, &installed).await;
-        // Registries may have taken long: what was decided about a former state is dropped.
-        let is_same = |lock: &Object| lock_packages(lock) == packages && !meta::is_being_deleted(lock);
-        let newest = self.manager.lock().filter(is_same).filter(|_| self.installed() == installed);
-        let Some(lock) = &newest else { return Next::Conflict };
+        let known = self.known_tags();
+        let resolution =
+            resolve_dependencies(&packages, &installed, &known, self.manager.options.dependencies);
+        // What is decided about a source depends on its own tags only, and on all that want it: nothing that is
+        // decided later excludes it.
         let mut failed = None;
         for change in &resolution.changes {
             if let Err(error) = self.carry_out(change, &installed).await {
@@ -76,6 +88,9 @@ impl Resolver {
                 self.recorder.failure(lock, REASON, chain(&error), cause_of(&error));
                 failed = Some(chain(&error));
             }
+        }
+        if self.has_to_ask(&resolution) {
+            return if failed.is_some() { Next::Retry } else { Next::Rest };
         }
         let mut problems: Vec<String> = resolution.conflicts.iter().map(ToString::to_string).collect();
         // Sorted, so that the condition does not change with the order of packages in the lock.
@@ -92,34 +107,48 @@ impl Resolver {
         }
     }
 
-    /// Decide the changes that the lock requires. Registries are asked for tags if that depends on them.
-    async fn decide(&self, packages: &[LockPackage], installed: &[InstalledPackage]) -> Resolution {
-        let mut tags = KnownTags::new();
-        loop {
-            let resolution =
-                resolve_dependencies(packages, installed, &tags, self.manager.options.dependencies);
-            // The engine names the registries whose tags it needs, and only those are asked: most constraints name a
-            // version.
-            if resolution.ask.is_empty() {
-                return resolution;
-            }
-            let asking: Vec<_> = resolution.ask.into_iter().map(|source| self.list_tags(source)).collect();
-            // A registry that fails is an answer, too: otherwise the engine would ask for it for ever.
-            let answers: Vec<_> = stream::iter(asking).buffered(CONCURRENCY).collect().await;
-            tags.extend(answers);
-        }
+    fn known_tags(&self) -> KnownTags {
+        let answers = self.answers();
+        answers.iter().filter_map(|(source, answer)| Some((source.clone(), answer.clone()?))).collect()
     }
 
-    async fn list_tags(&self, source: String) -> (String, Result<Vec<String>, String>) {
-        let prepared = self.manager.prepare_image(&source, &[], None).await;
-        let tags = match prepared {
-            Err(problem) => Err(chain(&problem)),
-            Ok(image) => {
-                let tags = self.manager.options.source.tags(image.request.clone()).await;
-                tags.map_err(|error| image.explain(&error))
+    /// Ask for the tags that a resolution lacks. Returns whether it lacks any. If not, what was answered is forgotten: the next resolution
+    /// asks for what is there then.
+    fn has_to_ask(&self, resolution: &Resolution) -> bool {
+        let mut answers = self.answers();
+        if resolution.ask.is_empty() {
+            answers.retain(|_, answer| answer.is_none());
+            return false;
+        }
+        // The engine names the sources whose tags it needs, and only those are asked for: most constraints name a
+        // version.
+        for source in &resolution.ask {
+            if let Entry::Vacant(unasked) = answers.entry(source.clone()) {
+                unasked.insert(None);
+                self.asking.add(source.clone());
             }
-        };
-        (source, tags)
+        }
+        true
+    }
+
+    /// Ask a registry for the tags of a source.
+    async fn ask(self: Arc<Self>, source: String) -> Next {
+        // A registry that fails is an answer, too: otherwise the engine would ask for it for ever.
+        let answer = self.list_tags(&source).await;
+        self.answers().insert(source, Some(answer));
+        self.queue.add(());
+        Next::Rest
+    }
+
+    async fn list_tags(&self, source: &str) -> Result<Vec<String>, String> {
+        let prepared = self.manager.prepare_image(source, &[], None).await;
+        let image = prepared.map_err(|problem| chain(&problem))?;
+        let tags = self.manager.options.source.tags(image.request.clone()).await;
+        tags.map_err(|error| image.explain(&error))
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All packages that exist, in an order that does not change.

@@ -3,6 +3,7 @@
 //! # Invariants
 //! * An image is verified whenever a policy matches it, also if it was fetched before the policy was created.
 //! * Keys and trusted roots are read each time. An image that was verified with the same ones is not verified again.
+//! * An image that cannot be verified, because its registry gives no usable answer or a key cannot be read, counts as one that is not signed.
 //! * A policy that was replaced while a registry was asked decides nothing: callers prepare the image again, and compare.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,10 +36,23 @@ pub(super) struct SignatureDemands {
 /// Why an image is not verified.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum VerificationProblem {
-    #[error("{0}")]
-    Source(SourceError),
+    #[error("cannot use `{image}`: it cannot be verified as ImageConfig `{config}` demands: {why}")]
+    Unanswered { image: String, config: String, why: String },
     #[error("cannot use `{image}`: it is not signed as ImageConfig `{config}` demands: {problem}")]
     Unverified { image: String, config: String, problem: Unverified },
+}
+
+impl VerificationProblem {
+    /// An image that this config demands signatures of, and whose registry answers with an error.
+    fn unanswered(image: &PreparedImage, config: &str, error: &SourceError) -> Self {
+        let (image, why) = (image.request.image.clone(), image.explain(error));
+        Self::Unanswered { image, config: config.to_owned(), why }
+    }
+
+    /// The same for any image. None if no signatures are demanded of it.
+    pub(super) fn of_demanded(image: &PreparedImage, error: &SourceError) -> Option<Self> {
+        image.demands.as_ref().map(|demands| Self::unanswered(image, &demands.config, error))
+    }
 }
 
 /// The images that were verified since the start, by the policy that they satisfy. A policy may contain a trusted root: it is kept once,
@@ -81,10 +95,11 @@ impl Manager {
         }
         // With the pull policy `Always`, cached signatures are not used either.
         let anew = image.request.policy == PackagePullPolicy::Always;
-        let mut outcome = self.judge(image, digest, policy, anew, slot).await?;
+        let unanswered = |error: SourceError| VerificationProblem::unanswered(image, config, &error);
+        let mut outcome = self.judge(image, digest, policy, anew, slot).await.map_err(unanswered)?;
         // It may have been signed since its signatures were fetched.
         if outcome.is_err() && !anew && image.request.policy != PackagePullPolicy::Never {
-            outcome = self.judge(image, digest, policy, true, slot).await?;
+            outcome = self.judge(image, digest, policy, true, slot).await.map_err(unanswered)?;
         }
         match outcome {
             Ok(()) => {
@@ -105,12 +120,12 @@ impl Manager {
         policy: &SignaturePolicy,
         anew: bool,
         slot: &Slot,
-    ) -> Result<Result<(), Unverified>, VerificationProblem> {
+    ) -> Result<Result<(), Unverified>, SourceError> {
         let asking = self.options.source.signatures(image.pinned(digest), anew);
-        let mut signatures = slot.wait_for(asking).await.map_err(VerificationProblem::Source)?;
+        let mut signatures = slot.wait_for(asking).await?;
         if policy.demands_attestations() {
             let asking = self.options.source.attestations(image.pinned(digest), anew);
-            signatures.extend(slot.wait_for(asking).await.map_err(VerificationProblem::Source)?);
+            signatures.extend(slot.wait_for(asking).await?);
         }
         Ok(policy.verify(digest, &signatures))
     }

@@ -812,3 +812,34 @@ async fn package_cannot_change_the_kinds_of_the_control_plane() {
         "nothing of it is installed"
     );
 }
+
+#[tokio::test]
+async fn object_of_a_package_that_is_deleted_comes_back() {
+    const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/things";
+    let registry = FakeRegistry::default();
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "things"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "acme.org/v1", "kind": "Thing"},
+            "mode": "Pipeline", "pipeline": [{"step": "paint", "functionRef": {"name": "painter"}}],
+        },
+    });
+    let package = package_yaml("Configuration", &json!({}), &[definition("one"), composition]);
+    registry.push("registry.example.org/acme/platform:v1.0.0", &package);
+    let plane = Plane::with_registry(&registry).await;
+    let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
+    healthy(&plane, &path).await;
+    let [revision] = &revisions(&plane, "configuration").await[..] else { panic!() };
+    let revision = format!("{PKG}/configurationrevisions/{}", revision["metadata"]["name"].as_str().unwrap());
+    for object in [XRD, COMPOSITION] {
+        let before = plane.get(object).await["metadata"]["uid"].clone();
+        plane.delete(object).await;
+        let is_new = |it: &Value| it["metadata"]["uid"].is_string() && it["metadata"]["uid"] != before;
+        let after = plane.until(object, is_new).await["metadata"]["uid"].clone();
+        let is_referenced = |it: &Value| {
+            let references = it["status"]["objectRefs"].as_array();
+            references.into_iter().flatten().any(|reference| reference["uid"] == after)
+        };
+        plane.until(&revision, is_referenced).await;
+    }
+}

@@ -54,6 +54,7 @@ pub(super) async fn run(
     limit: Duration,
 ) -> Result<Option<Credential>, HelperError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    // It becomes part of the name of a program: with a `/`, it could name any.
     if !name.bytes().all(is_name) || name.len() > 100 {
         return Err(HelperError::Name { name: name.chars().take(100).filter(|c| !c.is_control()).collect() });
     }
@@ -77,7 +78,9 @@ impl Helper {
             .arg("get")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            // It may print a secret there, too.
             .stderr(Stdio::null())
+            // A group of its own, so that its children can be ended with it.
             .process_group(0)
             .kill_on_drop(true)
             .spawn()

@@ -25,7 +25,7 @@ impl Registry {
         store: &Store,
         anew: bool,
     ) -> Result<Vec<ImageSignature>, Error> {
-        let found = self.find_attestations(reference, store, anew).await;
+        let found = self.in_time(self.find_attestations(reference, store, anew)).await;
         found.map_err(Error::new("read the attestations of", reference))
     }
 

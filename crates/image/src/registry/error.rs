@@ -103,7 +103,7 @@ impl Failure {
         match self {
             // A certificate will not become better.
             Self::Unreachable { source, .. } => !is_about_tls(source.as_ref()),
-            Self::Broken { .. } | Self::Slow { .. } => true,
+            Self::Broken { .. } | Self::Slow { .. } | Self::Deadline { .. } => true,
             // Less than what was announced: the connection ended early.
             Self::Length { expected, actual, .. } => actual < expected,
             Self::Status { status, .. } => matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504),

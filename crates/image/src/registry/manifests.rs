@@ -24,7 +24,7 @@ pub(super) struct Fetched {
 impl Registry {
     /// What a reference leads to now, without fetching it.
     pub async fn resolve(&self, reference: &Reference) -> Result<Descriptor, Error> {
-        self.resolve_now(reference).await.map_err(Error::new("resolve image", reference))
+        self.in_time(self.resolve_now(reference)).await.map_err(Error::new("resolve image", reference))
     }
 
     async fn resolve_now(&self, reference: &Reference) -> Result<Descriptor, Failure> {

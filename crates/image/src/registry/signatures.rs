@@ -59,7 +59,7 @@ impl Registry {
         store: &Store,
         anew: bool,
     ) -> Result<Vec<ImageSignature>, Error> {
-        let found = self.find_signatures(reference, store, anew).await;
+        let found = self.in_time(self.find_signatures(reference, store, anew)).await;
         found.map_err(Error::new("read the signatures of", reference))
     }
 

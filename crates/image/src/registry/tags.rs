@@ -22,7 +22,7 @@ impl Registry {
     /// The tags of the repository that a reference is in, as the registry orders them.
     pub async fn tags(&self, reference: &Reference) -> Result<Vec<String>, Error> {
         let name = format!("{}/{}", reference.registry(), reference.repository());
-        self.list_tags(reference).await.map_err(Error::new("list the tags of", &name))
+        self.in_time(self.list_tags(reference)).await.map_err(Error::new("list the tags of", &name))
     }
 
     async fn list_tags(&self, reference: &Reference) -> Result<Vec<String>, Failure> {

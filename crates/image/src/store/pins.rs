@@ -73,6 +73,7 @@ impl Pin {
     pub fn add(&mut self, digest: &Digest) -> Result<(), Error> {
         let _lock = self.store.lock()?;
         let line = format!("{digest}\n");
+        // Not synchronised: after a power failure, no process is left that needs it.
         self.file.write_all(line.as_bytes()).map_err(Error::io("write", &self.path))
     }
 }

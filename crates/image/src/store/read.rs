@@ -54,6 +54,7 @@ impl Store {
     fn open_blob(&self, digest: &Digest) -> Result<File, Error> {
         let path = self.blob_path(digest);
         match fs::symlink_metadata(&path) {
+            // Nothing but a file: a link would lead out of the store, and to open a pipe would wait for a writer.
             Ok(metadata) if metadata.is_file() => File::open(&path).map_err(Error::io("open", &path)),
             Ok(_) => Err(Error::Missing { digest: digest.clone() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

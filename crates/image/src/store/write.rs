@@ -132,8 +132,10 @@ impl BlobWriter {
 
     /// Verify the content and give it its name.
     pub fn commit(mut self) -> Result<Digest, Error> {
+        // What turned out to be something else is no beginning that another writer could continue.
         let digest = self.verify().inspect_err(|_| self.is_resumable = false)?;
         let path = self.store.blob_path(&digest);
+        // Before the rename: after a power failure, the name must not lead to content that never reached the disk.
         self.file.sync_all().map_err(Error::io("write", &self.path))?;
         let _lock = self.store.lock()?;
         fs::rename(&self.path, &path).map_err(Error::io("write", &path))?;
@@ -156,6 +158,7 @@ impl BlobWriter {
 
     fn read_what_is_there(&mut self) -> io::Result<()> {
         self.written = self.hasher.update_from(&mut self.file)?;
+        // More than the whole content cannot be its beginning.
         if self.written > self.limit {
             self.restart().map_err(io::Error::other)?;
         }

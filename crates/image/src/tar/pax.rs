@@ -52,6 +52,7 @@ fn name(value: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// The key and the value of the first record, and the text after it.
 fn record(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    // No length within the limit of an extended header has as many digits.
     let space = text.iter().take(20).position(|byte| *byte == b' ')?;
     let length = usize::try_from(decimal(&text[..space])?).ok()?;
     let (record, rest) = text.split_at_checked(length)?;

@@ -206,6 +206,7 @@ impl Extensions {
         let link = one_of(records.link, self.long_link, "link")?.unwrap_or_else(|| header.link().to_vec());
         let size = records.size.map_or_else(|| header.size(), Ok)?;
         let kind = kind(flag, &path)?;
+        // Readers differ in whether content follows here, and so in where they look for the next header.
         if kind != EntryKind::File && size != 0 {
             return Err(Error::UnexpectedContent);
         }
@@ -243,6 +244,7 @@ fn one_of(
 }
 
 fn set_long(field: &mut Option<Vec<u8>>, mut value: Vec<u8>, what: &'static str) -> Result<(), Error> {
+    // GNU counts the zero that ends the name.
     let end = value.iter().position(|byte| *byte == 0).unwrap_or(value.len());
     value.truncate(end);
     if value.is_empty() {

@@ -40,6 +40,7 @@ pub fn inspect(
         while let Some(entry) = archive.next_entry()? {
             entries += 1;
             name_bytes += entry.path.len() as u64;
+            // Before the visitor sees the entry: these limits bound what it can collect.
             if entries > limits.entries {
                 return Err(LimitExceeded::Entries(limits.entries).into());
             }
@@ -48,6 +49,7 @@ pub fn inspect(
             }
             visit(&entry, &mut archive)?;
         }
+        // The digest is of all bytes, also of those behind the end of the archive.
         Ok::<(), Error>(archive.drain()?)
     })?;
     if read.digest != *diff_id {

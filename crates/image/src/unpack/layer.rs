@@ -43,6 +43,7 @@ impl Made {
         let Self::Paths(paths) = self else { return };
         let mut length = path.len();
         while let Some(parent) = path[..length].iter().rposition(|byte| *byte == b'/') {
+            // All directories above it were inserted with it.
             if !paths.insert(path[..parent].to_vec()) {
                 break;
             }
@@ -69,6 +70,7 @@ impl Layer<'_> {
             self.count(&entry)?;
             self.entry(&entry, &mut reader).map_err(|error| error.at(&entry))?;
         }
+        // The digest is of all bytes, also of those behind the end of the archive.
         Ok(reader.drain()?)
     }
 
@@ -106,6 +108,7 @@ impl Layer<'_> {
         content: &mut Reader<impl BufRead>,
     ) -> Result<(), Fault> {
         match entry.kind {
+            // It enters the directory of its target first.
             EntryKind::HardLink => return Ok(self.hard_link(entry, parents, name)?),
             _ => self.enter(parents)?,
         }
@@ -136,6 +139,7 @@ impl Layer<'_> {
         if entry.kind != EntryKind::Directory {
             return Err(Refusal::ReplacesRoot);
         }
+        // Without a trail, the directory that was entered last is the root.
         self.tree.forget_trail();
         rustix::fs::fchmod(self.tree.directory(), directory_mode(entry))
             .map_err(Refusal::io("set the mode"))?;
@@ -165,6 +169,7 @@ impl Layer<'_> {
             return Err(Refusal::FileTooLarge { found: entry.size, limit }.into());
         }
         let mut file = self.replace(name, "create the file", |tree| {
+            // `EXCL` fails on everything that is there, also on a link, so that nothing is written through one.
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(tree.directory(), name, flags, Mode::RUSR | Mode::WUSR).map(File::from)
         })?;
@@ -210,15 +215,18 @@ impl Layer<'_> {
         if !matches!(FileType::from_raw_mode(stat.st_mode), FileType::RegularFile | FileType::Symlink) {
             return Err(Refusal::LinkTargetKind(printable(&entry.link)));
         }
+        // Kept open: to enter the directory of the link forgets that of the target.
         let duplicate = self.tree.directory().try_clone_to_owned();
         let directory = duplicate.map_err(|source| Refusal::Io { action: "open the directory", source })?;
 
         self.enter(parents)?;
         let path = self.tree.path_of(name);
+        // `replace` would remove the target before anything links to it.
         if target_path == path || is_below(&target_path, &path) {
             return Err(Refusal::LinkToItself);
         }
         self.replace(name, "create the hard link", |tree| {
+            // Without the flag to follow: a symbolic link gets a second name, and not what it points to.
             rustix::fs::linkat(&directory, *target_name, tree.directory(), name, AtFlags::empty())
         })?;
         self.made.insert(path);
@@ -282,6 +290,7 @@ impl Layer<'_> {
         if !self.made.is_of_this_layer(path) {
             return tree::remove(parent, name);
         }
+        // Of the lowest layer, everything below is its own, too: there is nothing to hide.
         if matches!(self.made, Made::Everything)
             || !is_directory(&rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
         {

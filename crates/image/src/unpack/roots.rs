@@ -102,9 +102,11 @@ impl Roots {
         loop {
             let lock = self.lock(name, File::lock_shared)?;
             if self.is_complete(name) {
+                // Only the order in which images are removed depends on it.
                 let _ = lock.set_modified(SystemTime::now());
                 return Ok(Root { path: self.directory.join(name).join(ROOT), _lock: lock });
             }
+            // A shared lock does not become an exclusive one at once: another process may come first, so it is looked for again.
             drop(lock);
             let _lock = self.lock(name, File::lock)?;
             if !self.is_complete(name) {
@@ -142,6 +144,7 @@ impl Roots {
         // Under this name it is removed by the next one if we do not get to the end.
         fs::rename(&path, &partial).map_err(RootsError::io("rename", &path))?;
         remove_directory(&partial)?;
+        // Last, and still locked: who waits for this lock must not find the image half removed.
         self.remove_lock(name)?;
         Ok(true)
     }
@@ -149,6 +152,7 @@ impl Roots {
     fn remove_partial(&self) -> Result<(), RootsError> {
         for file in self.names()? {
             let Some(name) = file.strip_suffix(PARTIAL) else { continue };
+            // Who holds the lock has not been interrupted.
             let Some(_lock) = self.try_lock(name)? else { continue };
             remove_directory(&self.directory.join(&file))?;
             if !self.directory.join(name).exists() {
@@ -163,6 +167,7 @@ impl Roots {
         let (path, partial) = (self.directory.join(name), self.path(name, PARTIAL));
         remove_directory(&partial)?;
         let result = self.unpack_to(&partial, store, image).and_then(|()| {
+            // What is there was left by an earlier boot, or belongs to another owner.
             remove_directory(&path)?;
             fs::rename(&partial, &path).map_err(RootsError::io("rename", &partial))
         });
@@ -180,6 +185,7 @@ impl Roots {
         opened.map_err(RootsError::io("create", &root))?;
         let summary = unpack_for(store, image, &root, self.limits.clone(), self.owner)?;
         let boot = boot().unwrap_or_else(|| {
+            // Where nothing tells one boot from another, everything has to be on the disk before the marker says that it is there.
             rustix::fs::sync();
             SYNCHRONISED.to_owned()
         });

@@ -44,6 +44,7 @@ impl<'a> Bounded<'a> {
         if self.produced > self.left {
             return Err(LimitExceeded::Bytes(self.limits.bytes));
         }
+        // What was read ahead of the decompressor counts, too: a layer may get a little more, never less.
         let allowed = self.compressed.load(Ordering::Relaxed).saturating_mul(self.limits.ratio);
         if self.produced > allowed.max(Limits::FREE_BYTES) {
             return Err(LimitExceeded::Ratio(self.limits.ratio));

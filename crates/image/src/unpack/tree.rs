@@ -81,6 +81,7 @@ impl Tree {
         owner: &impl Ownership,
         limits: &Limits,
     ) -> Result<Option<Vec<Vec<u8>>>, Refusal> {
+        // Most entries are beside the one before: what both paths have in common is open already.
         let known = self.trail.iter().zip(path).take_while(|((have, _), want)| have == *want).count();
         self.trail.truncate(known);
         let mut pending: VecDeque<Vec<u8>> = path[known..].iter().map(|part| part.to_vec()).collect();
@@ -146,6 +147,7 @@ impl Tree {
     }
 
     fn follow(&mut self, target: &[u8], pending: &mut VecDeque<Vec<u8>>) {
+        // The root of the image, never that of the machine.
         if target.starts_with(b"/") {
             self.trail.clear();
         }
@@ -183,6 +185,7 @@ impl Tree {
         match self.open_directory(name) {
             Ok(directory) => Ok(Child::Directory(directory)),
             Err(Errno::NOENT) => Ok(Child::Missing),
+            // Both flags refuse a link, and systems differ in which of the two errors they give.
             Err(Errno::NOTDIR | Errno::LOOP) => {
                 match rustix::fs::readlinkat(self.directory(), name, Vec::new()) {
                     Ok(target) => Ok(Child::Link(target.into_bytes())),
@@ -216,6 +219,7 @@ pub(super) fn names(directory: BorrowedFd) -> Result<Vec<Vec<u8>>, Errno> {
 /// Remove a file, or a directory with all that is in it. Never follows a link. The depth is that of a tree that we made.
 pub(super) fn remove(parent: BorrowedFd, name: &[u8]) -> Result<(), Errno> {
     match rustix::fs::unlinkat(parent, name, AtFlags::empty()) {
+        // Of a directory, Linux says the former and POSIX the latter.
         Err(Errno::ISDIR | Errno::PERM) => {}
         other => return other,
     }

@@ -30,7 +30,13 @@ fn quick() -> Options {
         longest_wait: Duration::from_secs(2),
     };
     let second = Duration::from_secs(1);
-    let timeouts = Timeouts { connect: second * 5, answer: second, idle: second, total: second * 60 };
+    let timeouts = Timeouts {
+        connect: second * 5,
+        answer: second,
+        idle: second,
+        question: second * 60,
+        total: second * 60,
+    };
     Options { retries, timeouts, ..Options::default() }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn check_statement(
     digest: &str,
     demanded: Demanded<'_>,
 ) -> Result<Sha256Hash, SignatureProblem> {
+    // The type is signed with the payload: nothing that was signed as something else can pass for a statement.
     if envelope.payload_type != PAYLOAD_TYPE {
         return Err(SignatureProblem::NoStatement);
     }

@@ -34,6 +34,7 @@ impl Demanded<'_> {
     pub(super) fn has_form_of(self, found: &ImageSignature) -> bool {
         matches!(
             (self, found),
+            // What a bundle is only its predicate tells, which `check_predicate` reads.
             (_, ImageSignature::Bundle(_))
                 | (Self::Signature, ImageSignature::Statement(_))
                 | (Self::Attestation(_), ImageSignature::Envelope(_))
@@ -46,6 +47,7 @@ impl Demanded<'_> {
             Self::Signature if predicate == SIGNATURE => Ok(()),
             Self::Signature => Err(SignatureProblem::Attestation),
             Self::Attestation(types) => {
+                // An empty type would be satisfied by a statement that has none.
                 let is_demanded = types.iter().any(|kind| !kind.is_empty() && full_type(kind) == predicate);
                 if is_demanded { Ok(()) } else { Err(SignatureProblem::other_predicate(predicate)) }
             }

@@ -87,6 +87,7 @@ impl Keyless {
         demanded: Demanded<'_>,
         found: &[&ImageSignature],
     ) -> Result<(), AuthorityProblem> {
+        // First: a policy that cannot be used is reported even if there is nothing to verify.
         let demands = Demands::read(self)?;
         if found.is_empty() {
             return Err(demanded.missing());
@@ -190,6 +191,7 @@ impl<'a> Demands<'a> {
         content: &[u8],
     ) -> Result<VerificationResult, SignatureProblem> {
         let bundle = bundle::read(content)?;
+        // Read before it is verified, so that another image or predicate is reported as such. It counts only once it is verified.
         let image = bundle::check_statement(bundle::envelope(&bundle)?, digest, demanded)?;
         let verified = self.verifier.verify(image, &bundle, &self.policy);
         verified.map_err(|error| SignatureProblem::invalid(&error))

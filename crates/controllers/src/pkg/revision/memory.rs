@@ -2,10 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use ferroplane_api::Object;
 use ferroplane_package::PackageManifest;
+use tokio::time::Instant;
 
+use crate::pkg::ImageProgram;
 use crate::pkg::caches::PackageKey;
+
+/// How often the objects of a revision are compared with its package, as Crossplane does when it resynchronizes.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_hours(1);
 
 /// The state of all revisions.
 #[derive(Debug, Default)]
@@ -18,9 +25,28 @@ pub(super) struct Known {
     pub(super) image: String,
     pub(super) digest: String,
     pub(super) manifest: Arc<PackageManifest>,
-    pub(super) is_webassembly: bool,
-    /// The generation for which its objects were written, and whether it controls them.
-    pub(super) established: Option<(i64, bool)>,
+    pub(super) program: ImageProgram,
+    /// What its objects were written for, and when.
+    pub(super) established: Option<(Establishment, Instant)>,
+}
+
+/// What the objects of a revision are written for. They are written again if any of it changes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Establishment {
+    pub(super) generation: i64,
+    /// Whether the revision controls them.
+    pub(super) control: bool,
+    /// The Service of its pods: webhooks lead to it.
+    pub(super) service: Option<Object>,
+}
+
+impl Known {
+    /// Whether the objects were written for this, and not long ago: users may have edited or deleted some.
+    pub(super) fn is_established(&self, wanted: &Establishment) -> bool {
+        let is_same =
+            |(written, at): &(Establishment, Instant)| written == wanted && at.elapsed() < LOOK_AGAIN;
+        self.established.as_ref().is_some_and(is_same)
+    }
 }
 
 impl Memory {
@@ -67,5 +93,33 @@ impl Memory {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<PackageKey, (String, Known)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_api::PackageKind;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn objects_are_compared_again_after_a_change_and_after_an_hour() {
+        let manifest = PackageManifest::read(PackageKind::Configuration, &Object::new()).unwrap();
+        let wanted = Establishment { generation: 1, control: true, service: None };
+        let mut known = Known {
+            image: "registry.example.org/acme/platform:v1".to_owned(),
+            digest: "sha256:one".to_owned(),
+            manifest: Arc::new(manifest),
+            program: ImageProgram::default(),
+            established: None,
+        };
+        assert!(!known.is_established(&wanted));
+        known.established = Some((wanted.clone(), Instant::now()));
+        assert!(known.is_established(&wanted));
+        let service = json!({"metadata": {"name": "front"}}).as_object().cloned();
+        assert!(!known.is_established(&Establishment { service, ..wanted.clone() }));
+        tokio::time::advance(LOOK_AGAIN).await;
+        assert!(!known.is_established(&wanted));
     }
 }

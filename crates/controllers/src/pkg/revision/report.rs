@@ -15,9 +15,9 @@ use super::runtime::RuntimeStanding;
 use super::{Look, Revisions};
 use crate::pkg::deployments::RunProblem;
 use crate::pkg::establish::EstablishError;
-use crate::pkg::images::{PreparedImage, applied_refs};
+use crate::pkg::images::{ImageProblem, PreparedImage, applied_refs};
 use crate::pkg::status::{self, Fields, with_status, with_status_instead_of, write_status};
-use crate::pkg::{ImageRequest, SourceError};
+use crate::pkg::{ImageProgram, ImageRequest, SourceError};
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
 
@@ -32,10 +32,10 @@ pub(super) struct Report {
     pub(super) runs: Option<ImageRequest>,
     /// Whether an `ImageConfig` demands signatures of it.
     pub(super) is_verified: bool,
-    /// Whether that program is WebAssembly.
-    pub(super) is_webassembly: bool,
-    /// Whether that program is not a server, but is run for every call.
-    pub(super) is_run_for_every_call: bool,
+    /// That program.
+    pub(super) program: ImageProgram,
+    /// What that program reads and writes, if it is not a server but is run for every call.
+    pub(super) protocol: Option<String>,
     /// Fields about the pods that run it.
     pub(super) pods: Fields,
 }
@@ -104,7 +104,7 @@ pub(super) struct Trouble {
     pub(super) message: String,
     pub(super) cause: Cause,
     pub(super) next: Next,
-    /// Whether it is not about the revision: a registry does not answer.
+    /// Whether it is not about the revision: a registry or the API server does not answer.
     pub(super) is_unreachable: bool,
 }
 
@@ -120,6 +120,17 @@ impl Trouble {
 
     pub(super) fn unavailable(message: String) -> Self {
         Self::new("ParsePackage", message, Cause::PackageUnavailable)
+    }
+
+    /// The image cannot be requested, or its signatures cannot be verified.
+    pub(super) fn preparing(problem: &ImageProblem) -> Self {
+        let message = chain(problem);
+        match problem {
+            ImageProblem::Secret { .. } => Self::unavailable(message),
+            ImageProblem::Unverifiable { .. } => {
+                Self { is_unreachable: problem.is_unreachable(), ..Self::unverified(message) }
+            }
+        }
     }
 
     pub(super) fn source(image: &PreparedImage, error: &SourceError) -> Self {

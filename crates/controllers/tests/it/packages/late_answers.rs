@@ -97,3 +97,32 @@ async fn dependency_that_a_user_moves_while_its_tags_are_listed_stays_where_the_
     let image = &plane.get(&provider).await["spec"]["package"];
     assert_eq!(*image, "registry.example.org/acme/provider-cloud:v1.2.0");
 }
+
+#[tokio::test]
+async fn registry_that_does_not_answer_holds_no_dependency_of_another_package() {
+    let registry = FakeRegistry::default();
+    let depends_on = |name: &str, about: &str| {
+        registry.push(
+            &format!("registry.example.org/acme/{name}:v1.0.0"),
+            &package_yaml("Provider", &json!({"crossplane": {"version": ">=v1"}}), &[]),
+        );
+        let dependency =
+            json!({"provider": format!("registry.example.org/acme/{name}"), "version": ">=v1.0.0"});
+        let package = package_yaml("Configuration", &json!({"dependsOn": [dependency]}), &[]);
+        registry.push(&format!("registry.example.org/acme/{about}:v1.0.0"), &package);
+    };
+    depends_on("provider-slow", "one");
+    depends_on("provider-fast", "two");
+    let plane = Plane::with_registry(&registry).await;
+    let slow = "tags registry.example.org/acme/provider-slow";
+    registry.hold(Some(slow));
+    let one = apply(&plane, "Configuration", "one", "acme/one:v1.0.0", &json!({})).await;
+    until_asked(&registry, slow).await;
+    // The lock changes while one registry is still to answer.
+    let two = apply(&plane, "Configuration", "two", "acme/two:v1.0.0", &json!({})).await;
+    healthy(&plane, &two).await;
+    registry.hold(None);
+    healthy(&plane, &one).await;
+    let asked = registry.asked();
+    assert!(!asked.iter().any(|asked| asked == slow), "it was asked already: {asked:?}");
+}

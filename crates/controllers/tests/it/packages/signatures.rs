@@ -1,14 +1,17 @@
 //! Packages whose signatures somebody wants verified.
 
 use ferroplane_testkit::plane::registry::NAMESPACE;
+use ferroplane_testkit::plane::sites::SITES;
 use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition};
 use ferroplane_testkit::{KeylessSigner, Sigstore};
 use serde_json::{Value, json};
 
 use super::late_answers::until_asked;
-use super::{PKG, apply, healthy, message, package_yaml};
+use super::{PKG, apply, healthy, message, package_yaml, revisions};
 
 const IMAGE: &str = "registry.example.org/acme/function-own:v1.0.0";
+/// A package whose function is built in.
+const BUILT_IN: &str = "crossplane-contrib/function-auto-ready:v0.5.0";
 const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify";
 
 fn function(about: &str) -> String {
@@ -94,6 +97,124 @@ async fn policy_that_comes_later_counts_for_what_is_installed_and_stops_it() {
     assert!(said.contains(&format!("there is no Secret `keys` in namespace `{NAMESPACE}`")), "{said}");
     plane.delete(CONFIG).await;
     wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn policy_that_comes_while_the_registry_is_away_stops_what_nobody_can_verify() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let ours = ImageSigner::generate();
+    registry.sign(&digest, ours.sign(&digest));
+    let functions = registry.run_functions();
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+    plane.quiet().await;
+    registry.set_down(Some("cannot connect to registry.example.org"));
+    demand(&plane, &json!([by_key("ours")])).await;
+    wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    let why = "cannot be verified as ImageConfig `verify` demands: cannot connect to registry.example.org";
+    assert!(said.contains(why), "{said}");
+    let [revision] = &revisions(&plane, "function").await[..] else { panic!() };
+    let revision = format!("{PKG}/functionrevisions/{}", revision["metadata"]["name"].as_str().unwrap());
+    plane.until(&revision, |it| code(it, "RevisionHealthy") == "PackageUnverified").await;
+
+    registry.set_down(None);
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+}
+
+/// An authority whose key is in a Secret that no API server gives away.
+fn by_unreadable_key() -> Value {
+    let mut authority = by_key("ours");
+    authority["key"]["secretRef"]["name"] = "no/keys".into();
+    authority
+}
+
+#[tokio::test]
+async fn policy_whose_key_cannot_be_read_stops_what_nobody_can_verify() {
+    let registry = FakeRegistry::default();
+    let digest = registry.push(IMAGE, &function("one"));
+    let ours = ImageSigner::generate();
+    registry.sign(&digest, ours.sign(&digest));
+    let functions = registry.run_functions();
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let mut wanted = functions.wanted();
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+    demand(&plane, &json!([by_unreadable_key()])).await;
+    wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    let why = "cannot be verified as ImageConfig `verify` demands: cannot read Secret `no/keys`";
+    assert!(said.contains(why), "{said}");
+    let [revision] = &revisions(&plane, "function").await[..] else { panic!() };
+    let revision = format!("{PKG}/functionrevisions/{}", revision["metadata"]["name"].as_str().unwrap());
+    plane.until(&revision, |it| code(it, "RevisionHealthy") == "PackageUnverified").await;
+
+    demand(&plane, &json!([by_key("ours")])).await;
+    wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+}
+
+#[tokio::test]
+async fn built_in_function_whose_package_is_not_signed_is_refused() {
+    let registry = FakeRegistry::default();
+    let package = package_yaml("Function", &json!({}), &[]);
+    let digest = registry.push(&format!("registry.example.org/{BUILT_IN}"), &package);
+    let ours = ImageSigner::generate();
+    let plane = Plane::with_registry(&registry).await;
+    trust(&plane, "ours", &ours).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    let path = apply(&plane, "Function", "ready", BUILT_IN, &json!({})).await;
+    plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    plane.define_sites().await;
+    plane.compose_sites_of(&json!([{"step": "ready", "functionRef": {"name": "ready"}}])).await;
+    plane.create_site("blog", "red").await;
+    let site = format!("{SITES}/blog");
+    let is_not_installed =
+        |site: &Value| message(site, "Synced").contains("its package is not installed: cannot use");
+    plane.until(&site, is_not_installed).await;
+
+    registry.sign(&digest, ours.sign(&digest));
+    demand(&plane, &json!([by_key("nobody"), by_key("ours")])).await;
+    healthy(&plane, &path).await;
+    let is_composed = |site: &Value| condition(site, "Synced").as_deref() == Some("True/ReconcileSuccess");
+    plane.until(&site, is_composed).await;
+
+    // A policy that comes later counts for what is installed.
+    demand(&plane, &json!([by_key("nobody")])).await;
+    plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let [revision] = &revisions(&plane, "function").await[..] else { panic!() };
+    let revision = format!("{PKG}/functionrevisions/{}", revision["metadata"]["name"].as_str().unwrap());
+    plane.until(&revision, |it| code(it, "RevisionHealthy") == "PackageUnverified").await;
+    plane.quiet().await;
+    plane.merge(&site, &json!({"metadata": {"annotations": {"look": "again"}}})).await;
+    let is_refused = |site: &Value| message(site, "Synced").contains("its package is refused: cannot use");
+    plane.until(&site, is_refused).await;
+}
+
+#[tokio::test]
+async fn built_in_function_does_not_stand_in_for_a_package_that_nobody_can_verify() {
+    let registry = FakeRegistry::default();
+    registry.set_down(Some("cannot connect to registry.example.org"));
+    let plane = Plane::with_registry(&registry).await;
+    demand(&plane, &json!([by_key("ours")])).await;
+    let path = apply(&plane, "Function", "ready", BUILT_IN, &json!({})).await;
+    let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
+    let said = message(&refused, "Installed");
+    assert!(said.contains("demands: cannot connect to registry.example.org"), "{said}");
+    // Nor if a key cannot be read.
+    demand(&plane, &json!([by_unreadable_key()])).await;
+    let is_told = |package: &Value| message(package, "Installed").contains("cannot read Secret `no/keys`");
+    let refused = plane.until(&path, is_told).await;
+    assert_eq!(code(&refused, "Installed"), "PackageUnverified");
+    // Without the policy, it does.
+    plane.delete(CONFIG).await;
+    plane.until(&path, |package| condition(package, "Healthy").as_deref() == Some("True/BuiltIn")).await;
 }
 
 #[tokio::test]

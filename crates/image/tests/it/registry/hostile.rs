@@ -26,6 +26,8 @@ pub(crate) enum Reply {
     Raw(Vec<u8>),
     /// These bytes, and then zeros for as long as somebody reads.
     Endless(Vec<u8>),
+    /// These bytes, and then a space now and then for as long as somebody reads.
+    Drip(Vec<u8>),
     /// These bytes, and then nothing.
     Hang(Vec<u8>),
 }
@@ -112,6 +114,13 @@ async fn converse(
             Reply::Raw(bytes) => {
                 stream.get_mut().write_all(&bytes).await?;
                 return stream.get_mut().shutdown().await;
+            }
+            Reply::Drip(bytes) => {
+                stream.get_mut().write_all(&bytes).await?;
+                loop {
+                    stream.get_mut().write_all(b" ").await?;
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
             }
             Reply::Endless(bytes) => {
                 stream.get_mut().write_all(&bytes).await?;

@@ -185,6 +185,30 @@ async fn pull_that_takes_too_long_ends() {
 }
 
 #[tokio::test]
+async fn question_whose_answer_drips_is_given_up_on() {
+    let server = Hostile::start(|_| {
+        let head = "HTTP/1.1 200 X\r\nContent-Type: application/vnd.oci.image.manifest.v1+json\r\n\r\n";
+        Reply::Drip(head.as_bytes().to_vec())
+    });
+    let mut options = Options { plain_http: vec![server.address.clone()], ..quick() };
+    options.timeouts.question = std::time::Duration::from_millis(100);
+    let (_directory, store) = store();
+    let (registry, digest) = (client(options), Hasher::digest(b"x"));
+    let tagged = reference(&format!("{}/name:v1", server.address));
+    let image = reference(&format!("{}/name@{digest}", server.address));
+    let errors = [
+        registry.tags(&tagged).await.unwrap_err(),
+        registry.resolve(&tagged).await.unwrap_err(),
+        registry.signatures(&image, &store, true).await.unwrap_err(),
+        registry.attestations(&image, &store, true).await.unwrap_err(),
+    ];
+    for error in errors {
+        assert!(chain(&error).contains("altogether"), "{}", chain(&error));
+        assert!(error.failure().is_transient(), "it may be better the next time: {}", chain(&error));
+    }
+}
+
+#[tokio::test]
 async fn words_of_a_registry_are_shown_without_what_could_harm() {
     let body =
         r#"{"errors":[{"code":"DENIED","message":"no\u001b[31m"#.to_owned() + &"x".repeat(2000) + r#""}]}"#;
