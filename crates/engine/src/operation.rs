@@ -19,7 +19,8 @@ mod watch;
 pub use attempt::{
     ActionSetResult, AppliedActionSet, Attempt, AttemptEnding, AttemptFailure, Awaited, Begin, Concluded,
     Standing, action_set_result, applied_action_sets, applying, await_action_sets, begin, check_results,
-    conclude, is_action_set, is_concluded, other_action_sets, standing, started, succeeded_at, unrecorded,
+    conclude, has_begun, is_action_set, is_concluded, other_action_sets, restarted, standing, started,
+    succeeded_at, unrecorded,
 };
 pub use cron::{
     ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, check_cron, cron_may_forget, cron_operation_name,

@@ -48,6 +48,8 @@ const CONCURRENCY: usize = 32;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 /// How often to check objects that cannot be watched.
 const POLL: Duration = Duration::from_secs(10);
+/// The message for the actions of an ActionSet that a user cancelled.
+const CANCELLED: &str = "the ActionSet was cancelled";
 
 /// The namespace and the name of an ActionSet. Shared, because nothing else is kept of an ActionSet that waits.
 pub(super) type Key = Arc<(String, String)>;
@@ -121,6 +123,8 @@ type Cancelled = Option<&'static str>;
 struct Waits {
     wake_at: Option<i64>,
     watch: Vec<Address>,
+    /// The outcome of a request is unknown: its action tries again.
+    has_unknown: bool,
 }
 
 impl Controller {
@@ -201,12 +205,16 @@ impl Controller {
                 self.release(&key, &object).await
             }
             BeginActionSet::Start => match self.start(&key, &object).await {
-                Ok(object) => self.go_on(key, object, None).await,
+                Ok(object) => {
+                    // It may have been cancelled before it began: then no phase may begin, either.
+                    let is_cancelled = begin_action_set(&object) == BeginActionSet::Cancel;
+                    self.go_on(key, object, is_cancelled.then_some(CANCELLED)).await
+                }
                 Err(next) => next,
             },
             BeginActionSet::Run => self.go_on(key, object, None).await,
             BeginActionSet::Cancel if meta::is_being_deleted(&object) => self.end_deleted(key, object).await,
-            BeginActionSet::Cancel => self.go_on(key, object, Some("the ActionSet was cancelled")).await,
+            BeginActionSet::Cancel => self.go_on(key, object, Some(CANCELLED)).await,
         }
     }
 
@@ -288,9 +296,9 @@ impl Controller {
             }
         }
         let mut begun = with_status(object, &prepared.status);
-        if prepared.has_defer_phase {
+        if prepared.has_to_clean_up {
             // In the same write as the status: otherwise an ActionSet that is deleted after it began would skip its
-            // deferred phase.
+            // deferred phase, and leave its pod.
             let all = finalizers::with(object, keys::ACTION_SET_FINALIZER);
             meta::child(&mut begun, "metadata").insert("finalizers".to_owned(), all);
         }
@@ -349,7 +357,8 @@ impl Controller {
             now: self.now(),
         };
         let ended = self.drive_and_write(&mut work, cancelled).await;
-        self.keep_recording(&mut work, ended.as_ref().err(), began_at);
+        let stopped = ended.as_ref().map_or_else(Some, |waits| waits.has_unknown.then_some(&Next::Retry));
+        self.keep_recording(&mut work, stopped, began_at);
         let waits = match ended {
             Ok(waits) => waits,
             Err(next) => return next,
@@ -370,6 +379,9 @@ impl Controller {
     /// Register the waits of the actions.
     async fn wait(&self, work: &Work, waits: &Waits) -> Next {
         let noted = self.wakers.wait(&work.key, &waits.watch).await;
+        if waits.has_unknown {
+            return Next::Retry;
+        }
         if noted.is_new {
             // Reconcile again at once.
             return Next::After(Duration::ZERO);

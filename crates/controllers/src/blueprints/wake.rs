@@ -1,15 +1,17 @@
 //! Requeues ActionSets when an object changes that one of their phases waits for.
 //!
-//! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. Objects that cannot be watched are
-//! polled every few seconds.
+//! All phases that wait for objects of one kind in one namespace share one watch, of metadata alone. Objects are polled every few seconds
+//! for as long as they cannot be listed, or the API server does not let us watch them.
 //!
 //! Thousands may wait, so that only the key of each is kept, with shared pointers to what it waits for.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use ferroplane_client::{ApiClient, Change, Informer, InformerScope, Resource};
 use ferroplane_engine::action::{Address, NamedBy};
+use futures_util::FutureExt as _;
+use tokio::task::JoinHandle;
 
 use super::action_set::Key;
 use crate::runtime::queue::Queue;
@@ -34,13 +36,20 @@ struct State {
     waits: HashMap<Key, Box<[WatchedObject]>>,
 }
 
-/// The objects of one watch.
+/// The objects of one watch, until dropped.
 struct Followed {
     informer: Arc<Informer>,
+    /// Requeues the waiting ActionSets when the watch fails, and when it works again.
+    guard: JoinHandle<()>,
     /// The waiting ActionSets, by the names of objects.
     waiting: HashMap<Arc<str>, HashSet<Key>>,
-    /// It cannot be watched.
-    has_failed: bool,
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        self.guard.abort();
+        self.informer.stop();
+    }
 }
 
 /// The result of registering a wait.
@@ -113,7 +122,9 @@ impl Wakers {
             ..InformerScope::new(resource.clone())
         };
         let informer = Informer::start(self.cluster.clone(), scope);
-        let followed = Followed { informer: informer.clone(), waiting: HashMap::new(), has_failed: false };
+        let guard = requeue_when_refused(Arc::downgrade(self), informer.clone(), watched.clone());
+        let guard = tokio::spawn(guard);
+        let followed = Followed { informer: informer.clone(), guard, waiting: HashMap::new() };
         // Another ActionSet may have started the same watch meanwhile.
         let spare = {
             let mut state = self.lock();
@@ -125,24 +136,17 @@ impl Wakers {
                 }
             }
         };
-        if let Some(spare) = spare {
-            return spare.informer.stop();
+        if spare.is_none() {
+            self.listen(&informer, watched);
         }
-        self.listen(&informer, watched);
     }
 
-    fn listen(self: &Arc<Self>, informer: &Arc<Informer>, watched: &WatchScope) {
+    fn listen(self: &Arc<Self>, informer: &Informer, watched: &WatchScope) {
         let (wakers, own) = (Arc::downgrade(self), watched.clone());
         informer.listen(move |_, change: Change<'_>| {
             if let Some(wakers) = wakers.upgrade() {
                 wakers.wake(&own, &change.header().metadata.name);
             }
-        });
-        let (wakers, informer, own) = (Arc::downgrade(self), informer.clone(), watched.clone());
-        tokio::spawn(async move {
-            let synced = informer.synced_or_failed().await;
-            let (Err(_), Some(wakers)) = (synced, wakers.upgrade()) else { return };
-            wakers.give_up(&own);
         });
     }
 
@@ -157,12 +161,11 @@ impl Wakers {
         }
     }
 
-    /// Let ActionSets poll objects of a scope that cannot be watched.
-    fn give_up(&self, watched: &WatchScope) {
+    /// Requeue all ActionSets that wait for objects of a scope.
+    fn wake_all(&self, watched: &WatchScope) {
         let keys: Vec<_> = {
-            let mut state = self.lock();
-            let Some(followed) = state.followed.get_mut(watched) else { return };
-            followed.has_failed = true;
+            let state = self.lock();
+            let Some(followed) = state.followed.get(watched) else { return };
             followed.waiting.values().flatten().cloned().collect()
         };
         for key in keys {
@@ -185,7 +188,7 @@ impl State {
         }
         let mut has_to_poll = false;
         let shared = wanted.into_iter().map(|object| {
-            has_to_poll |= self.has_failed(&object.0);
+            has_to_poll |= self.has_to_poll(&object.0);
             self.join(object, key)
         });
         let shared: Box<[_]> = shared.collect();
@@ -195,9 +198,13 @@ impl State {
         Noted { is_new, has_to_poll }
     }
 
-    /// Whether a scope cannot be watched.
-    fn has_failed(&self, scope: &WatchScope) -> bool {
-        self.followed.get(scope).is_some_and(|followed| followed.has_failed)
+    /// Whether changes in a scope cause no event now: it could not be listed yet, or the API server does not let us watch it. Rights may be taken
+    /// away, and given back, at any time.
+    fn has_to_poll(&self, scope: &WatchScope) -> bool {
+        self.followed.get(scope).is_some_and(|Followed { informer, .. }| {
+            let listed = informer.synced_or_failed().now_or_never();
+            informer.refusal().is_some() || matches!(listed, Some(Err(_)))
+        })
     }
 
     /// Let an ActionSet wait for an object. Returns the shared key of the object.
@@ -219,16 +226,23 @@ impl State {
         }
         // Namespaces come and go, and each kind in each of them is a watch of its own.
         if followed.waiting.is_empty() {
-            followed.informer.stop();
             self.followed.remove(watched);
         }
     }
 }
 
-impl Drop for Wakers {
-    fn drop(&mut self) {
-        for followed in self.lock().followed.values() {
-            followed.informer.stop();
+/// Requeue all ActionSets that wait for objects of a scope whenever it changes whether they have to poll.
+async fn requeue_when_refused(wakers: Weak<Wakers>, informer: Arc<Informer>, watched: WatchScope) {
+    let wake_all = || wakers.upgrade().map(|wakers| wakers.wake_all(&watched));
+    if informer.synced_or_failed().await.is_err() {
+        wake_all();
+        informer.synced_or_refused().await;
+    }
+    for is_refused in [true, false].into_iter().cycle() {
+        // After the first list, too: what was deleted before it causes no event.
+        if wake_all().is_none() {
+            return;
         }
+        informer.until_refused(is_refused).await;
     }
 }

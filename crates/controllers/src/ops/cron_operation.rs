@@ -1,6 +1,7 @@
 //! `CronOperation`s: operations on a schedule.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, meta};
@@ -34,7 +35,7 @@ pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
     let crons = follow(&context, "CronOperation", "cronoperations");
     let recorder = context.recorder.of(COMPONENT);
     let children = Children::new(context.clone(), recorder.clone(), operations, CRON_LABEL);
-    let controller = Arc::new(Controller { context, recorder, crons, children });
+    let controller = Arc::new(Controller { context, recorder, crons, children, missed: Mutex::default() });
     controller.children.synced().await;
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -46,6 +47,8 @@ struct Controller {
     recorder: Recorder,
     crons: Arc<Informer>,
     children: Arc<Children>,
+    /// The last missed time that has an event, by the names of `CronOperation`s. In memory only: after a restart there is another event.
+    missed: Mutex<HashMap<String, i64>>,
 }
 
 /// Why an operation that is due was not created.
@@ -78,6 +81,7 @@ impl Controller {
     async fn reconcile(self: Arc<Self>, name: String) -> Next {
         let Some(cron) = self.crons.object("", &name) else {
             self.children.forget_doubts(&name);
+            self.missed.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
             return Next::Rest;
         };
         if meta::is_being_deleted(&cron) {
@@ -109,6 +113,7 @@ impl Controller {
             Ok(decision) => decision,
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
+        self.tell_missed(&cron, decision.missed);
         let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
         match self.carry_out(&cron, &spec, &operations, &decision).await {
             Ok(made) => {
@@ -127,6 +132,16 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// Record an event for a time that gets no operation, once.
+    fn tell_missed(&self, cron: &Object, missed: Option<i64>) {
+        let Some(missed) = missed else { return };
+        let name = meta::name(cron).to_owned();
+        let told = self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(name, missed);
+        let Some(time) = Timestamp::from_second(missed).ok().filter(|_| told != Some(missed)) else { return };
+        let message = format!("No Operation is created for {time}: it would start later than it may");
+        self.recorder.failure(cron, "MissedDeadline", message, Cause::StartDeadlineMissed);
     }
 
     async fn refuse(&self, cron: Object, operations: &[Object], invalid: &InvalidSchedule) -> Next {

@@ -5,7 +5,7 @@
 //!   write that, so that nothing runs twice at the same time.
 //! * An operation that is deleted or paused while it runs is aborted, between two calls or two writes. That counts as no attempt.
 //! * Between two attempts there is a pause, however often the operation is written meanwhile.
-//! * Every attempt that ends is counted, however it ends: also if it times out or panics.
+//! * Every attempt that ends is counted, however it ends: also if it times out or panics. So is one that ends with the process.
 //! * Objects are recorded before they are applied: whatever ends an attempt, the status names all that were.
 //! * An operation whose result the API server does not store fails once, with a small status that says so.
 //! * Operations of users, of schedules and of watches take turns: those that are due in great numbers do not delay the others.
@@ -13,6 +13,7 @@
 
 mod action_sets;
 mod apply;
+mod begun;
 mod pauses;
 mod stop;
 
@@ -25,7 +26,8 @@ use ferroplane_api::{Cause, Condition, Object, keys, meta};
 use ferroplane_client::{Change, Informer, ObjectHeader, ObjectPath};
 use ferroplane_engine::operation::{
     Attempt, AttemptEnding, AttemptFailure, Begin, CRON_LABEL, Concluded, Standing, WATCH_LABEL,
-    attempt_limit, begin, check_results, conclude, deleted_object_of, is_concluded, started,
+    attempt_limit, begin, check_results, conclude, deleted_object_of, has_begun, is_concluded, restarted,
+    started,
 };
 use ferroplane_engine::{
     Event, EventKind, Inputs, InvalidPipeline, Outcome, Pipeline, Reference, StepOutput, Subject, chain,
@@ -50,6 +52,7 @@ use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue, Slot};
 use action_sets::ActionSetWatch;
+use begun::Begun;
 use pauses::Pauses;
 use stop::Stop;
 
@@ -83,6 +86,7 @@ pub(crate) async fn run(
         running: Mutex::default(),
         waiting: Semaphore::new(WAITING),
         pauses: Pauses::default(),
+        begun: Begun::default(),
     });
     controller.listen(&queue);
     queue.work_in_slots(CONCURRENCY, |name, slot| controller.clone().reconcile(name, slot)).await;
@@ -100,6 +104,7 @@ struct Controller {
     /// The places of attempts that take long.
     waiting: Semaphore,
     pauses: Pauses,
+    begun: Begun,
 }
 
 /// An attempt, with its events.
@@ -157,6 +162,7 @@ impl Controller {
     async fn reconcile(self: Arc<Self>, name: String, slot: Slot) -> Next {
         let Some(operation) = self.operations.object("", &name) else {
             self.pauses.forget(&name);
+            self.begun.forget(&name);
             return Next::Rest;
         };
         match begin(&operation, &self.context.clock.now()) {
@@ -184,9 +190,11 @@ impl Controller {
         let stop = Arc::new(Stop::default());
         self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), stop.clone());
         let _running = Running { controller: self, name };
-        let status = started(&operation, &self.context.clock.now());
+        let now = self.context.clock.now();
+        let is_interrupted = has_begun(&operation) && !self.begun.has(&operation);
+        let status = if is_interrupted { restarted(&operation, &now) } else { started(&operation, &now) };
         match replace_status(&self.context.cluster, &self.operations, &mut operation, status).await {
-            Ok(()) => {}
+            Ok(()) => self.begun.note(&operation),
             Err(NotWritten::TooLarge) => {
                 let told = Progress::default().end(AttemptEnding::TooLarge);
                 return self.conclude(&operation, told, &mut RecordingBuilder::off()).await;
@@ -194,7 +202,7 @@ impl Controller {
             Err(NotWritten::Later(next)) => return next,
         }
         let (recordings, clock) = (&self.context.recordings, &self.context.clock);
-        let mut recording = recordings.begin(&operation, &Arc::default(), clock.milliseconds());
+        let mut recording = recordings.begin(&operation, clock.milliseconds());
         let began_at = Instant::now();
         let mut progress = Progress { stop: stop.clone(), ..Progress::default() };
         // A function that hangs must not delay the calls of others, unless hundreds of them do.
@@ -340,6 +348,7 @@ impl Controller {
         self.pauses.forget(meta::name(operation));
         // One that waits for ActionSets, is paused or is deleted has not ended.
         if standing != Standing::Running {
+            self.begun.forget(meta::name(operation));
             self.context.metrics.count_operation(operation, standing == Standing::Succeeded);
         }
         Next::Rest

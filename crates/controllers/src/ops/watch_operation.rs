@@ -327,7 +327,7 @@ impl Controller {
         let mut status = status_with(&watch, ending.conditions, &self.context.clock.now());
         let operations = self.children.of(&watch);
         tell_operations(&mut status, &operations);
-        tell_last_creation(&mut status, &operations);
+        report_last_creation(&mut status, &operations);
         let mut mark = None;
         if let Some(followed) = &mut followed {
             match followed.informer.as_ref().map_or(0, |informer| informer.len()) {
@@ -362,7 +362,7 @@ fn noting(watch: &Object, object: &Object, note: &TriggerNote, name: &str) -> Ob
 }
 
 /// Set when the last operation was created, even if it was deleted.
-fn tell_last_creation(status: &mut Object, operations: &[Object]) {
+fn report_last_creation(status: &mut Object, operations: &[Object]) {
     let created = |operation: &Object| {
         let created =
             operation.get("metadata").and_then(|metadata| metadata.get("creationTimestamp")?.as_str());

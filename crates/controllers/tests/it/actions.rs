@@ -399,6 +399,29 @@ async fn cancelled_action_set_fails_and_a_paused_one_waits() {
 }
 
 #[tokio::test]
+async fn action_set_that_is_cancelled_before_it_begins_runs_no_phase() {
+    let plane = Plane::new().await;
+    let action = json!({"phases": [create("one", "one")], "deferPhase": create("end", "end")});
+    plane.apply(&format!("{BLUEPRINTS}/b"), &blueprint("b", &action)).await;
+    for (name, is_paused) in [("new", "false"), ("paused", "true")] {
+        let mut cancelled = action_set(name, &json!({}));
+        cancelled["metadata"]["annotations"] =
+            json!({"ferroplane.io/cancel": "true", "crossplane.io/paused": is_paused});
+        plane.apply(&format!("{ACTION_SETS}/{name}"), &cancelled).await;
+        let ended = plane
+            .until(&format!("{ACTION_SETS}/{name}"), |it| {
+                ["complete", "failed"].iter().any(|state| it["status"]["state"] == *state)
+            })
+            .await;
+        assert_eq!(ended["status"]["errors"][0]["code"], "ActionCancelled", "{ended}");
+        assert_eq!(ended["status"]["actions"][0]["phases"][0]["state"], "pending", "{ended}");
+        for map in ["one", "end"] {
+            assert_eq!(plane.get(&format!("{MAPS}/{map}")).await, Value::Null, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn secrets_reach_functions_and_are_never_shown() {
     let plane = Plane::new().await;
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"password": "hunter2-hunter2"}});

@@ -70,6 +70,8 @@ pub struct ResolvedPhase {
     pub phase: String,
     pub callee: PhaseCallee,
     pub warnings: Vec<PhaseWarning>,
+    /// Whether it runs an image, as a pod if the plane runs pods.
+    pub runs_image: bool,
 }
 
 /// The action that an action of an ActionSet names.
@@ -228,11 +230,17 @@ pub(super) fn resolve_phase(
     })?;
     // Checked here and not when the phase runs: a backup that stops after its first phase may leave a database
     // scaled down.
-    check_needs(phase, &version, function.contract().needs, facilities)?;
-    Ok(resolved(phase, &version, &resolution))
+    let needs = function.contract().needs;
+    check_needs(phase, &version, needs, facilities)?;
+    Ok(resolved(phase, &version, &resolution, needs))
 }
 
-fn resolved(phase: &BlueprintPhase, version: &Version, resolution: &Resolution<'_>) -> ResolvedPhase {
+fn resolved(
+    phase: &BlueprintPhase,
+    version: &Version,
+    resolution: &Resolution<'_>,
+    needs: &[Need],
+) -> ResolvedPhase {
     let warnings = resolution.advisories.iter().map(|advisory| {
         let warning = VersionWarning::new(&phase.name, advisory);
         PhaseWarning {
@@ -255,6 +263,7 @@ fn resolved(phase: &BlueprintPhase, version: &Version, resolution: &Resolution<'
             state: resolution.state.as_str().to_owned(),
         },
         warnings: warnings.collect(),
+        runs_image: needs.contains(&Need::Pods),
     }
 }
 

@@ -16,6 +16,7 @@ use ferroplane_api::{
 use serde_json::Value;
 
 use super::compile::{ActionFailure, Facilities, ResolvedPhase, action_hash, compile, find_action};
+use super::function::PodSupport;
 use super::run::{has_begun, has_ended, timestamp};
 use crate::advice::{VersionWarning, versions_condition};
 use crate::outcome::{Event, EventKind};
@@ -53,14 +54,15 @@ pub fn begin_action_set(action_set: &Object) -> BeginActionSet {
     }
     let is_deleted = meta::is_being_deleted(action_set);
     let is_new = status.actions.is_empty() && status.state == ActionState::Pending;
+    let is_cancelled = meta::annotation(action_set, keys::CANCEL) == "true";
     match (is_deleted, is_new) {
         // Other controllers may still hold it with their finalizers.
         (true, _) if !has_finalizer => BeginActionSet::Ended,
         (true, true) => BeginActionSet::Release,
         (true, false) => BeginActionSet::Cancel,
-        (false, _) if meta::annotation(action_set, keys::CANCEL) == "true" && !is_new => {
-            BeginActionSet::Cancel
-        }
+        // Joined before it ends, also while it is paused: its status then says which actions were not run.
+        (false, true) if is_cancelled => BeginActionSet::Start,
+        (false, false) if is_cancelled => BeginActionSet::Cancel,
         (false, _) if meta::annotation(action_set, keys::PAUSED) == "true" => BeginActionSet::Paused,
         (false, true) => BeginActionSet::Start,
         (false, false) => BeginActionSet::Run,
@@ -95,8 +97,8 @@ pub fn spec_of(action_set: &Object) -> Result<ActionSetSpec, ActionFailure> {
 pub struct Prepared {
     pub status: ActionSetStatus,
     pub events: Vec<Event>,
-    /// Whether the ActionSet needs a finalizer until a deferred phase has run.
-    pub has_defer_phase: bool,
+    /// Whether the ActionSet needs a finalizer until it has ended: it has a deferred phase, or one that runs a pod.
+    pub has_to_clean_up: bool,
 }
 
 /// Join the actions of an ActionSet with their Blueprints, which are given by name. If one cannot be joined, nothing runs.
@@ -107,7 +109,7 @@ pub fn prepare(
     now: i64,
 ) -> Prepared {
     let mut status = ActionSetStatus::default();
-    let has_defer_phase = match spec {
+    let has_to_clean_up = match spec {
         Err(failure) => {
             status.errors.push(error_of(0, failure));
             false
@@ -116,27 +118,29 @@ pub fn prepare(
     };
     let mut events = warning_events(&status);
     events.extend(failure_events(&status));
-    let mut prepared = Prepared { status, events, has_defer_phase };
+    let mut prepared = Prepared { status, events, has_to_clean_up };
     if prepared.status.errors.is_empty() && !prepared.status.actions.is_empty() {
         "0".clone_into(&mut prepared.status.progress.percent_completed);
         prepared.status.progress.last_transition_time = timestamp(now);
     } else {
-        // Nothing has run, so that no deferred phase has to run.
-        prepared.has_defer_phase = false;
+        // Nothing has run, so that nothing has to be cleaned up.
+        prepared.has_to_clean_up = false;
         settle_state(&mut prepared.status, now);
     }
     prepared
 }
 
 /// Join every action with that of its Blueprint, also after one failed: all mistakes are reported at once. Returns whether one of them
-/// has a deferred phase.
+/// has to clean up when it is ended early.
 fn join(
     spec: &ActionSetSpec,
     blueprints: &BTreeMap<String, Blueprint>,
     facilities: &Facilities<'_>,
     status: &mut ActionSetStatus,
 ) -> bool {
-    let mut has_defer_phase = false;
+    let mut has_to_clean_up = false;
+    // One in another namespace has no owner, and would go on without its ActionSet.
+    let has_pods = facilities.pods == PodSupport::Cluster;
     for (index, action) in spec.actions.iter().enumerate() {
         let found = find_action(action, blueprints.get(&action.blueprint));
         let joined = found.and_then(|found| Ok((found, compile(action, found, facilities)?)));
@@ -146,14 +150,15 @@ fn join(
                 status.errors.push(error_of(index, &failure));
             }
             Ok((found, phases)) => {
-                has_defer_phase |= found.defer_phase.is_some();
+                let runs_pod = has_pods && phases.iter().any(|phase| phase.runs_image);
+                has_to_clean_up |= found.defer_phase.is_some() || runs_pod;
                 let warnings = phases.iter().flat_map(|phase| phase.warnings.iter().cloned());
                 status.warnings.extend(warnings.map(|it| PhaseWarning { action: to_i64(index), ..it }));
                 status.actions.push(joined_status(action, found, phases));
             }
         }
     }
-    has_defer_phase
+    has_to_clean_up
 }
 
 fn error_of(index: usize, failure: &ActionFailure) -> PhaseError {

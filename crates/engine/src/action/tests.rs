@@ -299,7 +299,7 @@ impl World {
                 let mut prepared = prepare(&spec, &blueprints, &self.facilities(), now);
                 tell_conditions(action_set, &mut prepared.status, now);
                 self.events.extend(prepared.events);
-                if prepared.has_defer_phase {
+                if prepared.has_to_clean_up {
                     meta::child(action_set, "metadata")
                         .insert("finalizers".to_owned(), json!([ferroplane_api::keys::ACTION_SET_FINALIZER]));
                 }
@@ -1032,6 +1032,24 @@ fn paused_action_set_does_nothing_and_a_final_one_stays() {
     assert_eq!(world.settle(&mut object).state, ActionState::Complete);
     object["spec"]["actions"][0]["name"] = "other".into();
     assert_eq!(begin_action_set(&object), BeginActionSet::Ended);
+}
+
+#[test]
+fn action_set_that_is_cancelled_before_it_begins_fails_also_while_it_is_paused() {
+    for is_paused in ["false", "true"] {
+        let mut world = World::new();
+        let end = phase("Create", "end", json!({"name": "y"}));
+        world.add(blueprint(
+            json!({"phases": [phase("Create", "p", json!({"name": "x"}))], "deferPhase": end}),
+        ));
+        let mut object = action_set(json!({}));
+        meta::set_annotation(&mut object, ferroplane_api::keys::PAUSED, is_paused);
+        meta::set_annotation(&mut object, ferroplane_api::keys::CANCEL, "true");
+        let status = world.settle(&mut object);
+        assert_eq!((status.state, states(&status)), (ActionState::Failed, vec![PhaseState::Pending]));
+        assert_eq!(status.errors[0].code, "ActionCancelled");
+        assert_eq!(world.objects.len(), 1, "nothing but the Blueprint is there");
+    }
 }
 
 #[test]

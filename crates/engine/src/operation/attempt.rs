@@ -2,7 +2,8 @@
 //!
 //! # Invariants
 //! * An operation that has succeeded or failed is never run again, even if its spec changes.
-//! * The number of failures never decreases. The number in the status is the number of failed attempts.
+//! * The number of failures never decreases. The number in the status is the number of failed attempts. Attempts that ended with their
+//!   process are counted beside them.
 //! * No function, however much it returns, makes the status larger than an API server stores.
 //! * Nothing is applied before its reference is in the status, so that a process that ends loses no reference.
 
@@ -20,7 +21,9 @@ use crate::settle::{conditions_in, conditions_to_json};
 use crate::status_size::{STATUS_LIMIT, json_size, shortened};
 use crate::wording::{active_deadline, failure_limit};
 
-use super::limits::{active_deadline_of, failures, retry_limit, started_at, time_left};
+use super::limits::{
+    active_deadline_of, failures, interruptions, retry_limit, started_at, time_left, too_many_interruptions,
+};
 use action_sets::is_waiting;
 
 pub use action_sets::{
@@ -74,7 +77,7 @@ pub fn begin(operation: &Object, now: &str) -> Begin {
         Begin::Paused
     } else if is_waiting(operation) {
         Begin::Await
-    } else if failures(operation) >= retry_limit(operation) || is_overdue(operation, now) {
+    } else if Exhaustion::of(operation, failures(operation), now).is_some() {
         Begin::GiveUp
     } else {
         Begin::Run
@@ -133,6 +136,19 @@ pub fn started(operation: &Object, now: &str) -> Object {
         status.object.insert("startTime".to_owned(), now.into());
     }
     status.object
+}
+
+/// The same, for an operation that another process has begun to run, and that ended meanwhile.
+pub fn restarted(operation: &Object, now: &str) -> Object {
+    let mut status = started(operation, now);
+    status.insert("interruptions".to_owned(), (interruptions(operation) + 1).into());
+    status
+}
+
+/// Whether an attempt of an operation has begun. It may have failed, or have been interrupted.
+pub fn has_begun(operation: &Object) -> bool {
+    let mut conditions = conditions(operation).into_iter();
+    conditions.any(|it| it.kind == SUCCEEDED && it.status == Status::Unknown && it.reason == RUNNING)
 }
 
 /// Why an attempt failed.
@@ -345,6 +361,11 @@ impl Exhaustion {
         let limit = retry_limit(operation);
         if failures >= limit {
             return Some(Self::failures(limit));
+        }
+        if let Some(count) = too_many_interruptions(operation, failures) {
+            let point = FailurePoint::new(Cause::OperationAttemptsExhausted);
+            let message = format!("the control plane ended during {count} attempts");
+            return Some(Self { reason: MAX_FAILURES, message, point });
         }
         let deadline = active_deadline_of(operation).filter(|_| is_overdue(operation, now))?;
         let point = FailurePoint::new(Cause::OperationTimeout);

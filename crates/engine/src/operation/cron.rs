@@ -47,6 +47,8 @@ impl ConcurrencyPolicy {
 pub struct CronDecision {
     /// The time of the operation that is due, in seconds since 1970.
     pub due: Option<i64>,
+    /// The latest time, if it gets no operation because its deadline is over.
+    pub missed: Option<i64>,
     /// Operations to delete in its favour.
     pub replaced: Vec<String>,
     /// When to decide again, in seconds since 1970. None if the schedule has no further time.
@@ -96,14 +98,16 @@ pub fn decide_cron(
     let nothing = Ok(CronDecision { requeue_at, ..CronDecision::default() });
     let Some(due) = schedule.latest(last, now) else { return nothing };
     if spec.deadline.is_some_and(|deadline| due.saturating_add(deadline) < now) {
-        return nothing;
+        return Ok(CronDecision { missed: Some(due), requeue_at, ..CronDecision::default() });
     }
     let running = operations.iter().filter(|operation| standing(operation) == Standing::Running);
     let running: Vec<_> = running.map(|operation| meta::name(operation).to_owned()).collect();
     match spec.policy {
         // It is decided again when the running one has ended.
         ConcurrencyPolicy::Forbid if !running.is_empty() => nothing,
-        ConcurrencyPolicy::Replace => Ok(CronDecision { due: Some(due), replaced: running, requeue_at }),
+        ConcurrencyPolicy::Replace => {
+            Ok(CronDecision { due: Some(due), replaced: running, requeue_at, ..CronDecision::default() })
+        }
         ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => {
             Ok(CronDecision { due: Some(due), requeue_at, ..CronDecision::default() })
         }
@@ -302,7 +306,7 @@ mod tests {
         assert_eq!(decide("Allow", None, &[], now).due, Some(10 * HOUR));
         assert_eq!(decide("Allow", Some(60), &[], now).due, Some(10 * HOUR));
         let late = decide("Allow", Some(59), &[], now);
-        assert_eq!((late.due, late.requeue_at), (None, Some(11 * HOUR)));
+        assert_eq!((late.due, late.missed, late.requeue_at), (None, Some(10 * HOUR), Some(11 * HOUR)));
         assert_eq!(decide("Allow", Some(59), &[], 11 * HOUR).due, Some(11 * HOUR));
     }
 

@@ -8,12 +8,26 @@ use serde_json::Value;
 
 /// The default number of attempts.
 const RETRY_LIMIT: u64 = 5;
+/// How many interrupted attempts are forgiven. An upgrade of the control plane must not fail an operation that may not be retried, and a
+/// function that ends the process of the control plane each time must not be called for ever.
+const INTERRUPTION_LIMIT: u64 = 5;
 /// The default timeout of an attempt, in seconds.
 const ATTEMPT: u64 = 120;
 
 /// How many attempts have failed.
 pub(super) fn failures(operation: &Object) -> u64 {
     operation.get("status").and_then(|status| status.get("failures")?.as_u64()).unwrap_or_default()
+}
+
+/// How many attempts ended with the process that made them, without a result.
+pub(super) fn interruptions(operation: &Object) -> u64 {
+    operation.get("status").and_then(|status| status.get("interruptions")?.as_u64()).unwrap_or_default()
+}
+
+/// How many attempts were interrupted, if that is too often beside so many that have failed.
+pub(super) fn too_many_interruptions(operation: &Object, failures: u64) -> Option<u64> {
+    let most = retry_limit(operation).saturating_add(INTERRUPTION_LIMIT);
+    Some(interruptions(operation)).filter(|count| *count > 0 && failures.saturating_add(*count) >= most)
 }
 
 /// How many attempts may fail.

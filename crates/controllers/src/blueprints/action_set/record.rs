@@ -1,6 +1,5 @@
 //! Records what ActionSets do. One that waits and finds nothing changed leaves no recording.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use ferroplane_api::{ActionSetStatus, Object};
@@ -13,8 +12,7 @@ use crate::runtime::queue::Next;
 
 impl Controller {
     pub(super) fn begin_recording(&self, action_set: &Object) -> RecordingBuilder {
-        // What is secret in an ActionSet is known by names and by the Secrets that it reads: its kind has no fields for secrets.
-        self.context.recordings.begin(action_set, &Arc::default(), self.context.clock.milliseconds())
+        self.context.recordings.begin(action_set, self.context.clock.milliseconds())
     }
 
     /// Keep what an ActionSet did until it had to wait, ended, or could not be written.

@@ -11,7 +11,7 @@ use ferroplane_engine::action::{
     running_phase,
 };
 use ferroplane_engine::chain;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use tracing::{error, warn};
 
 use super::{Cancelled, Controller, Key, Waits, Work, own_errors, text_of, unreadable};
@@ -83,7 +83,9 @@ impl Controller {
             if asked.iter().any(|(_, requests)| !requests.iter().all(Request::is_read)) {
                 self.write(work).await?;
             }
-            turns.answers = self.perform(work, &turns.runs, asked).await?;
+            let (answers, has_unknown) = self.perform(work, &turns.runs, asked).await;
+            turns.answers = answers;
+            turns.waits.has_unknown |= has_unknown;
             work.now = self.now();
         }
         turns.waits.wake_at = Some(self.now());
@@ -178,13 +180,14 @@ impl Controller {
         }
     }
 
-    /// Perform the requests of actions concurrently.
+    /// Perform the requests of actions concurrently. Returns the answers, and whether the outcome of any request is unknown: its action gets
+    /// none, and waits until the ActionSet is reconciled again.
     async fn perform(
         &self,
         work: &Work,
         runs: &BTreeMap<usize, Run<'_>>,
         requested: Vec<(usize, Vec<Request>)>,
-    ) -> Result<BTreeMap<usize, Vec<Answer>>, Next> {
+    ) -> (BTreeMap<usize, Vec<Answer>>, bool) {
         let (grants, callables) = (self.grants.current(), self.registry.current());
         let (long, short): (Vec<_>, Vec<_>) =
             // Commands and containers may run for hours, and would occupy a worker of the queue for as long.
@@ -207,21 +210,29 @@ impl Controller {
             };
             async move {
                 let answers = performer.perform(&requests).await;
-                let answered = answers.map(|answers| (index, answers));
                 // An error names the object, whose name may come from a Secret.
-                answered.map_err(|error| performer.secrets.redact(&chain(&error)))
+                (index, answers.map_err(|error| performer.secrets.redact(&chain(&error))))
             }
         });
-        let answers = try_join_all(performing).await.map_err(|error| {
-            warn!(
-                namespace = work.key.0,
-                name = work.key.1,
-                error,
-                "the outcome of a request is unknown; trying again"
-            );
-            Next::Retry
-        })?;
-        Ok(answers.into_iter().collect())
+        let (mut answers, mut has_unknown) = (BTreeMap::new(), false);
+        // All of them: an action that has its answers goes on, whatever became of the requests of another one.
+        for (index, answered) in join_all(performing).await {
+            match answered {
+                Ok(answered) => {
+                    answers.insert(index, answered);
+                }
+                Err(error) => {
+                    warn!(
+                        namespace = work.key.0,
+                        name = work.key.1,
+                        error,
+                        "the outcome of a request is unknown; trying again"
+                    );
+                    has_unknown = true;
+                }
+            }
+        }
+        (answers, has_unknown)
     }
 
     /// Perform long requests in the background, and requeue the ActionSet when they have ended.

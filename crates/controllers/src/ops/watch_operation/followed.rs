@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{Informer, InformerScope, LabelSelector};
+use ferroplane_client::{Informer, InformerScope, LabelSelector, Resource};
 use ferroplane_engine::chain;
 use ferroplane_engine::operation::{Selection, WatchSpec, WatchState};
 use tokio::task::JoinHandle;
@@ -69,7 +69,7 @@ impl Followed {
         name: &str,
         queue: &Queue<String>,
     ) -> Result<(), String> {
-        let Selection { api_version, kind, namespace, labels } = &spec.selection;
+        let Selection { api_version, kind, .. } = &spec.selection;
         let resource = context.cluster.resource(api_version, kind).await;
         let resource =
             resource.map_err(|error| format!("cannot watch {kind} in {api_version}: {}", chain(&error)))?;
@@ -83,13 +83,7 @@ impl Followed {
         let wanted = (spec.selection.clone(), fields);
         if self.watched.as_ref() != Some(&wanted) {
             self.stop();
-            let scope = InformerScope {
-                // Objects of a cluster-scoped kind have no namespace.
-                namespace: namespace.clone().filter(|_| resource.is_namespaced),
-                labels: LabelSelector { equal: labels.clone(), exists: None },
-                ..InformerScope::new(resource)
-            };
-            let informer = Informer::start(context.cluster.clone(), scope);
+            let informer = Informer::start(context.cluster.clone(), scope(&spec.selection, resource));
             let guard = reconcile_when_refused(informer.clone(), queue.clone(), name.to_owned());
             self.guard = Some(tokio::spawn(guard));
             let (changed, queue, name) =
@@ -135,11 +129,50 @@ impl Followed {
     }
 }
 
+/// What is kept of the selected objects.
+fn scope(selection: &Selection, resource: Arc<Resource>) -> InformerScope {
+    let Selection { api_version, kind, namespace, labels } = selection;
+    InformerScope {
+        // Objects of a cluster-scoped kind have no namespace.
+        namespace: namespace.clone().filter(|_| resource.is_namespaced),
+        labels: LabelSelector { equal: labels.clone(), exists: None },
+        // Their resource version says when the data has changed, and functions are given what is read then.
+        without_data: api_version == "v1" && kind == "Secret",
+        ..InformerScope::new(resource)
+    }
+}
+
 /// Have a `WatchOperation` reconciled when the API server refuses what it watches, and when it serves that again. A right may be taken away,
 /// and a kind removed, long after the watch began.
 async fn reconcile_when_refused(informer: Arc<Informer>, queue: Queue<String>, name: String) {
     for is_refused in [true, false].into_iter().cycle() {
         informer.until_refused(is_refused).await;
         queue.add(name.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_secrets_is_not_kept() {
+        for (kind, is_kept) in [("Secret", false), ("ConfigMap", true)] {
+            let resource = Resource {
+                api_version: "v1".to_owned(),
+                kind: kind.to_owned(),
+                plural: format!("{}s", kind.to_lowercase()),
+                is_namespaced: true,
+            };
+            let selection = Selection {
+                api_version: "v1".to_owned(),
+                kind: kind.to_owned(),
+                namespace: Some("default".to_owned()),
+                labels: [("of".to_owned(), "test".to_owned())].into(),
+            };
+            let scope = scope(&selection, resource.into());
+            assert_eq!(scope.without_data, !is_kept, "{kind}");
+            assert_eq!((scope.namespace, scope.labels.equal), (selection.namespace, selection.labels));
+        }
     }
 }

@@ -146,3 +146,33 @@ async fn database_is_unlocked_when_its_dump_fails() {
     let targets = kubelet.targets();
     assert!(targets.last().is_some_and(|last| last.contains("command=unlock")), "{targets:#?}");
 }
+
+#[tokio::test]
+async fn pod_in_another_namespace_is_deleted_with_its_action_set() {
+    const TOOLS: &str = "/api/v1/namespaces/tools/pods";
+    let (mut plane, _kubelet) = plane(|target| Ok(steps(target))).await;
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tools"}});
+    plane.apply("/api/v1/namespaces/tools", &namespace).await;
+    let pods = json!({"apiGroups": [""], "kinds": ["Pod"], "namespaces": ["tools"]});
+    let grant = json!({
+        "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "tools"},
+        "spec": {"to": {"namespaces": ["default"]}, "write": [pods]},
+    });
+    plane.apply("/apis/ferroplane.io/v1alpha1/accessgrants/tools", &grant).await;
+    // Controllers know all grants that are there when they start.
+    plane.restart().await;
+    let args = json!({
+        "namespace": "tools", "image": "registry.example/tools", "command": ["sleep", "inf"],
+        "podOverride": {"nodeName": NODE, "terminationGracePeriodSeconds": 0},
+    });
+    let blueprint = json!({
+        "apiVersion": "cr.kanister.io/v1alpha1", "kind": "Blueprint", "metadata": {"name": "dumps"},
+        "actions": {"rest": {"phases": [{"func": "KubeTask", "name": "rest", "args": args}]}},
+    });
+    plane.apply(&format!("{BLUEPRINTS}/dumps"), &blueprint).await;
+    begin(&plane, "rest", &json!({})).await;
+    plane.until(TOOLS, |pods| task_of(pods, TASK).is_some()).await;
+    plane.delete(&format!("{ACTION_SETS}/rest")).await;
+    plane.until(&format!("{ACTION_SETS}/rest"), Value::is_null).await;
+    plane.until(TOOLS, |pods| task_of(pods, TASK).is_none()).await;
+}

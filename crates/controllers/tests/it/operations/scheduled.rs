@@ -1,5 +1,6 @@
 //! Schedules: which operations they make, and when they make none.
 
+use ferroplane_controllers::Clock;
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
 
@@ -207,6 +208,26 @@ async fn time_that_was_missed_by_more_than_the_deadline_is_left_out_and_the_next
     let after = times(&plane).await;
     let missed = after.iter().filter(|time| (last + 1..last + 4).contains(*time)).count();
     assert_eq!(missed, 0, "{before:?} {after:?}");
+}
+
+#[tokio::test]
+async fn time_that_was_missed_is_told() {
+    let mut plane = plane_that_answers(|_| json!({"desired": {}})).await;
+    plane.stop().await;
+    // The schedule is created before the next full hour, and its controller sees it half an hour after that.
+    let ahead = jiff::SignedDuration::from_secs(5400 - jiff::Timestamp::now().as_second() % 3600);
+    plane.clock = Clock::new(move || jiff::Timestamp::now() + ahead);
+    plane.start().await;
+    let mut cron = cron("0 * * * *");
+    cron["spec"]["startingDeadlineSeconds"] = 60.into();
+    plane.apply(&format!("{CRONS}/c"), &cron).await;
+    plane.until_said("c", ":00:00Z: it would start later than it may").await;
+    let events = plane.get("/api/v1/events").await;
+    let mut events = events["items"].as_array().unwrap().iter();
+    let missed = events.find(|it| it["reason"] == "MissedDeadline").unwrap();
+    assert!(missed["metadata"]["annotations"].to_string().contains("StartDeadlineMissed"), "{missed:#}");
+    plane.quiet().await;
+    assert!(times(&plane).await.is_empty());
 }
 
 #[tokio::test]

@@ -15,8 +15,8 @@ use super::in_virtual_time;
 use super::operations::{self, MAPS, OPS, settle};
 use super::world::World;
 
-const BLUEPRINTS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/blueprints";
-const ACTION_SETS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets";
+pub(super) const BLUEPRINTS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/blueprints";
+pub(super) const ACTION_SETS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets";
 const PHASES: [&str; 3] = ["one", "two", "last"];
 /// As many writes as an ActionSet takes at most, and some more.
 const WRITES: u64 = 12;

@@ -88,10 +88,15 @@ impl Passage {
         let what = format!("{} {}", parts.method, parts.uri.path());
         let is_watch = parts.uri.query().is_some_and(|query| query.contains("watch=true"));
         let is_write = parts.method != Method::GET && !what.contains("/events");
-        let fate = match parts.uri.path() {
-            path if self.weather.is_blocked(path) => Fate::Refuse(500),
-            path if self.weather.is_delayed(path, parts.uri.query()) => Fate::RefuseLate,
-            _ => self.fate(is_write, is_watch),
+        if parts.method == Method::GET {
+            self.weather.count_read(parts.uri.path());
+        }
+        let unlisted = self.weather.unlisted(parts.uri.path()).filter(|_| !is_write);
+        let fate = match (unlisted, parts.uri.path()) {
+            (Some(code), _) => Fate::Refuse(code),
+            (None, path) if self.weather.is_blocked(path) => Fate::Refuse(500),
+            (None, path) if self.weather.is_delayed(path, parts.uri.query()) => Fate::RefuseLate,
+            (None, _) => self.fate(is_write, is_watch),
         };
         if is_write || !matches!(fate, Fate::Pass) {
             self.weather.note(&format!("{what} {fate:?} {:016x}", digest(&body)));
@@ -230,6 +235,7 @@ fn digest(body: &Bytes) -> u64 {
 /// What an API server says that will not.
 fn refusal(code: u16) -> Answer {
     let reason = match code {
+        403 => "Forbidden",
         409 => "Conflict",
         410 => "Expired",
         429 => "TooManyRequests",

@@ -227,6 +227,26 @@ fn operation_is_given_up_when_its_time_is_over_even_if_controllers_are_killed() 
 }
 
 #[test]
+fn operation_is_given_up_if_controllers_are_killed_during_each_attempt() {
+    in_virtual_time(async {
+        let counts = Counts::default();
+        let world = World::with_operations(0, vec![hanging(&counts)]).await;
+        operation(&world, "o", &json!({"retryLimit": 1})).await;
+        for _ in 0..20 {
+            // Less than an attempt may take, so that none times out.
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            world.weather.kill_now();
+        }
+        let (failed, succeeded) = until_failed(&world, "o").await;
+        assert_eq!(succeeded["code"], "OperationAttemptsExhausted", "{failed}");
+        assert_eq!(succeeded["message"], "the control plane ended during 6 attempts", "{failed}");
+        assert_eq!(counts.calls(), 7);
+        settle(&world).await;
+        world.end().await;
+    });
+}
+
+#[test]
 fn attempts_are_further_and_further_apart_unless_somebody_changes_the_spec() {
     in_virtual_time(async {
         let calls = Arc::new(Mutex::new(Vec::new()));

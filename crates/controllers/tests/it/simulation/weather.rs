@@ -1,5 +1,6 @@
 //! What controllers have to live with, and what was seen of them meanwhile.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -27,6 +28,10 @@ pub(super) struct Weather {
     pub(super) clock: AtomicI64,
     /// What cannot be asked for at all: paths that start like this.
     pub(super) blocked: Mutex<Option<&'static str>>,
+    /// A path that cannot be read, and the code of the answer. What is below it can: the objects of a collection that cannot be listed.
+    pub(super) unlisted: Mutex<Option<(&'static str, u16)>>,
+    /// How often paths were read by controllers.
+    reads: Mutex<BTreeMap<String, u64>>,
     /// Whether the API server cannot be reached.
     pub(super) is_down: AtomicBool,
     /// How often all watches were ended.
@@ -53,6 +58,8 @@ impl Weather {
             killed: Notify::new(),
             clock: AtomicI64::new(0),
             blocked: Mutex::default(),
+            unlisted: Mutex::default(),
+            reads: Mutex::default(),
             is_down: AtomicBool::new(false),
             cuts: AtomicU64::new(0),
             cut: Notify::new(),
@@ -96,6 +103,20 @@ impl Weather {
 
     pub(super) fn is_blocked(&self, path: &str) -> bool {
         self.blocked.lock().unwrap().is_some_and(|blocked| path.starts_with(blocked))
+    }
+
+    /// The code of the answer to a read of this path, if it cannot be read.
+    pub(super) fn unlisted(&self, path: &str) -> Option<u16> {
+        self.unlisted.lock().unwrap().filter(|(unlisted, _)| *unlisted == path).map(|(_, code)| code)
+    }
+
+    pub(super) fn count_read(&self, path: &str) {
+        *self.reads.lock().unwrap().entry(path.to_owned()).or_default() += 1;
+    }
+
+    /// How often controllers read this.
+    pub(super) fn reads(&self, path: &str) -> u64 {
+        self.reads.lock().unwrap().get(path).copied().unwrap_or_default()
     }
 
     pub(super) fn is_delayed(&self, path: &str, query: Option<&str>) -> bool {

@@ -64,6 +64,27 @@ fn failures_add_up_until_the_limit_and_pauses_grow() {
 }
 
 #[test]
+fn operation_whose_attempts_are_interrupted_each_time_is_given_up() {
+    let mut it = operation(&json!({"retryLimit": 1}), &json!({}));
+    assert!(!has_begun(&it));
+    it.insert("status".to_owned(), started(&it, NOW).into());
+    let mut attempts = 1;
+    while begin(&it, NOW) == Begin::Run {
+        assert!(has_begun(&it));
+        it.insert("status".to_owned(), restarted(&it, NOW).into());
+        attempts += 1;
+    }
+    assert_eq!((attempts, begin(&it, NOW)), (7, Begin::GiveUp));
+    let concluded = conclude(&it, Attempt::new(AttemptEnding::GaveUp), NOW);
+    assert_eq!(succeeded(&concluded.status), (Status::False, "PipelineError".to_owned()));
+    assert_eq!(concluded.events[0].message, "the control plane ended during 6 attempts");
+    assert_eq!(concluded.events[0].reason, "MaxFailures");
+    // One that may be tried more often may be interrupted more often, too.
+    it.insert("spec".to_owned(), json!({"retryLimit": 2}));
+    assert_eq!(begin(&it, NOW), Begin::Run);
+}
+
+#[test]
 fn attempt_is_concluded_once_even_if_nobody_knows_whether_that_was_written() {
     for (ending, is_label) in [(failed(), false), (AttemptEnding::Succeeded, false), (failed(), true)] {
         let during = operation(&json!({"retryLimit": 3}), &json!({"failures": 1}));

@@ -43,7 +43,7 @@ struct Replica {
     skew: i64,
 }
 
-struct World {
+struct CronModel {
     random: Random,
     spec: CronSpec,
     now: i64,
@@ -55,7 +55,7 @@ struct World {
     writes_left: u64,
 }
 
-impl World {
+impl CronModel {
     fn new(seed: u64, policy: &str, with_deadline: bool) -> Self {
         let mut random = Random::new(seed);
         let schedule = SCHEDULES[usize::try_from(random.below(3)).unwrap()];
@@ -233,18 +233,18 @@ fn nothing_is_lost_and_nothing_is_done_twice_whatever_goes_wrong() {
     let mut made = 0;
     for seed in 1..=SEEDS {
         for policy in POLICIES {
-            let mut world = World::new(seed, policy, seed % 3 == 0);
+            let mut model = CronModel::new(seed, policy, seed % 3 == 0);
             for _ in 0..STEPS {
-                world.step();
+                model.step();
             }
-            world.settle();
+            model.settle();
             let checks = std::panic::AssertUnwindSafe(|| {
-                world.check_nothing_twice();
-                world.check_nothing_lost();
-                world.check_history();
+                model.check_nothing_twice();
+                model.check_nothing_lost();
+                model.check_history();
             });
             assert!(std::panic::catch_unwind(checks).is_ok(), "seed {seed}, {policy}");
-            made += world.log.len();
+            made += model.log.len();
         }
     }
     assert!(made > 10_000, "{made} operations were made");

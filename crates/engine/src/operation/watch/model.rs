@@ -22,7 +22,7 @@ const STEPS: u64 = 120;
 struct Crash;
 
 /// What an API server has, and one process that works on it.
-struct World {
+struct WatchModel {
     random: Random,
     spec: WatchSpec,
     bound: usize,
@@ -40,7 +40,7 @@ struct World {
     writes_left: u64,
 }
 
-impl World {
+impl WatchModel {
     fn new(seed: u64, policy: &str, with_fields: bool, bound: usize) -> Self {
         let fields = if with_fields { json!([{"fieldPath": "data.watched"}]) } else { json!([]) };
         let watch = json!({"spec": {
@@ -297,15 +297,15 @@ impl World {
     }
 }
 
-fn run(bound: usize, check: impl Fn(&mut World)) {
+fn run(bound: usize, check: impl Fn(&mut WatchModel)) {
     for seed in 1..=SEEDS {
         for policy in POLICIES {
-            let mut world = World::new(seed, policy, seed % 2 == 0, bound);
+            let mut model = WatchModel::new(seed, policy, seed % 2 == 0, bound);
             for _ in 0..STEPS {
-                world.step();
+                model.step();
             }
-            world.settle();
-            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&mut world)));
+            model.settle();
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&mut model)));
             assert!(outcome.is_ok(), "seed {seed}, {policy}");
         }
     }
@@ -313,45 +313,45 @@ fn run(bound: usize, check: impl Fn(&mut World)) {
 
 #[test]
 fn nothing_is_lost_and_nothing_is_done_twice_whatever_goes_wrong() {
-    run(super::MARK_BOUND, |world| {
-        world.check_nothing_lost(true);
-        world.check_nothing_twice();
-        world.check_history();
-        world.check_quiet_restart();
+    run(super::MARK_BOUND, |model| {
+        model.check_nothing_lost(true);
+        model.check_nothing_twice();
+        model.check_history();
+        model.check_quiet_restart();
     });
 }
 
 #[test]
 fn nothing_is_lost_of_more_objects_than_the_mark_can_list_and_a_quiet_restart_repeats_nothing() {
-    run(2, |world| {
-        world.check_nothing_lost(false);
-        world.check_history();
-        world.check_quiet_restart();
-        let listed = world.status["handled"]["objects"].as_object().map_or(0, serde_json::Map::len);
+    run(2, |model| {
+        model.check_nothing_lost(false);
+        model.check_history();
+        model.check_quiet_restart();
+        let listed = model.status["handled"]["objects"].as_object().map_or(0, serde_json::Map::len);
         assert!(listed <= 2);
     });
 }
 
 #[test]
 fn object_that_operations_keep_changing_is_left_alone_until_somebody_else_changes_it() {
-    let mut world = World::new(1, "Allow", false, super::MARK_BOUND);
+    let mut model = WatchModel::new(1, "Allow", false, super::MARK_BOUND);
     let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {}, "metadata": {"namespace": "n", "name": "a", "uid": "u"}})
         .as_object()
         .unwrap()
         .clone();
-    let mut state = WatchState::restore(&Object::new(), &world.spec);
+    let mut state = WatchState::restore(&Object::new(), &model.spec);
     let mut managers = Vec::<Value>::new();
     let mut made = 0;
     let mut turn = |state: &mut WatchState, managers: &[Value], value: i64| {
-        world.now += 5000;
+        model.now += 5000;
         object["data"]["value"] = value.into();
         object["metadata"]["managedFields"] = managers.into();
         object["metadata"]["resourceVersion"] = value.to_string().into();
-        state.see("n/a", Some(&object), &world.spec, world.now);
-        let decision = state.decide(&world.spec, &[], &Mark::default(), world.now);
+        state.see("n/a", Some(&object), &model.spec, model.now);
+        let decision = state.decide(&model.spec, &[], &Mark::default(), model.now);
         for trigger in &decision.triggers {
             made += 1;
-            state.made(trigger, &format!("o{made}"), world.now);
+            state.made(trigger, &format!("o{made}"), model.now);
         }
         (made, decision.stopped)
     };
