@@ -1,7 +1,10 @@
 //! Rollouts of functions: what a preview and a rollout of many composite resources take, and what the overlay costs each step.
 //!
 //! The functions are code in this process that answers at once, so that the figures are those of the control plane. The API server is in
-//! memory. A preview is also measured with the built-in function-patch-and-transform, and with the Go one over mutual TLS.
+//! memory. A preview is also measured with the built-in function-patch-and-transform, and with the Go one over mutual TLS. Plans of a
+//! change of the Composition come last.
+
+mod plans;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +38,7 @@ pub(crate) fn run() {
         roll_out().await;
         preview_built_in().await;
         preview_served().await;
+        plans::run().await;
     });
 }
 

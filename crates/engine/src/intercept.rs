@@ -169,8 +169,18 @@ pub fn standing(intercept: &Intercept, facts: InterceptFacts<'_>) -> Condition {
     Condition::new(ACTIVE, Status::True, "Intercepting")
 }
 
-/// The changes between two plans for a composite resource, which is given with the result of each.
-pub fn plan_changes((before, old): (&Object, &Plan), (after, new): (&Object, &Plan)) -> Vec<Change> {
+/// The changes between two plans for a composite resource, which is given with the result of each. `hide` gets each of them, with its
+/// object before and after, to redact what must not be shown.
+pub fn plan_changes(
+    (before, old): (&Object, &Plan),
+    (after, new): (&Object, &Plan),
+    hide: impl Fn(&mut Change, Option<&Object>, Option<&Object>),
+) -> Vec<Change> {
+    let change_of = |before: Option<&Object>, after: Option<&Object>| {
+        let mut change = Change::between(before, after)?;
+        hide(&mut change, before, after);
+        Some(change)
+    };
     let find = |plan: &'_ Plan, resource: &str| -> Option<Object> {
         plan.apply.iter().find(|wanted| wanted.resource == resource).map(|wanted| wanted.object.clone())
     };
@@ -179,10 +189,10 @@ pub fn plan_changes((before, old): (&Object, &Plan), (after, new): (&Object, &Pl
     names.dedup_by(|one, other| one.resource == other.resource);
     let composed = names.into_iter().filter_map(|wanted| {
         let (before, after) = (find(old, &wanted.resource), find(new, &wanted.resource));
-        let change = Change::between(before.as_ref(), after.as_ref())?;
+        let change = change_of(before.as_ref(), after.as_ref())?;
         Some(Change { resource: wanted.resource.clone(), ..change })
     });
-    let own = Change::between(Some(before), Some(after));
+    let own = change_of(Some(before), Some(after));
     arrange(composed.chain(own).collect())
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::failure::chain;
 use crate::pipeline::{Pipeline, PipelineError, UnresolvedStep};
 use crate::resources::to_pipeline;
-use crate::versions::{Catalogue, Record, resolve};
+use crate::versions::{Catalogue, resolve};
 
 /// The capability of functions in compositions.
 pub const COMPOSITION: &str = "composition";
@@ -110,26 +110,36 @@ fn check(
             // it.
             Err(_) => continue,
         };
-        check_capability((&step.name, &step.function), resolution.record, needed, capabilities)?;
+        let revision = &resolution.record.revision.name;
+        check_capability((&step.name, &step.function), revision, needed, capabilities)?;
     }
     Ok(())
 }
 
-/// Check that a step can call a version of its function.
+/// Check that the steps of a composition can call the revisions that they were resolved to. A pipeline is validated with the revisions
+/// that the catalogue prefers, and a rollout may have chosen others.
+pub fn check_callees(pipeline: &Pipeline, capabilities: &Capabilities) -> Result<(), InvalidPipeline> {
+    for step in pipeline.steps() {
+        let Some(callee) = &step.callee else { continue };
+        check_capability((&step.name, &step.function), &callee.revision, COMPOSITION, capabilities)?;
+    }
+    Ok(())
+}
+
+/// Check that a step can call a revision of its function.
 pub fn check_capability(
     (step, function): (&str, &str),
-    record: &Record,
+    revision: &str,
     needed: &'static str,
     capabilities: &Capabilities,
 ) -> Result<(), InvalidPipeline> {
-    let revision = &record.revision.name;
     let said = capabilities.get(revision).filter(|capabilities| !can(capabilities, needed));
     let Some(capabilities) = said else { return Ok(()) };
     let (step, function) = (step.to_owned(), function.to_owned());
     if can_act(capabilities) {
         return Err(InvalidPipeline::OnlyForPhases { step, function });
     }
-    let revision = revision.clone();
+    let revision = revision.to_owned();
     Err(InvalidPipeline::MissingCapability { step, function, revision, missing: needed })
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::packages::LocalRegistry;
 use crate::peers::peer;
-use crate::plane::Plane;
+use crate::plane::{Plane, Shell};
 
 pub(crate) const DEFINITION: &str = "
 apiVersion: apiextensions.crossplane.io/v2
@@ -105,9 +105,9 @@ spec:
 }
 
 /// Define buckets.
-pub(crate) fn define(plane: &Plane) {
-    plane.told("kubectl apply -f -", DEFINITION);
-    plane.says(
+pub(crate) fn define(shell: &Shell) {
+    shell.told("kubectl apply -f -", DEFINITION);
+    shell.says(
         "kubectl wait xrd/acmebuckets.custom-api.example.org --for=condition=Established --timeout=60s",
     );
 }
@@ -120,32 +120,32 @@ pub(crate) fn rollout(spec: &str) -> String {
 }
 
 /// Wait until a field of its status is so.
-pub(crate) fn until_status(plane: &Plane, path: &str, value: &str) {
-    plane.says(&format!(
+pub(crate) fn until_status(shell: &Shell, path: &str, value: &str) {
+    shell.says(&format!(
         "kubectl wait functionrollout/buckets --for=jsonpath='{{.status.{path}}}'={value} --timeout=120s"
     ));
 }
 
 /// Step by step what the design shows: two versions of a function in two channels, and an XR in each. Returns the versions that ran.
-pub(crate) fn roll_out(plane: &Plane, name: &str, [old, new]: [&str; 2], input: &str) -> [String; 2] {
-    define(plane);
+pub(crate) fn roll_out(shell: &Shell, name: &str, [old, new]: [&str; 2], input: &str) -> [String; 2] {
+    define(shell);
     for (image, channel, xr) in [(old, "stable", "other"), (new, "alpha", "my-bucket")] {
-        plane.told("kubectl apply -f -", &function(name, image, channel));
-        plane.says(&format!(
+        shell.told("kubectl apply -f -", &function(name, image, channel));
+        shell.says(&format!(
             "kubectl wait function/{name} --for=jsonpath={{.status.currentIdentifier}}={image} --timeout=60s"
         ));
-        plane.says(&format!("kubectl wait function/{name} --for=condition=Healthy --timeout=120s"));
-        plane.told("kubectl apply -f -", &composition(name, channel, input));
-        plane.says(&format!(
+        shell.says(&format!("kubectl wait function/{name} --for=condition=Healthy --timeout=120s"));
+        shell.told("kubectl apply -f -", &composition(name, channel, input));
+        shell.says(&format!(
             "kubectl wait compositionrevision -l release-channel={channel} --for=condition=ValidPipeline --timeout=60s"
         ));
-        plane.told("kubectl apply -f -", &bucket(xr, channel));
-        plane.says(&format!("kubectl wait acmebucket/{xr} --for=condition=Synced --timeout=60s"));
+        shell.told("kubectl apply -f -", &bucket(xr, channel));
+        shell.says(&format!("kubectl wait acmebucket/{xr} --for=condition=Synced --timeout=60s"));
     }
-    let states = plane.says("kubectl get functionrevisions -o jsonpath='{.items[*].spec.desiredState}'");
+    let states = shell.says("kubectl get functionrevisions -o jsonpath='{.items[*].spec.desiredState}'");
     assert_eq!(states, "Active Active");
     let ran = ["other", "my-bucket"].map(|xr| {
-        let xr = plane.says(&format!("kubectl get acmebucket {xr} -o json"));
+        let xr = shell.says(&format!("kubectl get acmebucket {xr} -o json"));
         let xr: Value = serde_json::from_str(&xr).unwrap();
         let ran = &xr["status"]["ferroplane"]["functions"][0];
         let [revision, version] =
@@ -155,22 +155,22 @@ pub(crate) fn roll_out(plane: &Plane, name: &str, [old, new]: [&str; 2], input: 
     });
     let [(old, _), (new, _)] = &ran;
     assert_ne!(old, new);
-    move_to(plane, "other", ("alpha", new));
-    move_to(plane, "other", ("stable", old));
+    move_to(shell, "other", ("alpha", new));
+    move_to(shell, "other", ("stable", old));
     ran.map(|(_, version)| version)
 }
 
 /// Let an XR that exists follow another channel, whose revision of the function composes it then.
-fn move_to(plane: &Plane, xr: &str, (channel, revision): (&str, &str)) {
+fn move_to(shell: &Shell, xr: &str, (channel, revision): (&str, &str)) {
     // With the update policy Manual, a selector counts while there is no reference.
     let patch = format!(
         r#"{{"spec":{{"crossplane":{{"compositionRevisionRef":null,"compositionRevisionSelector":{{"matchLabels":{{"release-channel":"{channel}"}}}}}}}}}}"#
     );
-    plane.says(&format!("kubectl patch acmebucket {xr} --type=merge -p '{patch}'"));
-    plane.says(&format!(
+    shell.says(&format!("kubectl patch acmebucket {xr} --type=merge -p '{patch}'"));
+    shell.says(&format!(
         "kubectl wait acmebucket/{xr} --for=jsonpath='{{.status.ferroplane.functions[0].revision}}'={revision} --timeout=60s"
     ));
-    plane.says(&format!("kubectl wait acmebucket/{xr} --for=condition=Synced --timeout=60s"));
+    shell.says(&format!("kubectl wait acmebucket/{xr} --for=condition=Synced --timeout=60s"));
 }
 
 #[test]
@@ -178,7 +178,8 @@ fn function_that_is_built_in_is_rolled_out_by_labels() {
     let (Some(_), Some(registry)) = (peer("kubectl"), LocalRegistry::start()) else { return };
     let images = built_in_packages(&registry);
     let plane = Plane::new();
-    let versions = roll_out(&plane, BUILT_IN, images.each_ref().map(String::as_str), &settings(&["a"]));
+    let versions =
+        roll_out(&plane.beside(), BUILT_IN, images.each_ref().map(String::as_str), &settings(&["a"]));
     assert_eq!(versions, ["v0.8.1", "v0.8.2"]);
     let said = plane.says("kubectl get functionrevisions -o jsonpath='{.items[*].status.conditions[?(@.type==\"RuntimeHealthy\")].message}'");
     assert_eq!(said.matches("runs the same code, so that nothing changes between them").count(), 2, "{said}");
@@ -191,8 +192,8 @@ fn rollout_is_watched_undone_and_promoted_on_the_command_line() {
     let images = built_in_packages(&registry);
     let plane = Plane::new();
     let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
-    let until = |path: &str, value: &str| until_status(&plane, path, value);
-    define(&plane);
+    let until = |path: &str, value: &str| until_status(&plane.beside(), path, value);
+    define(&plane.beside());
     plane.told("kubectl apply -f -", &function(BUILT_IN, &images[0], "any"));
     plane.says(&format!("kubectl wait function/{BUILT_IN} --for=condition=Healthy --timeout=120s"));
     plane.told("kubectl apply -f -", &open_composition(&settings(&["a"])));
@@ -225,30 +226,33 @@ fn preview_is_printed_and_the_recording_that_it_names_shows_both_revisions() {
     let Some(_) = peer("kubectl") else { return };
     let plane = Plane::new();
     let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
-    define(&plane);
+    define(&plane.beside());
     plane.told("kubectl apply -f -", &open_composition(&settings(&["a", "b"])));
     plane.told("kubectl apply -f -", &open_bucket("one"));
     plane.says("kubectl wait acmebucket/one --for=condition=Ready --timeout=60s");
     let policy = "compositionRef: {name: example}, minReadySeconds: 0, preview: true, paused: true";
     plane.told("kubectl apply -f -", &rollout(policy));
-    until_status(&plane, "state", "Idle");
+    until_status(&plane.beside(), "state", "Idle");
     let preview = |code: u8| plane.says(&format!("{ferroplane} rollout preview buckets; test $? = {code}"));
     let said = preview(1);
     assert!(said.contains("no revision has been tried for FunctionRollout `buckets` yet"), "{said}");
 
     plane.told("kubectl apply -f -", &open_composition(&settings(&["a", "b", "c"])));
-    until_status(&plane, "state", "Paused");
+    until_status(&plane.beside(), "state", "Paused");
     let said = preview(0);
     assert!(said.contains("Added            1\n") && said.contains("composes `c` besides"), "{said}");
     plane.says(&format!("{ferroplane} rollout resume buckets"));
-    until_status(&plane, "state", "Promoted");
+    until_status(&plane.beside(), "state", "Promoted");
 
     plane.told("kubectl apply -f -", &open_composition(&settings(&["a", "c"])));
-    until_status(&plane, "state", "RolledBack");
+    until_status(&plane.beside(), "state", "RolledBack");
     let said = preview(3);
     assert!(said.contains("Deleted          1\n") && said.contains("no longer composes `b`"), "{said}");
     let composed = "kubectl get configmaps -l crossplane.io/composite=one -o name | wc -l";
     assert_eq!(plane.says(composed).trim(), "3", "nothing is deleted");
+    let said = plane.says(&format!("{ferroplane} why acmebucket/one"));
+    let words = "of Composition `example`: FunctionRollout `buckets` has rolled back";
+    assert!(said.replace('\n', " ").contains(words), "{said}");
     let recording =
         plane.says("kubectl get functionrollout buckets -o jsonpath='{.status.history[0].recording}'");
     assert!(recording.starts_with("AcmeBucket/one -n default --at "), "{recording}");

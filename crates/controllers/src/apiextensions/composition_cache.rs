@@ -306,7 +306,10 @@ impl Revision {
         let spec = self.spec.as_ref().map_err(Clone::clone)?;
         let pipeline = Pipeline::of(spec).map_err(|error| Unusable::new(chain(&error), error.point()))?;
         let preferred = |function: &str| cohort.revision(&self.open_functions, function, &callables.overlays);
-        callables.resolve_preferring(pipeline, preferred).map(Arc::new)
+        let pipeline = callables.resolve_preferring(pipeline, preferred)?;
+        // A candidate of a rollout is not the revision that this one was validated with.
+        callables.check_capabilities(&pipeline)?;
+        Ok(Arc::new(pipeline))
     }
 }
 

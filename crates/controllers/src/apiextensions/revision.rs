@@ -6,8 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ferroplane_api::{Condition, Object, Status, keys, meta, set_condition};
+use ferroplane_api::{Condition, Object, RolloutTarget, Status, keys, meta, set_condition};
 use ferroplane_client::{Change, ObjectPath, Subresource};
+use ferroplane_engine::rollout::target_of;
 use ferroplane_engine::{
     Capabilities, InvalidPipeline, VersionWarning, chain, conditions_in, conditions_to_json, functions_of,
     pipeline_condition, validate_pipeline, version_warnings, versions_condition,
@@ -71,6 +72,16 @@ impl Controller {
             // A built-in function may start or stop to replace it.
             *controller.capabilities.lock().unwrap_or_else(PoisonError::into_inner) = None;
             for caller in controller.callers_of(&change.header().metadata.name) {
+                revisions.add(caller);
+            }
+        });
+        let (controller, revisions) = (Arc::downgrade(self), queue.clone());
+        self.context.rollouts.listen(move |_, change| {
+            let Some(controller) = controller.upgrade() else { return };
+            // Steps that name no revision call the stable one of a rollout.
+            let Ok(rollout) = serde_json::from_slice::<Object>(&change.object().bytes) else { return };
+            let RolloutTarget::Function(function) = target_of(&rollout) else { return };
+            for caller in controller.callers_of(function) {
                 revisions.add(caller);
             }
         });
@@ -184,7 +195,7 @@ pub(crate) fn capabilities(context: &Context, registry: &FunctionRegistry) -> Ca
 }
 
 /// The capabilities of a revision of a function. None if its package was not read yet.
-fn capabilities_of(revision: &Object) -> Option<(String, Vec<String>)> {
+pub(crate) fn capabilities_of(revision: &Object) -> Option<(String, Vec<String>)> {
     let capabilities = revision.get("status")?.get("capabilities")?.as_array()?;
     let capabilities = capabilities.iter().filter_map(Value::as_str).map(str::to_owned);
     Some((meta::name(revision).to_owned(), capabilities.collect()))

@@ -14,7 +14,7 @@ use ferroplane_testkit::plane::sites::{SITES, is_ready};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
-use crate::rollout::{COMPOSITION, Rollout, compose, revisions_of};
+use crate::rollout::{COMPOSITION, COMPOSITION_REVISIONS, OPERATES_ONLY, Rollout, compose, revisions_of};
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
 const SECOND: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/second";
@@ -181,9 +181,14 @@ impl Fleet {
     }
 
     /// The same for a revision that this runs.
-    async fn see_refused(mut self, runner: Arc<Runner>) -> Value {
+    async fn see_refused(self, runner: Arc<Runner>) -> Value {
+        self.see_version_refused("v1.1.0", runner).await
+    }
+
+    /// The same for a version.
+    async fn see_version_refused(mut self, version: &str, runner: Arc<Runner>) -> Value {
         let composed = self.composed().await;
-        let second = self.rollout.install_running("v1.1.0", None, runner).await;
+        let second = self.rollout.install_running(version, None, runner).await;
         let status = self.until_state("RolledBack").await;
         assert_eq!(status["rejected"], second);
         assert_eq!(status["history"][0]["result"], "RolledBack");
@@ -297,6 +302,45 @@ async fn revision_that_returns_fatal_harms_nobody() {
     let status = Fleet::refuse(json!({}), |_| fatal()).await;
     assert!(status["message"].as_str().unwrap().contains("no way"), "{status:#}");
     assert_eq!(status["differences"], json!({"Fails": 1}));
+}
+
+/// Its trials are equal. If it were promoted, no composite resource could use the composition any more.
+#[tokio::test]
+async fn revision_that_cannot_compose_harms_nobody() {
+    for preview in [false, true] {
+        let fleet = Fleet::begin(json!({"preview": preview})).await;
+        let same = runner(|_| answer("one", &["a", "b"]));
+        let status = fleet.see_version_refused(OPERATES_ONLY, same).await;
+        let missing = "does not have the capability `composition`";
+        assert!(status["message"].as_str().unwrap().contains(missing), "{status:#}");
+        let count = if preview { COUNT } else { 1 };
+        assert_eq!(status["differences"], json!({"Fails": count}));
+    }
+}
+
+#[tokio::test]
+async fn compositions_are_valid_again_when_a_revision_that_cannot_compose_is_undone() {
+    let mut fleet = Fleet::begin(json!({"paused": true})).await;
+    let composed = fleet.composed().await;
+    let second = fleet.install(OPERATES_ONLY, |_| answer("two", &["a", "b"])).await;
+    fleet.until_state("Paused").await;
+    let is_judged = |reason: &'static str| {
+        move |list: &Value| {
+            let mut revisions = list["items"].as_array().unwrap().iter();
+            revisions.all(|it| condition(it, "ValidPipeline").as_deref() == Some(reason))
+        }
+    };
+    for (annotation, reason) in [("promote", "False/MissingCapabilities"), ("undo", "True/ValidPipeline")] {
+        let annotation = format!("rollout.ferroplane.io/{annotation}");
+        let request = json!({"metadata": {"annotations": {annotation: second}}});
+        fleet.rollout.plane.merge(ROLLOUT, &request).await;
+        fleet.rollout.plane.until(COMPOSITION_REVISIONS, is_judged(reason)).await;
+    }
+    for number in 0..COUNT {
+        let is_back = |site: &Value| is_ready(site) && site["status"]["color"] == "one";
+        fleet.rollout.plane.until(&site(number), is_back).await;
+    }
+    assert_eq!(fleet.composed().await, composed);
 }
 
 #[tokio::test]
@@ -705,6 +749,45 @@ async fn promote_and_undo_that_are_requested_at_once_undo_once() {
     let status = fleet.until_state("RolledBack").await;
     assert_eq!(status["history"].as_array().unwrap().len(), 1, "{status:#}");
     assert_eq!((&status["handledUndo"], &status["handledPromote"]), (&json!(second), &json!(second)));
+}
+
+#[tokio::test]
+async fn operations_call_the_stable_revision_until_another_one_is_promoted() {
+    let mut fleet = Fleet::begin(json!({"minReadySeconds": 600})).await;
+    let called = Arc::new(Mutex::new(Vec::new()));
+    // Only requests of operations name no composite resource.
+    let operating = |color: &'static str| {
+        let called = called.clone();
+        move |name: &str| {
+            if !name.is_empty() {
+                return answer(color, &["a", "b"]);
+            }
+            called.lock().unwrap().push(color);
+            json!({"meta": {}})
+        }
+    };
+    let first = PackagedFunction::Serving(runner(operating("one")));
+    fleet.rollout.functions.set(&fleet.first, Some(first));
+    fleet.rollout.plane.quiet().await;
+    let second = fleet.install("v1.1.0", operating("two")).await;
+    fleet.until(|status| status["composites"]["ready"] == 1).await;
+    let operate = async |name: &str| {
+        let path = format!("/apis/ops.crossplane.io/v1alpha1/operations/{name}");
+        let step = json!({"step": "own", "functionRef": {"name": "own"}});
+        let operation = json!({
+            "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": {"name": name},
+            "spec": {"mode": "Pipeline", "pipeline": [step]},
+        });
+        fleet.rollout.plane.apply(&path, &operation).await;
+        let is_done = |it: &Value| condition(it, "Succeeded").as_deref() == Some("True/PipelineSuccess");
+        fleet.rollout.plane.until(&path, is_done).await;
+    };
+    operate("before").await;
+    let promote = json!({"metadata": {"annotations": {"rollout.ferroplane.io/promote": second}}});
+    fleet.rollout.plane.merge(ROLLOUT, &promote).await;
+    fleet.until_state("Promoted").await;
+    operate("after").await;
+    assert_eq!(*called.lock().unwrap(), ["one", "two"]);
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::actions::log_records::LogRecords;
 use crate::function_rollout::{answer, fatal, function_rollout, runner};
 use crate::rollout::{Rollout, revisions_of};
 
@@ -22,6 +23,7 @@ const INTERCEPTS: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercept
 const DEBUG: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionintercepts/debug";
 const GRANT: &str = "/apis/ferroplane.io/v1alpha1/accessgrants/debug";
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
+const VAULTS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/vaults.example.org";
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const SHOP: &str = "/apis/example.org/v1/namespaces/default/sites/shop";
 
@@ -142,6 +144,40 @@ async fn secrets_are_not_in_a_comparison() {
     assert!(!intercept.to_string().contains("hunter2"), "{intercept:#}");
 }
 
+/// Those of a composite resource that it composes, too.
+#[tokio::test]
+async fn sensitive_fields_are_not_in_a_comparison() {
+    let rollout = begin().await;
+    let pin = json!({"type": "string", "format": "password"});
+    let spec = json!({"type": "object", "properties": {"pin": pin}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let definition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "vaults.example.org"},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Vault", "plural": "vaults"}, "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    let plane = &rollout.plane;
+    plane.apply(VAULTS, &definition).await;
+    let is_established =
+        |xrd: &Value| condition(xrd, "Established").as_deref() == Some("True/WatchingCompositeResource");
+    plane.until(VAULTS, is_established).await;
+    let mut answer = answer("one", &["a", "b"]);
+    let vault = json!({"apiVersion": "example.org/v1", "kind": "Vault", "spec": {"pin": "hunter2"}});
+    answer["desired"]["resources"]["vault"] = json!({"resource": vault});
+    let process = process(answer).await;
+    plane.apply(DEBUG, &intercept(&process.address(), &json!({}))).await;
+    let intercept = plane.until(DEBUG, |it| it["status"]["comparisons"][0].is_object()).await;
+    let compared = &intercept["status"]["comparisons"][0];
+    assert_eq!(compared["difference"], "Added", "{compared:#}");
+    assert!(compared["changes"].to_string().contains("spec.pin"), "{compared:#}");
+    assert!(!intercept.to_string().contains("hunter2"), "{intercept:#}");
+}
+
 #[tokio::test]
 async fn process_counts_for_real_until_the_intercept_is_gone() {
     let rollout = begin().await;
@@ -241,6 +277,13 @@ fn tls(pki: &Pki, leaf: &Leaf) -> grpc::Tls {
 
 #[tokio::test]
 async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
+    let (logged, _collecting) = LogRecords::collect();
+    let is_audited = |decision: &str| {
+        let records = logged.containing("intercepted calls of a function");
+        let decision = format!("decision=\"{decision}\"");
+        let words = ["WARN audit:", &*decision, "intercept=\"debug\"", "function=\"own\"", "name=\"blog\""];
+        records.iter().any(|record| words.iter().all(|word| record.contains(word)))
+    };
     let (plane_pki, laptop_pki) = (Pki::new(), Pki::new());
     let rollout = begin_on_a_cluster(&plane_pki).await;
     let calls = Arc::new(AtomicUsize::new(0));
@@ -266,6 +309,7 @@ async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
     assert!(message.contains(r#""intercept":[{"hosts":["localhost"],"modes":["ForReal"]}]"#), "{message}");
     assert_eq!(denied["status"]["clientCa"], plane_pki.ca());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+    assert!(is_audited("deny") && !is_audited("allow"));
     let grant = |modes: Value| {
         json!({
             "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "debug"},
@@ -282,6 +326,7 @@ async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
     plane.apply(GRANT, &grant(json!(["Shadow", "ForReal"]))).await;
     plane.until(BLOG, has_color("blue")).await;
     plane.until(DEBUG, active("True/Intercepting")).await;
+    assert!(is_audited("allow"));
     plane.delete(GRANT).await;
     plane.until(BLOG, has_color("one")).await;
 }

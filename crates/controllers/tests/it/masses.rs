@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use ferroplane_apiserver::store::Store;
 use ferroplane_controllers::Holdings;
-use ferroplane_runner::Runner;
+use ferroplane_runner::{AsyncFunction, CallError, Runner};
 use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::sites::{SITES, is_ready, plane_with_sites};
 use ferroplane_testkit::plane::{Plane, condition};
@@ -114,7 +114,8 @@ async fn one_of_a_hundred_is_harmed_by_a_revision_that_misbehaves_in_whichever_w
     assert_eq!(composed.len(), count * BOTH.len());
     let hanging = [hang(0).await, hang(enough(count)).await];
     let faults = faults(count, &hanging.each_ref().map(FunctionServer::address));
-    for (number, Fault { name, policy, runner }) in faults.into_iter().enumerate() {
+    let faults = faults.into_iter().chain(faults_of_calls(enough(count)));
+    for (number, Fault { name, policy, runner }) in faults.enumerate() {
         adopt(&rollout.plane, &policy).await;
         let revision = rollout.install_running(&format!("v1.{}.0", number + 1), None, runner).await;
         let (most, took) = until_back(&store, &revision, count).await;
@@ -160,18 +161,20 @@ struct Fault {
     runner: Arc<Runner>,
 }
 
+/// A revision that misbehaves, with these fields of its policy.
+fn fault(name: &'static str, more: Value, runner: Arc<Runner>) -> Fault {
+    // All fields, so that nothing of an earlier policy stays.
+    let mut policy = json!({
+        "waves": ["1", "10%", "100%"], "refuse": ["Deleted", "Renamed"], "gates": {"maxLatencyFactor": 0},
+        "progressDeadlineSeconds": 600,
+    });
+    let Value::Object(more) = more else { panic!("a policy has fields") };
+    policy.as_object_mut().unwrap().extend(more);
+    Fault { name, policy, runner }
+}
+
 /// Revisions that misbehave, the last ones only after the second wave. There are servers at these addresses that hang at once, and then.
 fn faults(count: usize, hanging: &[String; 2]) -> Vec<Fault> {
-    let policy = |more: Value| {
-        // All fields, so that nothing of an earlier policy stays.
-        let mut policy = json!({
-            "waves": ["1", "10%", "100%"], "refuse": ["Deleted", "Renamed"], "gates": {"maxLatencyFactor": 0},
-            "progressDeadlineSeconds": 600,
-        });
-        policy.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        policy
-    };
-    let fault = |name, more: Value, runner| Fault { name, policy: policy(more), runner };
     let drops = |_: &str| answer("bad", &["a"]);
     let renames = |_: &str| renamed(fixed("bad", "first"));
     let changes = |_: &str| fixed("bad", "second");
@@ -210,6 +213,18 @@ fn faults(count: usize, hanging: &[String; 2]) -> Vec<Fault> {
     ]
 }
 
+/// Revisions whose process ends in a call, as if it was killed for its memory, or answers too much: at once, and after the second wave.
+fn faults_of_calls(later: usize) -> [Fault; 4] {
+    let lost = || CallError::Lost { target: "own".to_owned(), reason: "it was killed".to_owned() };
+    let huge = || CallError::ResponseTooLarge { target: "own".to_owned(), limit: 16 << 20 };
+    [
+        fault("loses the connection", json!({}), failing_for_others(0, lost)),
+        fault("answers too much", json!({}), failing_for_others(0, huge)),
+        fault("loses the connection in the third wave", json!({}), failing_for_others(later, lost)),
+        fault("answers too much in the third wave", json!({}), failing_for_others(later, huge)),
+    ]
+}
+
 /// More composite resources than the first two waves have, so that the third one finds what fails after them.
 fn enough(count: usize) -> usize {
     count / 5
@@ -234,6 +249,17 @@ fn working_for(
 ) -> impl Fn(&str) -> Value + Send + Sync + 'static {
     let is_first = among_first(enough);
     move |name| if is_first(name) { fixed("two", "first") } else { otherwise(name) }
+}
+
+/// What works for the first composite resources that it is called for. Calls for others fail.
+fn failing_for_others(enough: usize, error: impl Fn() -> CallError + Send + Sync + 'static) -> Arc<Runner> {
+    let is_first = among_first(enough);
+    let call = move |request| {
+        let works = is_first(&name_in(&request));
+        let answer = if works { Ok(from_json(&fixed("two", "first")).unwrap()) } else { Err(error()) };
+        async move { answer }
+    };
+    Arc::new(Runner::AsyncFunction(AsyncFunction::new(call)))
 }
 
 /// A server that works for the first composite resources that it is called for, and never answers for others.

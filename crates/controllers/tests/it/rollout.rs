@@ -15,7 +15,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::packages::{PKG, package_yaml};
 
 pub(crate) const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sites";
-const COMPOSITION_REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+pub(crate) const COMPOSITION_REVISIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositionrevisions";
+/// A version whose package says that it can run in Operations only.
+pub(crate) const OPERATES_ONLY: &str = "v1.20.0";
 const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
 
 /// A plane on which a function is installed from a package that is run, and sites that it composes.
@@ -34,12 +36,15 @@ impl Rollout {
 
     async fn with(enables_function_revision_selectors: bool) -> Self {
         let registry = FakeRegistry::default();
-        for version in (0..20).map(|minor| format!("v1.{minor}.0")) {
-            let capabilities = json!({"capabilities": ["composition", "operation"]});
-            let package = package_yaml("Function", &capabilities, &[]);
+        let push = |version: &str, capabilities: &[&str]| {
+            let package = package_yaml("Function", &json!({"capabilities": capabilities}), &[]);
             let image = format!("registry.example.org/acme/function-own:{version}");
             registry.push(&image, &format!("# {version}\n{package}"));
+        };
+        for minor in 0..20 {
+            push(&format!("v1.{minor}.0"), &["composition", "operation"]);
         }
+        push(OPERATES_ONLY, &["operation"]);
         let functions = registry.run_functions();
         let mut plane = Plane::with_registry(&registry).await;
         if !enables_function_revision_selectors {

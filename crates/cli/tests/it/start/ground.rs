@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::plane::Plane;
+use crate::plane::{Plane, Shell};
 
 pub(super) const SITES: &str = "/apis/test.io/v1/namespaces/default/sites";
 pub(super) const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -19,6 +19,12 @@ pub(super) const ACTION_SETS: &str = "/apis/cr.kanister.io/v1alpha1/namespaces/d
 pub(super) const SECRETS: &str = "/api/v1/namespaces/crossplane-system/secrets";
 const NAMESPACE: &str = "crossplane-system";
 const DEFINITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositeresourcedefinitions";
+/// What tests of rollouts make, by the manifests of `crate::rollout`.
+pub(super) const BUCKETS: &str = "/apis/custom-api.example.org/v1alpha1/namespaces/default/acmebuckets";
+pub(super) const ROLLOUTS: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts";
+pub(super) const FUNCTIONS: &str = "/apis/pkg.crossplane.io/v1/functions";
+const FUNCTION_REVISIONS: &str = "/apis/pkg.crossplane.io/v1/functionrevisions";
+const LOCKS: &str = "/apis/pkg.crossplane.io/v1beta1/locks";
 const COMPOSITIONS: &str = "/apis/apiextensions.crossplane.io/v1/compositions";
 const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
 /// How long anything may take on a busy machine.
@@ -74,8 +80,8 @@ impl Ground {
         }
     }
 
-    /// Removes what tests before this one have left on a real server.
-    fn sweep(&self) {
+    /// Removes what tests have left on a real server, on which it would be in the way of others. Controllers must not run.
+    pub(super) fn sweep(&self) {
         if self.is_embedded() {
             return;
         }
@@ -85,19 +91,25 @@ impl Ground {
             paths.collect::<Vec<_>>()
         };
         // ActionSets first: without their Blueprint they would end in another way.
-        let of_users = [ACTION_SETS, BLUEPRINTS, SITES].into_iter().flat_map(left);
+        let of_users = [ACTION_SETS, BLUEPRINTS, SITES, BUCKETS, ROLLOUTS].into_iter().flat_map(left);
+        // Nobody deletes revisions together with their Function here.
+        let packages = [FUNCTIONS, FUNCTION_REVISIONS, LOCKS].into_iter().flat_map(left);
         let others = [
             format!("{HOOKS}/crossplane-no-usages"),
             format!("{HOOKS}/ferroplane-function-versions"),
             format!("{COMPOSITIONS}/sites"),
+            format!("{COMPOSITIONS}/example"),
             format!("{DEFINITIONS}/sites.test.io"),
+            format!("{DEFINITIONS}/acmebuckets.custom-api.example.org"),
         ];
-        for path in of_users.chain(others) {
+        for path in of_users.chain(others).chain(packages) {
             self.remove(&path);
         }
-        let kind = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/sites.test.io";
-        self.send("DELETE", kind, &Value::Null);
-        self.until(kind, Value::is_null);
+        for kind in ["sites.test.io", "acmebuckets.custom-api.example.org"] {
+            let kind = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{kind}");
+            self.send("DELETE", &kind, &Value::Null);
+            self.until(&kind, Value::is_null);
+        }
         for path in [
             SECRETS.to_owned(),
             format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"),
@@ -127,9 +139,9 @@ impl Ground {
         self.plane.is_some()
     }
 
-    /// The API server if it is ours, to run commands beside it. What tests leave behind on a real one is in the way of others.
-    pub(super) fn plane(&self) -> Option<&Plane> {
-        self.plane.as_ref()
+    /// A shell for commands of users.
+    pub(super) fn shell(&self) -> Shell {
+        Shell { directory: self.path(""), kubeconfig: self.kubeconfig.clone() }
     }
 
     pub(super) fn kubeconfig(&self) -> &PathBuf {

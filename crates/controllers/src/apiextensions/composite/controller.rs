@@ -36,8 +36,8 @@ pub(super) struct Controller {
     pub(super) queue: Queue<Name>,
     /// Counts their conditions, for metrics.
     pub(super) tally: Arc<Tally>,
-    /// Which of their fields are not recorded.
-    pub(super) sensitive: Arc<SensitiveFields>,
+    /// Which of their fields plans and intercepts do not show.
+    pub(super) sensitive: SensitiveFields,
     worker: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -69,7 +69,7 @@ impl Controller {
             recorder: shared.context.recorder.of(COMPONENT),
             queue: shared.context.queue(LONGEST_PAUSE, &name),
             tally: metrics.tally(&kind.resource),
-            sensitive: sensitive.into(),
+            sensitive,
             worker: Mutex::default(),
             kind,
             shared,
@@ -105,6 +105,13 @@ impl Controller {
 
     pub(super) fn group_kind(&self) -> GroupKind {
         (self.kind.resource.group().to_owned(), self.kind.resource.kind.clone())
+    }
+
+    /// Whether a kind is that of their claims.
+    pub(super) fn is_claimed_by(&self, (group, kind): &GroupKind) -> bool {
+        let names = self.kind.object.get("spec").and_then(|spec| spec.get("claimNames"));
+        let claim = names.and_then(|names| names.get("kind")?.as_str());
+        claim == Some(kind.as_str()) && self.kind.resource.group() == group.as_str()
     }
 
     pub(super) fn is_namespaced(&self) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ferroplane_api::{InterceptComparison, Object, RolloutDifference, meta};
-use ferroplane_engine::changes::{Change, ObjectName, REDACTED};
+use ferroplane_engine::changes::{Change, ObjectName};
 use ferroplane_engine::intercept::{Intercept, choose, plan_changes};
 use ferroplane_engine::rollout::{Comparison, compare};
 use ferroplane_engine::{Event, EventKind, Grants, Outcome, Pipeline, chain};
@@ -13,7 +13,9 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::controller::Controller;
+use super::plan::group_kind;
 use super::reconcile::{Considered, Reconciliation, Run};
+use super::redact::redact;
 use super::select::Selection;
 use super::trial::{Resolved, Responses, recording_of};
 use crate::function_registry::CallableFunctions;
@@ -162,12 +164,22 @@ impl Controller {
     fn changes(&self, live: &Object, own: &Outcome, answered: &Outcome) -> Vec<Change> {
         let (Ok(old), Ok(new)) = (&own.result, &answered.result) else { return Vec::new() };
         let with_status = |status: &Option<Object>| {
-            let mut composite = Value::Object(live.clone());
-            composite["status"] = status.clone().unwrap_or_default().into();
-            self.sensitive.mark(&mut composite, REDACTED);
-            composite.as_object().cloned().unwrap_or_default()
+            let mut composite = live.clone();
+            composite.insert("status".to_owned(), status.clone().unwrap_or_default().into());
+            composite
         };
-        plan_changes((&with_status(&old.status), old), (&with_status(&new.status), new))
+        let composites = self.shared.dependencies.composites();
+        let hide = |change: &mut Change, before: Option<&Object>, after: Option<&Object>| {
+            let Some(kind) = after.or(before).map(group_kind) else { return };
+            if kind == self.group_kind() {
+                return redact(change, &self.sensitive, before, after);
+            }
+            // A composite resource that it composes has sensitive fields of its own.
+            if let Some(other) = composites.as_ref().and_then(|all| all.with_schema_of(&kind)) {
+                redact(change, &other.sensitive, before, after);
+            }
+        };
+        plan_changes((&with_status(&old.status), old), (&with_status(&new.status), new), hide)
     }
 }
 

@@ -13,8 +13,8 @@ mod claims;
 mod planned_cluster;
 mod proposal;
 mod readiness;
-mod redact;
 mod report;
+mod requirers;
 mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +34,7 @@ use super::{Composites, GroupKind};
 use planned_cluster::{Key, PlannedCluster};
 pub use proposal::apply_file;
 use proposal::{Proposals, Proposed};
+use requirers::Requirers;
 
 /// How many composite resources are visited at a time.
 const CONCURRENCY: usize = 32;
@@ -185,11 +186,15 @@ impl Planning {
                 })
                 .collect();
             let visited: Vec<_> = stream::iter(batch).buffer_unordered(CONCURRENCY).collect().await;
-            for (key, known, changed) in visited {
+            let mut changed = Vec::new();
+            for (key, known, objects) in visited {
                 progress.insert(key, known);
-                for object in &changed {
-                    waiting.extend(self.concerned_by(object, &progress));
-                }
+                changed.extend(objects);
+            }
+            // After all of them: one that was visited at the same time may have read an object before it changed.
+            let requirers = Requirers::of(&progress);
+            for object in &changed {
+                waiting.extend(self.concerned_by(object, &requirers));
             }
         }
         progress
@@ -211,7 +216,7 @@ impl Planning {
         let mut reached = BTreeSet::new();
         for Proposed { before, after } in &proposals.objects {
             for object in before.iter().chain([after]) {
-                reached.extend(self.concerned_by(object, &BTreeMap::new()));
+                reached.extend(self.concerned_by(object, &Requirers::default()));
             }
         }
         for controller in self.composites.all() {
@@ -235,7 +240,7 @@ impl Planning {
     }
 
     /// The composite resources to visit because of a changed object: itself, its composer, and those whose functions require it.
-    fn concerned_by(&self, object: &Object, progress: &BTreeMap<Key, Progress>) -> BTreeSet<Key> {
+    fn concerned_by(&self, object: &Object, requirers: &Requirers<'_>) -> BTreeSet<Key> {
         let mut concerned = BTreeSet::new();
         if self.composites.of_kind(&group_kind(object)).is_some() {
             concerned.insert(Key::of(object));
@@ -246,11 +251,7 @@ impl Planning {
                 concerned.insert(Key::named(&controller.kind.resource, &name));
             }
         }
-        let asks_for = |progress: &Progress| {
-            let requirements = progress.requirements.iter().flatten();
-            requirements.into_iter().any(|required| planned_cluster::selects(&required.selector, object))
-        };
-        concerned.extend(progress.iter().filter(|(_, known)| asks_for(known)).map(|(key, _)| key.clone()));
+        concerned.extend(requirers.of_object(object).cloned());
         concerned
     }
 
@@ -266,6 +267,6 @@ impl Planning {
     }
 }
 
-fn group_kind(object: &Object) -> GroupKind {
+pub(super) fn group_kind(object: &Object) -> GroupKind {
     (meta::group(meta::api_version(object)).to_owned(), meta::kind(object).to_owned())
 }

@@ -36,8 +36,8 @@ use crate::runtime::queue::{Next, Slot};
 pub(super) use round::{Considered, Question};
 use round::{Input, Round};
 
-/// How long composing may take, without the report and without a developer's process whose responses are only compared.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// How long composing may take, without the report and without runs whose results are only compared.
+pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// How many times to wait for the validation of a new revision before that is reported.
 const PATIENT_LOOKS: u32 = 4;
 
@@ -162,11 +162,11 @@ impl Controller {
             };
         };
         let recordings = &self.shared.context.recordings;
-        let recording = recordings.begin(&live, &self.sensitive, self.shared.context.clock.milliseconds());
+        let recording = recordings.begin(&live, self.shared.context.clock.milliseconds());
         let it = self.reconciliation(name, live, slot);
         let mut it = Reconciliation { identity, epoch, grants, recording, ..it };
         let began_at = Instant::now();
-        let allowance = result.as_ref().map_or(Duration::ZERO, |follows| follows.intercepted.allowance());
+        let allowance = result.as_ref().map_or(Duration::ZERO, Follows::allowance);
         let composing = tokio::time::timeout(PATIENCE + allowance, self.compose(&mut it, result));
         let composed = composing.await.unwrap_or_else(|_| Err(late()));
         let next = self.conclude(&mut it, composed).await;

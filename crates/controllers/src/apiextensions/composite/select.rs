@@ -1,6 +1,7 @@
 //! Selects the Composition, its revision, and the functions of a composite resource.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferroplane_api::Object;
 use ferroplane_engine::composite::{COMPOSE, SELECT, Selected, selection_events};
@@ -48,6 +49,13 @@ pub(super) struct Follows {
     pub(super) intercepted: Intercepted,
     /// All functions that could be called when it was selected. Their programs are not stopped while this is held.
     pub(super) callables: Arc<CallableFunctions>,
+}
+
+impl Follows {
+    /// How much longer a reconcile may take because of runs whose results are only compared.
+    pub(super) fn allowance(&self) -> Duration {
+        self.intercepted.allowance() + self.trial.as_ref().map_or(Duration::ZERO, OnTrial::allowance)
+    }
 }
 
 /// Increases when a source of selections changes, apart from the composite resource itself.

@@ -13,11 +13,12 @@ use ferroplane_engine::{Grants, Layout, Outcome, Pipeline, Plan, Preferences, Tr
 use ferroplane_recorder::RecordingBuilder;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
+use tokio::time::{Instant, timeout_at};
 
 use super::controller::Controller;
 use super::fingerprints::Basis;
 use super::problem::Problem;
-use super::reconcile::{Considered, Reconciliation, Run};
+use super::reconcile::{Considered, PATIENCE, Reconciliation, Run};
 use super::select::Selection;
 use crate::apiextensions::composition_cache::{CompositionCache, Revision};
 use crate::function_registry::CallableFunctions;
@@ -320,15 +321,23 @@ impl Controller {
         Ok(runs.old.outcome)
     }
 
-    /// Try the candidates of a preview. The decision without them is applied.
+    /// Try the candidates of a preview. The decision without them is applied, however long the candidates take.
     async fn judge_preview(
         &self,
         it: &mut Reconciliation<'_>,
         tried: Tried<'_>,
         decided: Decided,
     ) -> Result<Outcome, Problem> {
-        let trial = tried.trial;
-        let candidate = self.decide_other(it, tried, Responses::Cached).await?;
+        let (trial, deadline) = (tried.trial, Instant::now() + PATIENCE);
+        let answered = timeout_at(deadline, self.decide_other(it, tried, Responses::Cached)).await;
+        let Ok(candidate) = answered else {
+            // A reconcile that uses them would fail for the same reason.
+            let detail = format!("did not answer within {} seconds", PATIENCE.as_secs());
+            let comparison = Comparison::new(RolloutDifference::Fails, detail);
+            self.note_trial(&it.live, &trial.rollouts, (&comparison, None), &recording_of(it));
+            return Ok(decided.outcome);
+        };
+        let candidate = candidate?;
         if self.is_run_awaited(&candidate.outcome, &trial.rollouts) {
             return Ok(decided.outcome);
         }
@@ -338,14 +347,17 @@ impl Controller {
         if let Some(sampling) = trial.candidate().filter(|_| runs.have_succeeded())
             && trials.take_sample(sampling)
         {
-            let again = self.decide_again(it, tried, Side::New).await;
-            runs.new_again = again.ok().filter(Decided::was_called);
+            let again = timeout_at(deadline, self.decide_again(it, tried, Side::New)).await;
+            runs.new_again = again.ok().and_then(Result::ok).filter(Decided::was_called);
             if runs.new_again.is_none() {
                 // It shows nothing: another composite resource is sampled in its place.
                 trials.return_sample(sampling);
             }
         }
-        self.measure_old(it, tried, &mut runs).await?;
+        // If there is no time left to measure it, the durations are not compared.
+        if let Ok(measured) = timeout_at(deadline, self.measure_old(it, tried, &mut runs)).await {
+            measured?;
+        }
         // The own connection Secret of a legacy one is an input that is not watched.
         let is_watched = self.layout == Layout::Modern;
         let is_lasting = is_watched && holds_for_the_same_inputs(&runs.old.outcome);
@@ -547,6 +559,11 @@ impl Uncallable {
 }
 
 impl OnTrial {
+    /// How much longer a reconcile may take because of it. A preview must never make a reconcile fail.
+    pub(super) fn allowance(&self) -> Duration {
+        if self.is_preview { PATIENCE } else { Duration::ZERO }
+    }
+
     /// Whether it has to run although nothing changed.
     pub(super) fn is_preview(&self) -> bool {
         self.is_preview

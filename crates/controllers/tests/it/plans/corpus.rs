@@ -229,7 +229,7 @@ fn status(input: &Object, site: &Object, observed: &ferroplane_wire::State) -> V
 }
 
 /// Everything in the namespace that worlds are made of, and Compositions, by what it is called.
-async fn snapshot(client: &ApiClient) -> BTreeMap<ObjectName, Object> {
+pub(super) async fn snapshot(client: &ApiClient) -> BTreeMap<ObjectName, Object> {
     let mut objects = BTreeMap::new();
     for (api_version, kind) in [
         ("v1", "ConfigMap"),
@@ -248,7 +248,7 @@ async fn snapshot(client: &ApiClient) -> BTreeMap<ObjectName, Object> {
 }
 
 /// The same once controllers have nothing to change any more, and nothing is left of what was deleted.
-async fn settled(plane: &Plane, client: &ApiClient) -> BTreeMap<ObjectName, Object> {
+pub(super) async fn settled(plane: &Plane, client: &ApiClient) -> BTreeMap<ObjectName, Object> {
     loop {
         plane.quiet().await;
         let objects = snapshot(client).await;
@@ -287,12 +287,13 @@ pub(super) fn planned(plan: &ChangePlan) -> Vec<Told> {
     told
 }
 
-fn happened(
-    case: &Case,
+/// What happened to objects of these names.
+pub(super) fn happened(
+    owns: impl Fn(&ObjectName) -> bool,
     before: &BTreeMap<ObjectName, Object>,
     after: &BTreeMap<ObjectName, Object>,
 ) -> Vec<Told> {
-    let names: BTreeSet<_> = before.keys().chain(after.keys()).filter(|name| case.owns(name)).collect();
+    let names: BTreeSet<_> = before.keys().chain(after.keys()).filter(|name| owns(name)).collect();
     let created = |name: &&&ObjectName| !before.contains_key(**name);
     let created: Vec<_> = names.iter().filter(created).filter_map(|name| after.get(*name)).collect();
     let uids: BTreeSet<_> = created.iter().map(|object| meta::uid(object)).collect();
@@ -372,7 +373,7 @@ async fn carry_out(plane: &Plane, cases: &[Case]) -> Vec<Vec<Told>> {
         apply(&client, object).await;
     }
     let after = settled(plane, &client).await;
-    cases.iter().map(|case| happened(case, &before, &after)).collect()
+    cases.iter().map(|case| happened(|name| case.owns(name), &before, &after)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,11 @@
 //! Plans for claims, connection Secrets, definitions, and what `kubectl apply` wrote.
 
 use ferroplane_engine::changes::{Action, Change, ChangePlan, Verdict};
-use ferroplane_testkit::plane::Plane;
 use ferroplane_testkit::plane::sites::{SITES, is_ready as is_site_ready, plane_with_sites};
+use ferroplane_testkit::plane::{Plane, master};
 use serde_json::{Value, json};
 
+use super::corpus::{happened, planned, settled, snapshot};
 use crate::claim::{PAGE, definition, is_ready, page, plane_with_pages, ready_page, site_of};
 
 fn claim(spec: &Value) -> Value {
@@ -163,13 +164,20 @@ async fn composition_that_a_definition_enforces_replaces_what_composites_have() 
     let expected =
         [named(Action::Delete, "one"), named(Action::Delete, "two"), named(Action::Create, "other")];
     assert_eq!(told, expected, "{plan:#?}");
+
+    // What is then done is what the plan said.
+    let client = plane.client_of(&master("user"));
+    let before = snapshot(&client).await;
     plane.apply(SITES_XRD, &xrd).await;
     plane
         .until(&format!("{SITES}/blog"), |site| {
             site["spec"]["crossplane"]["compositionRef"]["name"] == "others" && is_site_ready(site)
         })
         .await;
-    plane.quiet().await;
+    let after = settled(&plane, &client).await;
+    let mut planned = planned(&plan);
+    planned.retain(|(_, kind, ..)| kind != "CompositeResourceDefinition");
+    assert_eq!(planned, happened(|_| true, &before, &after), "{plan:#?}");
     let settings = plane.settings_of("blog").await;
     let who: Vec<_> = settings.iter().map(|it| it["data"]["who"].clone()).collect();
     assert_eq!(who, ["other"]);

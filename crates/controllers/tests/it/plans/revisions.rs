@@ -1,11 +1,17 @@
-//! Plans for composite resources that say which revision of their Composition they follow.
+//! Plans with other revisions: of Compositions, which composite resources name, and of functions.
 
+use std::collections::BTreeMap;
+
+use ferroplane_controllers::PlanRequest;
 use ferroplane_engine::changes::Action;
-use ferroplane_testkit::plane::Plane;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
+use ferroplane_testkit::plane::{Plane, master};
 use serde_json::{Value, json};
 
+use super::corpus::{happened, planned, settled, snapshot};
 use super::{composition, of, plane_with, site, told};
+use crate::function_rollout::{answer, runner};
+use crate::rollout::Rollout;
 
 fn revision_of(site: &Value) -> &str {
     site["spec"]["crossplane"]["compositionRevisionRef"]["name"].as_str().unwrap_or_default()
@@ -59,4 +65,29 @@ async fn sites_on_manual_stay_when_their_composition_changes() {
     plane.quiet().await;
     assert_eq!(settings_of(&plane, "blog").await, ["one", "three"]);
     assert_eq!(settings_of(&plane, "docs").await, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn another_revision_of_a_function_does_what_its_plan_said() {
+    let mut rollout = Rollout::begin().await;
+    let first = rollout.install_running("v1.0.0", None, runner(|_| answer("one", &["a", "b"]))).await;
+    rollout.compose("all", &json!({})).await;
+    rollout.install_running("v1.1.0", None, runner(|_| answer("two", &["b", "c"]))).await;
+    rollout.plane.create_site("blog", "any").await;
+    let is_so = |color: &'static str| move |site: &Value| is_ready(site) && site["status"]["color"] == color;
+    rollout.plane.until(&format!("{SITES}/blog"), is_so("two")).await;
+    rollout.plane.quiet().await;
+    let client = rollout.plane.client_of(&master("user"));
+    let function_revisions = BTreeMap::from([("own".to_owned(), first.clone())]);
+    let request = PlanRequest { function_revisions, ..PlanRequest::default() };
+    let plan = rollout.plane.planner().plan(&request, &client).await.unwrap();
+    let actions: Vec<_> = told(of(&plan, "blog"));
+    assert_eq!(actions, [(Action::Delete, "c"), (Action::Create, "a"), (Action::Update, "b")], "{plan:#?}");
+
+    // What is then done is what the plan said: its package is installed again.
+    let before = snapshot(&client).await;
+    assert_eq!(rollout.install("v1.0.0", None).await, first);
+    rollout.plane.until(&format!("{SITES}/blog"), is_so("one")).await;
+    let after = settled(&rollout.plane, &client).await;
+    assert_eq!(planned(&plan), happened(|_| true, &before, &after), "{plan:#?}");
 }

@@ -1,6 +1,7 @@
 //! New revisions of a function are rolled out in bad weather, and whenever controllers are killed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,9 +15,11 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::checker::{calm_down, stay_still};
-use super::in_virtual_time;
 use super::world::World;
-use crate::function_rollout::{answer, fatal, fixed, function_rollout, renamed, requiring, runner};
+use super::{in_virtual_time, seeds_or};
+use crate::function_rollout::{
+    answer, fatal, fixed, function_rollout, renamed, requiring, runner, slow_runner,
+};
 use crate::packages::package_yaml;
 
 const ROLLOUT: &str = "/apis/rollout.ferroplane.io/v1alpha1/functionrollouts/own";
@@ -25,7 +28,8 @@ const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/sit
 const SITES_COUNT: usize = 4;
 /// As many writes as a rollout takes at most.
 const WRITES: u64 = 24;
-const SEEDS: u64 = 4;
+/// The seeds that are always tried.
+const SEEDS: Range<u64> = 0..4;
 
 fn image(number: u64) -> String {
     format!("registry.example.org/acme/function-own:v1.0.{number}")
@@ -41,6 +45,11 @@ fn registry(versions: u64) -> (FakeRegistry, BTreeMap<String, u64>) {
     };
     let digests = (0..versions).map(push).collect();
     (registry, digests)
+}
+
+/// One of the writes of a rollout, by a number from 1 on.
+fn write_of(number: u64) -> u64 {
+    (number - 1) % WRITES + 1
 }
 
 fn is_good(number: u64) -> bool {
@@ -246,20 +255,27 @@ fn short() -> Value {
 async fn set_up(world: &World, rollout: &Value) {
     world.plane.define_sites().await;
     install(world, 0).await;
-    let composition = json!({
-        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
-        "spec": {
-            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
-            "pipeline": [{"step": "own", "functionRef": {"name": "own"}}],
-        },
-    });
-    world.plane.apply(COMPOSITION, &composition).await;
+    compose(world, &["own"]).await;
     for number in 0..SITES_COUNT {
         world.plane.create_site(&format!("site-{number}"), "any").await;
     }
     calm_down(world).await.unwrap();
     world.plane.apply(ROLLOUT, &function_rollout("own", rollout)).await;
     calm_down(world).await.unwrap();
+}
+
+/// Sites become what these steps say, each of which calls the function.
+async fn compose(world: &World, steps: &[&str]) {
+    let steps: Vec<_> =
+        steps.iter().map(|step| json!({"step": step, "functionRef": {"name": "own"}})).collect();
+    let composition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "sites"},
+        "spec": {
+            "compositeTypeRef": {"apiVersion": "example.org/v1", "kind": "Site"}, "mode": "Pipeline",
+            "pipeline": steps,
+        },
+    });
+    world.plane.apply(COMPOSITION, &composition).await;
 }
 
 /// The identities of everything that sites compose.
@@ -342,7 +358,7 @@ fn rollouts_end_as_they_should_whenever_controllers_are_killed() {
 
 #[test]
 fn rollouts_end_as_they_should_after_bad_weather() {
-    for seed in 0..SEEDS {
+    for seed in seeds_or(SEEDS) {
         in_virtual_time(async {
             let (registry, digests) = registry(4);
             let serving = serve(registry.run_functions(), digests);
@@ -465,7 +481,7 @@ fn rollouts_go_on_in_whichever_state_controllers_are_killed() {
 /// The registry does not have the images any more, and controllers are killed besides. What was fetched is there.
 #[test]
 fn registry_that_loses_images_stops_neither_a_rollout_nor_its_way_back() {
-    for seed in 0..SEEDS {
+    for seed in seeds_or(SEEDS) {
         in_virtual_time(async {
             let (registry, digests) = registry(4);
             let serving = serve(registry.run_functions(), digests);
@@ -475,7 +491,7 @@ fn registry_that_loses_images_stops_neither_a_rollout_nor_its_way_back() {
             let status = until(world, |status| status["composites"]["ready"] == 1).await;
             registry.set_down(Some("manifest unknown"));
             if seed > 0 {
-                world.weather.kill_soon(seed, seed % 2 == 0);
+                world.weather.kill_soon(write_of(seed), seed % 2 == 0);
             }
             until(world, |status| status["state"] == "Promoted").await;
             undo(world, &status["candidate"]).await;
@@ -490,7 +506,7 @@ fn registry_that_loses_images_stops_neither_a_rollout_nor_its_way_back() {
 /// Each fault, with the controllers killed at a write, or in bad weather at first.
 #[test]
 fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
-    for seed in 0..SEEDS {
+    for seed in seeds_or(SEEDS) {
         in_virtual_time(async {
             let (registry, digests) = registry(1 + FAULTS.len() as u64);
             let work = |number: u64| {
@@ -506,7 +522,7 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
             let world = &scene.world;
             for (number, fault) in (1..).zip(FAULTS) {
                 if seed > 0 {
-                    world.weather.kill_soon(3 * seed + number, number % 2 == 0);
+                    world.weather.kill_soon(write_of(3 * seed + number), number % 2 == 0);
                 }
                 install(world, number).await;
                 let (most, late) = harm(world).await;
@@ -525,6 +541,33 @@ fn every_fault_of_a_revision_is_rolled_back_and_deletes_nothing() {
             scene.end().await;
         });
     }
+}
+
+/// No call takes too long, and all calls of a reconcile together do.
+#[test]
+fn preview_of_a_revision_that_takes_too_long_harms_nobody() {
+    in_virtual_time(async {
+        let (registry, digests) = registry(2);
+        let work = |number: u64| {
+            let took = if number == 1 { Duration::from_secs(45) } else { Duration::ZERO };
+            slow_runner(took, answer(&number.to_string(), &["a", "b"]))
+        };
+        let serving = serve_by(registry.run_functions(), digests, work);
+        let rollout = json!({"minReadySeconds": 2, "preview": true});
+        let scene = Scene::begin(0, &registry, serving, &rollout).await;
+        let world = &scene.world;
+        compose(world, &["one", "two", "three"]).await;
+        calm_down(world).await.unwrap();
+        install(world, 1).await;
+        for _ in 0..4 {
+            let (most, _) = harm(world).await;
+            assert_eq!(most, 0, "{:#}", world.plane.get(ROLLOUT).await);
+        }
+        let status = world.plane.get(ROLLOUT).await["status"].clone();
+        assert!(status["message"].as_str().unwrap().contains("did not answer within"), "{status:#}");
+        scene.settle("RolledBack", 0, "it takes too long").await;
+        scene.end().await;
+    });
 }
 
 /// The process of a revision ends before the new one reaches anybody, and is there again after five minutes. Nobody asks the old one

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{Error, ObjectHeader, ObjectPath, Resource};
+use ferroplane_client::{Error, ObjectPath, Resource};
 use ferroplane_engine::changes::ObjectName;
 use ferroplane_engine::composite::secret_data;
 use ferroplane_engine::{Answer, Reference, Want};
@@ -54,15 +54,6 @@ impl Key {
     }
 }
 
-/// Whether a selector selects an object.
-pub(super) fn selects(selector: &ResourceSelector, object: &Object) -> bool {
-    if selector.api_version != meta::api_version(object) || selector.kind != meta::kind(object) {
-        return false;
-    }
-    let bytes = serde_json::to_vec(object).unwrap_or_default();
-    ObjectHeader::read(&bytes).is_some_and(|header| Wanted::of(selector).matches(&header))
-}
-
 /// An object that was read.
 #[derive(Debug, Clone)]
 struct Read {
@@ -84,6 +75,25 @@ struct State {
     planned: BTreeMap<Key, Option<Object>>,
     /// Lists that were read, by selector.
     lists: Vec<(ResourceSelector, Vec<Object>)>,
+}
+
+impl State {
+    /// The planned objects that match a selector. All of the kind are next to each other in the map, and a named one is the first of
+    /// them: functions ask for each composite resource, and a plan may change thousands of objects.
+    fn matching(&self, selector: &ResourceSelector) -> Vec<Object> {
+        let wanted = Wanted::of(selector);
+        let (namespace, name) = wanted.name().unwrap_or_default();
+        let most = if wanted.name().is_some() { 1 } else { usize::MAX };
+        let (group, kind) = (meta::group(&selector.api_version).to_owned(), selector.kind.clone());
+        let first = Key { group, kind, namespace: namespace.to_owned(), name: name.to_owned() };
+        let (group, kind) = (first.group.clone(), first.kind.clone());
+        let of_kind =
+            self.planned.range(first..).take_while(|(key, _)| key.group == group && key.kind == kind);
+        let planned = of_kind.take(most).filter_map(|(_, planned)| planned.as_ref());
+        let is_so =
+            |object: &&Object| meta::api_version(object) == selector.api_version && wanted.selects(object);
+        planned.filter(is_so).cloned().collect()
+    }
 }
 
 impl PlannedCluster {
@@ -244,10 +254,8 @@ impl PlannedCluster {
     async fn select(&self, selector: &ResourceSelector) -> Result<Vec<Struct>, String> {
         let mut found = self.listed(selector).await?;
         let state = self.state();
-        for (key, planned) in &state.planned {
-            found.retain(|object| Key::of(object) != *key);
-            found.extend(planned.clone().filter(|object| selects(selector, object)));
-        }
+        found.retain(|object| !state.planned.contains_key(&Key::of(object)));
+        found.extend(state.matching(selector));
         drop(state);
         found
             .sort_by_cached_key(|object| (meta::namespace(object).to_owned(), meta::name(object).to_owned()));
@@ -368,6 +376,52 @@ pub(super) fn merge(into: &mut Object, fields: &Object) {
             _ => {
                 into.insert(field.clone(), value.clone());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_wire::v1::MatchLabels;
+    use ferroplane_wire::v1::resource_selector::Match;
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(kind: &str, name: &str) -> Object {
+        let metadata = json!({"name": name, "namespace": "default", "labels": {"name": name}});
+        serde_json::from_value(json!({"apiVersion": "v1", "kind": kind, "metadata": metadata})).unwrap()
+    }
+
+    #[test]
+    fn selectors_find_planned_objects_by_name_and_by_labels() {
+        let mut state = State::default();
+        for (kind, name) in [("ConfigMap", "a"), ("ConfigMap", "b"), ("ConfigMap", "c"), ("Secret", "b")] {
+            let object = object(kind, name);
+            state.planned.insert(Key::of(&object), Some(object));
+        }
+        state.planned.insert(Key::of(&object("ConfigMap", "gone")), None);
+        let by_name = |name: &str| Match::MatchName(name.to_owned());
+        let by_label = |name: &str| {
+            Match::MatchLabels(MatchLabels { labels: [("name".to_owned(), name.to_owned())].into() })
+        };
+        let everything = Match::MatchLabels(MatchLabels::default());
+        let cases = [
+            (by_name("b"), vec!["b"]),
+            (by_name("aa"), vec![]),
+            (by_name("gone"), vec![]),
+            (by_label("c"), vec!["c"]),
+            (everything, vec!["a", "b", "c"]),
+        ];
+        for (r#match, expected) in cases {
+            let selector = ResourceSelector {
+                api_version: "v1".to_owned(),
+                kind: "ConfigMap".to_owned(),
+                namespace: Some("default".to_owned()),
+                r#match: Some(r#match),
+            };
+            let found = state.matching(&selector);
+            assert_eq!(found.iter().map(meta::name).collect::<Vec<_>>(), expected, "{selector:?}");
         }
     }
 }

@@ -11,11 +11,11 @@ use ferroplane_engine::changes::{
 use sha2::{Digest as _, Sha256};
 
 use super::super::controller::Controller;
+use super::super::redact::redact;
 use super::access::Access;
 use super::claims::Claimed;
 use super::planned_cluster::Key;
 use super::proposal::Proposals;
-use super::redact::redact;
 use super::{Planning, Progress, group_kind};
 
 /// A placeholder for values that the API server assigns when it creates an object.
