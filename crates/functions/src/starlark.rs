@@ -14,8 +14,8 @@ use crate::effort::{Effort, TakesLong};
 use crate::response;
 
 /// What to do where there is no interpreter.
-pub const NO_INTERPRETER: &str = "this build of ferroplane has no interpreter of Starlark: use a released binary, or build one with \
-     `cargo xtask guests` and `cargo build --release --features wasm`";
+pub const NO_INTERPRETER: &str = "this build of ferroplane has no interpreter of Starlark: build one with `cargo xtask guests` \
+     and `cargo build --release --features wasm`";
 
 static INTERPRETER: OnceLock<ScriptInterpreter> = OnceLock::new();
 

@@ -2,15 +2,19 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use serde_json::{Value as Json, json};
 use starlark::PrintHandler;
+use starlark::codemap::FileSpan;
 use starlark::environment::{FrozenModule, Globals, GlobalsBuilder, LibraryExtension, Module};
-use starlark::eval::{Evaluator, FileLoader};
+use starlark::eval::Evaluator;
 use starlark::syntax::{AstModule, Dialect, DialectTypes};
+use starlark::values::dict::{AllocDict, DictRef};
 
 use crate::natives::{natives, take_fatal};
 use crate::outcome::{fatal, to};
+use crate::program::{Fault, Program};
 use crate::script::{Script, Style, directories};
 
 /// The steps that a script may take: calls and rounds of loops. Unlike time, they are the same on all machines.
@@ -25,8 +29,8 @@ thread_local! {
         let prelude = prelude(&globals);
         (globals, prelude)
     };
-    /// Scripts that were read, by name and text. The host gives each script an instance of its own, so there are few.
-    static READ: RefCell<HashMap<(String, String), AstModule>> = RefCell::default();
+    /// Scripts that were read. The host gives each script an instance of its own, so there are few.
+    static READ: RefCell<HashMap<Script, Rc<Program>>> = RefCell::default();
 }
 
 fn dialect() -> Dialect {
@@ -41,7 +45,12 @@ fn dialect() -> Dialect {
 
 /// What is there without a prelude.
 fn base() -> Globals {
-    let extensions = [LibraryExtension::StructType, LibraryExtension::Json, LibraryExtension::Print];
+    let extensions = [
+        LibraryExtension::StructType,
+        LibraryExtension::SetType,
+        LibraryExtension::Json,
+        LibraryExtension::Print,
+    ];
     GlobalsBuilder::extended_by(&extensions).with(natives).build()
 }
 
@@ -54,65 +63,118 @@ fn prelude(globals: &Globals) -> FrozenModule {
     })
 }
 
-fn parse(name: &str, source: &str) -> Result<AstModule, starlark::Error> {
-    let key = (name.to_owned(), source.to_owned());
-    if let Some(ast) = READ.with_borrow(|read| read.get(&key).cloned()) {
-        return Ok(ast);
+fn parse(name: &str, source: &str) -> starlark::Result<AstModule> {
+    AstModule::parse(name, source.to_owned(), &dialect())
+}
+
+/// Reads a script, unless that is done already.
+fn read<'a>(script: &'a Script, prelude: &FrozenModule) -> Result<Rc<Program>, Fault<'a>> {
+    if let Some(program) = READ.with_borrow(|read| read.get(script).cloned()) {
+        return Ok(program);
     }
-    let ast = AstModule::parse(name, source.to_owned(), &dialect())?;
+    let mut names = prelude.names().map(|name| name.as_str().to_owned()).collect::<BTreeSet<_>>();
+    if script.style == Style::Calls {
+        names.extend(variables(&Json::Null).map(|(name, _)| name.to_owned()));
+    }
+    let program = Rc::new(Program::of(script, &names, parse)?);
     READ.with_borrow_mut(|read| {
         if read.len() > 64 {
             read.clear();
         }
-        read.insert(key, ast.clone());
+        read.insert(script.clone(), Rc::clone(&program));
     });
-    Ok(ast)
+    Ok(program)
 }
 
 /// Runs a script for a request.
 pub(crate) fn run(script: &Script, request: Json) -> Json {
-    let unreadable =
-        script.sources().find_map(|(name, source)| Some((source, parse(name, &source.text).err()?)));
-    if let Some((source, error)) = unreadable {
+    GLOBALS.with(|(globals, prelude)| match read(script, prelude) {
+        Ok(program) => answer(script, &program, globals, prelude, &request),
         // `validate` recognises what is wrong with an input by these words.
-        return fatal(&request, &format!("invalid Function input: {}: {}", source.field, line(&error)));
-    }
-    let result = evaluate(script, &request);
-    match (take_fatal(), result) {
-        (Some(message), _) => fatal(&request, &message),
-        (None, Ok(response)) => with_tag(response, &request),
-        (None, Err(error)) => fatal(&request, &format!("cannot run the script: {}", line(&error))),
-    }
+        Err(Fault::Unreadable(source, error)) => {
+            fatal(&request, &format!("invalid Function input: {}: {}", source.field, line(&error, None)))
+        }
+        Err(Fault::Unlinkable(problem)) => fatal(&request, &format!("cannot run the script: {problem}")),
+    })
 }
 
-fn evaluate(script: &Script, request: &Json) -> Result<Json, starlark::Error> {
-    GLOBALS.with(|(globals, prelude)| {
-        let ast = parse(&script.name, &script.main.text)?;
-        let loader = Loader { script, globals, prelude, loading: RefCell::default() };
-        Module::with_temp_heap(|module| {
-            module.import_public_symbols(prelude);
-            let request_value = module.heap().alloc(request.clone());
-            if script.style == Style::Calls {
-                set_variables(&module, request);
+fn answer(
+    script: &Script,
+    program: &Program,
+    globals: &Globals,
+    prelude: &FrozenModule,
+    request: &Json,
+) -> Json {
+    Module::with_temp_heap(|module| {
+        let result = evaluate(script, program, globals, prelude, &module, request);
+        match (take_fatal(), result) {
+            // What the script said before it stopped may explain why.
+            (Some(message), _) => said_before(&module, fatal(request, &message)),
+            (None, Ok(response)) => with_tag(response, request),
+            (None, Err(error)) => {
+                fatal(request, &format!("cannot run the script: {}", line(&error, Some(program))))
             }
-            let mut evaluator = Evaluator::new(&module);
-            evaluator.set_print_handler(&Printer);
-            evaluator.set_loader(&loader);
-            evaluator.set_max_tick_count(STEPS).map_err(|error| other(&error.to_string()))?;
-            evaluator.eval_module(ast, globals)?;
-            let last = match script.style {
-                Style::Main => {
-                    module.get("main").ok_or_else(|| other("the script defines no function `main`"))?
-                }
-                Style::Calls => {
-                    let finish = prelude.get("finish").map_err(|error| other(&error.to_string()))?;
-                    module.heap().access_owned_frozen_value(&finish)
-                }
-            };
-            let response = evaluator.eval_function(last, &[request_value], &[])?;
-            json_of(response)
-        })
+        }
     })
+}
+
+fn evaluate(
+    script: &Script,
+    program: &Program,
+    globals: &Globals,
+    prelude: &FrozenModule,
+    module: &Module<'_>,
+    request: &Json,
+) -> starlark::Result<Json> {
+    module.import_public_symbols(prelude);
+    let request_value = match script.style {
+        Style::Main => module.heap().alloc(with_resources(request.clone())),
+        Style::Calls => {
+            set_variables(module, request);
+            module.heap().alloc(request.clone())
+        }
+    };
+    let mut evaluator = Evaluator::new(module);
+    evaluator.set_print_handler(&Printer);
+    evaluator.set_max_tick_count(STEPS).map_err(|error| other(&error.to_string()))?;
+    for part in program.parts() {
+        evaluator.eval_module(part, globals)?;
+    }
+    let last = match script.style {
+        Style::Main => module.get("main").ok_or_else(|| other("the script defines no function `main`"))?,
+        Style::Calls => {
+            let finish = prelude.get("finish").map_err(|error| other(&error.to_string()))?;
+            module.heap().access_owned_frozen_value(&finish)
+        }
+    };
+    let response = evaluator.eval_function(last, &[request_value], &[])?;
+    json_of(response)
+}
+
+/// Adds the conditions, events and requirements of a script that stopped the pipeline.
+fn said_before(module: &Module<'_>, mut response: Json) -> Json {
+    let said = |kind: &str| DictRef::from_value(module.extra_value()?)?.get_str(kind)?.to_json_value().ok();
+    if let Some(conditions) = said("conditions") {
+        response["conditions"] = conditions;
+    }
+    if let (Some(Json::Array(events)), Some(results)) = (said("events"), response["results"].as_array_mut()) {
+        results.extend(events);
+    }
+    if let Some(required) = said("required") {
+        response["requirements"] = json!({"resources": required});
+    }
+    response
+}
+
+/// JSON of a request leaves out what is empty, but a script asks whether a name is `in req["observed"]["resources"]`.
+fn with_resources(mut request: Json) -> Json {
+    for state in ["observed", "desired"] {
+        let resources = &mut request[state]["resources"];
+        if resources.is_null() {
+            *resources = json!({});
+        }
+    }
+    request
 }
 
 /// Lets a script of calls see the request as variables, and keeps them where its calls find them.
@@ -122,9 +184,7 @@ fn set_variables(module: &Module<'_>, request: &Json) {
         module.set(name, heap.alloc(value));
     }
     let seen = ["oxr", "dxr", "observed", "context", "extra_resources"];
-    let state = heap.alloc(starlark::values::dict::AllocDict(
-        seen.map(|name| (name, module.get(name).expect("it was set above"))),
-    ));
+    let state = heap.alloc(AllocDict(seen.map(|name| (name, module.get(name).expect("it was set above")))));
     module.set_extra_value(state);
 }
 
@@ -155,7 +215,9 @@ fn variables(request: &Json) -> [(&'static str, Json); 6] {
     let extra = extra.filter_map(Json::as_object).flatten().filter(|(name, _)| is_resource(name));
     let extra = extra.map(|(name, found)| {
         let items = found["items"].as_array().into_iter().flatten();
-        (name.clone(), items.map(|item| item["resource"].clone()).collect())
+        let items = items.map(|item| item["resource"].clone()).collect::<Vec<_>>();
+        // `None` says that there was a look, and that nothing matched.
+        (name.clone(), if items.is_empty() { Json::Null } else { Json::Array(items) })
     });
     let environment = &request["context"]["apiextensions.crossplane.io/environment"];
     [
@@ -170,7 +232,8 @@ fn variables(request: &Json) -> [(&'static str, Json); 6] {
 
 /// Reads a script and all that it may load, and says what is wrong with them.
 pub(crate) fn check(script: &Script) -> Json {
-    let wrong = script.sources().filter_map(|(name, source)| Some((name, source, parse(name, &source.text).err()?)));
+    let wrong =
+        script.sources().filter_map(|(name, source)| Some((name, source, parse(name, &source.text).err()?)));
     wrong.map(|(name, source, error)| problem(name, &source.field, &error)).collect()
 }
 
@@ -181,13 +244,15 @@ fn problem(name: &str, field: &str, error: &starlark::Error) -> Json {
 }
 
 /// An error in one line, with its place before it.
-fn line(error: &starlark::Error) -> String {
+fn line(error: &starlark::Error, program: Option<&Program>) -> String {
     let message = error.without_diagnostic().to_string();
-    match error.span() {
-        Some(span) => {
-            let at = span.resolve_span().begin;
-            format!("{}:{}:{}: {message}", span.filename(), at.line + 1, at.column + 1)
-        }
+    // An error in what we run for a script is one of the line that calls it. The innermost call comes last.
+    let calls = error.call_stack().frames.iter().rev().filter_map(|frame| frame.location.as_ref());
+    let mut places = error.span().into_iter().chain(calls);
+    let written = places.find_map(|span: &FileSpan| Some((span, program?.origin(span)?)));
+    let at = written.or_else(|| error.span().map(|span| (span, span.resolve_span().begin)));
+    match at {
+        Some((span, at)) => format!("{}:{}:{}: {message}", span.filename(), at.line + 1, at.column + 1),
         None => message,
     }
 }
@@ -207,39 +272,5 @@ impl PrintHandler for Printer {
     fn println(&self, text: &str) -> starlark::Result<()> {
         crate::log(text);
         Ok(())
-    }
-}
-
-/// Loads the modules of an input.
-struct Loader<'a> {
-    script: &'a Script,
-    globals: &'a Globals,
-    prelude: &'a FrozenModule,
-    /// What is being loaded, to find circles.
-    loading: RefCell<BTreeSet<String>>,
-}
-
-impl FileLoader for Loader<'_> {
-    fn load(&self, path: &str) -> starlark::Result<FrozenModule> {
-        let name = path.trim_start_matches("./");
-        let source =
-            self.script.modules.get(name).ok_or_else(|| other(&format!("there is no module `{name}`")))?;
-        if !self.loading.borrow_mut().insert(name.to_owned()) {
-            return Err(other(&format!("module `{name}` loads itself")));
-        }
-        let ast = parse(name, &source.text)?;
-        let module = Module::with_temp_heap(|module| {
-            module.import_public_symbols(self.prelude);
-            {
-                let mut evaluator = Evaluator::new(&module);
-                evaluator.set_print_handler(&Printer);
-                evaluator.set_loader(self);
-                evaluator.set_max_tick_count(STEPS).map_err(|error| other(&error.to_string()))?;
-                evaluator.eval_module(ast, self.globals)?;
-            }
-            module.freeze().map_err(|error| other(&format!("{error:?}")))
-        });
-        self.loading.borrow_mut().remove(name);
-        module
     }
 }

@@ -3,10 +3,14 @@
 //! The bytes are JSON: `{"run": RunFunctionRequest}` is answered with a RunFunctionResponse, and `{"check": RunFunctionRequest}` with a list of
 //! problems, each with `file`, `field`, `line` and `message`. The host keeps an instance for each script, so what is read here once stays read.
 
+mod attributes;
 mod duration;
+mod edits;
 mod interpreter;
 mod natives;
 mod outcome;
+mod program;
+mod references;
 mod script;
 
 use serde_json::{Value, json};

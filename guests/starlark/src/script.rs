@@ -11,6 +11,7 @@ const NAMESPACE: &str = "crossplane-system";
 pub(crate) const MAIN: &str = "main.star";
 
 /// A script and what it may load.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Script {
     pub(crate) name: String,
     pub(crate) main: Source,
@@ -26,6 +27,7 @@ impl Script {
 }
 
 /// A text in Starlark.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     pub(crate) text: String,
     /// The field of the input that it is in, or that says where it is.
@@ -33,7 +35,7 @@ pub(crate) struct Source {
 }
 
 /// How a script answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Style {
     /// Its function `main` takes the request as a dictionary and returns the response as one.
     Main,

@@ -101,6 +101,20 @@ fn modules_are_loaded_from_a_directory_beside_the_composition() {
 }
 
 #[test]
+fn module_composes_from_fields_of_the_composite_resource() {
+    let script = "load('parts.star', '*')\nload('parts.star', parts = '*')\nconfig('a')\nparts.config('b')";
+    let text = composition(script, "        modulePaths: [lib]\n");
+    let module = "def config(name):\n  data = {'size': oxr.spec.size, 'zone': oxr.spec.zone}\n  \
+                  return Resource(name, {'apiVersion': 'v1', 'kind': 'ConfigMap', 'data': data})\n";
+    let sandbox = Sandbox::new().with("composition.yaml", &text).with("lib/parts.star", module);
+    let Some(ran) = run(&sandbox, RENDER) else { return };
+    let rendered = ran.ok();
+    assert_eq!(rendered.matches("kind: ConfigMap").count(), 2, "{rendered}");
+    assert!(rendered.contains("data:\n  size: small\n"), "{rendered}");
+    assert!(!rendered.contains("zone"), "a field that is missing is left out: {rendered}");
+}
+
+#[test]
 fn validate_reports_syntax_errors_at_their_line() {
     if !*IS_THERE {
         return;

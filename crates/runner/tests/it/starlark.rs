@@ -9,6 +9,8 @@ use ferroplane_wire::v1::RunFunctionResponse;
 use ferroplane_wire::{from_json, to_json};
 use serde_json::{Value, json};
 
+mod original;
+
 const FUNCTION: &str = "function-starlark-v0.1.0";
 
 /// The functions that are built in. Nothing where there is no interpreter.
@@ -58,7 +60,10 @@ def main(req):
   xr = req["observed"]["composite"]["resource"]
   for i in range(int(xr["spec"]["count"])):
     name = "robot-{}".format(i)
-    rsp["desired"].setdefault("resources", {})[name] = {"resource": {
+    if name in req["observed"]["resources"]:
+      rsp["desired"]["resources"][name] = req["observed"]["resources"][name]
+      continue
+    rsp["desired"]["resources"][name] = {"resource": {
       "apiVersion": "iam.dummy.upbound.io/v1alpha1", "kind": "Robot",
       "metadata": {"annotations": {"crossplane.io/external-name": "{parent}-robot-{number}".format(
         parent=xr["metadata"]["annotations"]["crossplane.io/external-name"], number=i)}},
@@ -66,12 +71,21 @@ def main(req):
   return rsp
 "#;
     let input = json!({"apiVersion": "example.org/v1", "kind": "StarlarkScript", "script": script});
-
-    let Some(response) = answer(input, xr(&json!({"count": 2}))) else { return };
-
+    // Nothing is observed and nothing is desired yet.
+    let Some(response) = answer(input.clone(), xr(&json!({"count": 2}))) else { return };
     let robot = &response["desired"]["resources"]["robot-1"]["resource"];
     assert_eq!(robot["metadata"]["annotations"]["crossplane.io/external-name"], "ext-robot-1", "{response}");
     assert_eq!(response["meta"]["tag"], "t");
+
+    let mut request = xr(&json!({"count": 2}));
+    let blue = json!({"apiVersion": "iam.dummy.upbound.io/v1alpha1", "kind": "Robot",
+        "metadata": {"name": "x-1"}, "spec": {"forProvider": {"color": "blue"}}});
+    request["observed"]["resources"] = json!({"robot-0": {"resource": blue}});
+    let response = answer(input, request).unwrap();
+
+    let robots = &response["desired"]["resources"];
+    assert_eq!(robots["robot-0"]["resource"], blue, "what exists is desired as it is: {response}");
+    assert_eq!(robots["robot-1"]["resource"]["spec"]["forProvider"]["color"], "purple");
 }
 
 #[test]
@@ -146,6 +160,50 @@ fn failures_say_where() {
     assert!(fatal("def f(:\n").unwrap().starts_with("invalid Function input: spec.source: main.star:1:"));
     assert!(fatal("load('other.star', 'x')").unwrap().contains("there is no module `other.star`"));
     assert!(fatal("open('/etc/passwd')").unwrap().contains("open"));
+}
+
+/// What runs is not in each letter what was written, and messages have the places of what was written.
+#[test]
+fn failures_say_where_also_in_modules_and_behind_fields() {
+    let failure = |script: &str, modules: Value| {
+        let mut input = source(script);
+        input["spec"]["modules"] = modules;
+        let response = answer(input, xr(&json!({"region": "eu"})))?;
+        Some(response["results"][0]["message"].as_str().unwrap().to_owned())
+    };
+    let library = json!({
+        "lib.star": "load('base.star', '*')\n\ndef f():\n  '''Text\nof lines.'''\n  return base + 1\n",
+        "base.star": "base = oxr.spec.region\ndef g():\n  fail('no')\n",
+    });
+    for (script, place) in [
+        ("x = oxr.spec.region; y = [1,\n  x + 1]", "main.star:2:3: "),
+        ("y = (oxr.spec\n  .region) + oxr.spec.missing.deeper", "main.star:2:14: "),
+        ("load('lib.star', 'f')\nf()", "lib.star:6:10: "),
+        ("load('base.star', ns='*')\nns.g()", "base.star:3:3: "),
+        ("def f():\n  Resource('a', 'text')\n\nf()", "main.star:2:3: "),
+        ("\nload('lib.star', 'no')", "main.star:2:18: module `lib.star` has no `no`"),
+        ("load('no.star', 'x')", "main.star:1:6: there is no module `no.star`"),
+    ] {
+        let Some(message) = failure(script, library.clone()) else { return };
+        assert!(message.starts_with(&format!("cannot run the script: {place}")), "{script}: {message}");
+    }
+    let circle = json!({"a.star": "load('b.star', '*')", "b.star": "load('a.star', '*')"});
+    let message = failure("load('a.star', '*')", circle).unwrap();
+    assert_eq!(message, "cannot run the script: b.star:1:6: module `a.star` loads itself");
+}
+
+#[test]
+fn modules_keep_their_names_to_themselves() {
+    let mut input = source(
+        "load('a.star', 'a')\nload('b.star', 'b')\nenvironment = {'e': 'own'}\n\
+         context['seen'] = [a(), b(), environment['e']]",
+    );
+    input["spec"]["modules"] = json!({
+        "a.star": "_own = 'a'\ndef a():\n  return _own + str(len(environment))\n",
+        "b.star": "_own = 'b'\ndef b():\n  return _own + get(oxr, 'spec.region')\n",
+    });
+    let Some(response) = answer(input, xr(&json!({"region": "eu"}))) else { return };
+    assert_eq!(response["context"]["seen"], json!(["a0", "beu", "own"]), "{response}");
 }
 
 #[test]
