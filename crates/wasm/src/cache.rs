@@ -4,7 +4,7 @@
 //! * The directory and the key in it belong to our user alone, or the cache is refused.
 //! * What was not sealed with the key is never run: a file that is foreign, damaged or of another engine is compiled anew.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -18,7 +18,7 @@ use wasmtime::{Engine, Module};
 
 use crate::error::Error;
 
-/// Bytes of all files together beyond which the oldest are deleted.
+/// Bytes of all files together beyond which those that were not used for longest are deleted.
 const LIMIT: u64 = 1 << 30;
 
 /// The file with the key.
@@ -45,6 +45,7 @@ impl Cache {
             .mode(0o700)
             .create(path)
             .map_err(|error| refuse(format!("it cannot be made: {error}")))?;
+        // A directory that exists was left as it is. A link to one is refused: others may be able to change where it leads.
         let metadata = fs::symlink_metadata(path).map_err(|error| refuse(error.to_string()))?;
         if !metadata.is_dir() {
             return Err(refuse("it is not a directory".to_owned()));
@@ -91,6 +92,7 @@ impl Cache {
     }
 
     fn purpose(&self, digest: [u8; 32]) -> Vec<u8> {
+        // Code that was sealed for one digest and engine does not open for another, wherever its file is moved.
         [&digest[..], &self.engine.to_le_bytes()].concat()
     }
 
@@ -100,7 +102,12 @@ impl Cache {
     }
 
     fn read(&self, digest: [u8; 32]) -> Option<Vec<u8>> {
-        fs::read(self.file(digest)).ok()
+        let mut file = File::open(self.file(digest)).ok()?;
+        let mut sealed = Vec::new();
+        file.read_to_end(&mut sealed).ok()?;
+        // Set here, because file systems that are mounted without access times do not.
+        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+        Some(sealed)
     }
 
     /// Keeps code for the next process. One that cannot be kept is compiled again, which is not a failure.
@@ -123,14 +130,15 @@ impl Cache {
         written
     }
 
-    /// Deletes the oldest files beyond the limit, and what a process that was killed left behind.
+    /// Deletes the files beyond the limit that were not used for longest, and what a process that was killed left behind.
     fn trim(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.path)? {
             let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            // Without the key, none of the files could be opened any more.
             if path.file_name().is_some_and(|name| name != KEY) {
-                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                files.push((modified, metadata.len(), path));
+                let used = metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH);
+                files.push((used, metadata.len(), path));
             }
         }
         files.sort();
@@ -146,23 +154,49 @@ impl Cache {
     }
 }
 
-/// The key of a directory. The first process makes it.
-fn key(path: &Path) -> io::Result<Key> {
-    let path = path.join(KEY);
-    let mut secret = [0; 32];
-    File::open("/dev/urandom")?.read_exact(&mut secret)?;
-    match private().write(true).create_new(true).open(&path) {
-        Ok(mut file) => file.write_all(&secret).and_then(|()| file.sync_all())?,
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
+/// The key of a directory. The first process makes it, and so does one that finds less than a key.
+fn key(directory: &Path) -> io::Result<Key> {
+    let path = directory.join(KEY);
+    let is_damaged = match read_key(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
+        result => return result,
+    };
+    let (mut secret, mut name) = ([0; 32], [0; 8]);
+    let mut random = File::open("/dev/urandom")?;
+    random.read_exact(&mut secret).and_then(|()| random.read_exact(&mut name))?;
+    // Written beside its place, so that a process that is killed leaves no part of a key. Its own number is no name: in two containers, it is the same.
+    let beside = directory.join(format!("writing-key-{:016x}", u64::from_le_bytes(name)));
+    let made = write_key(&beside, &secret)
+        .and_then(|()| if is_damaged { fs::rename(&beside, &path) } else { link(&beside, &path) });
+    let _ = fs::remove_file(&beside);
+    made?;
     // Read back even if it was just made: of two processes at once, both have to get the same.
-    let mut file = private().read(true).open(&path)?;
+    read_key(&path)
+}
+
+fn read_key(path: &Path) -> io::Result<Key> {
+    let mut file = File::open(path)?;
     if !is_private(&file.metadata()?) {
         return Err(io::Error::other("others may read or write it"));
     }
+    let mut secret = [0; 32];
     file.read_exact(&mut secret)?;
     Ok(Key::new(secret))
+}
+
+fn write_key(path: &Path, secret: &[u8]) -> io::Result<()> {
+    let mut file = private().write(true).create_new(true).open(path)?;
+    file.write_all(secret).and_then(|()| file.sync_all())
+}
+
+/// Gives a file a second name, unless another process has taken it.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        // Not every file system has links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => fs::rename(from, to),
+        _ => Ok(()),
+    }
 }
 
 fn private() -> OpenOptions {

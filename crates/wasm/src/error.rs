@@ -20,6 +20,9 @@ pub enum Error {
     #[error("cannot compile {size} bytes of WebAssembly: at most {limit} are accepted")]
     TooLarge { size: usize, limit: usize },
 
+    #[error("cannot compile the code: it has {size} {what}, and at most {limit} are accepted")]
+    TooComplex { what: &'static str, size: usize, limit: usize },
+
     #[error(
         "cannot compile the code: it is not a WebAssembly module or component; build it for wasm32-wasip1 or wasm32-wasip2"
     )]
@@ -92,7 +95,11 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Engine(_) | Self::Cache { .. } | Self::Lost => "Runtime",
-            Self::TooLarge { .. } | Self::NotWebAssembly | Self::Invalid(_) | Self::NoEntry => "InvalidCode",
+            Self::TooLarge { .. }
+            | Self::TooComplex { .. }
+            | Self::NotWebAssembly
+            | Self::Invalid(_)
+            | Self::NoEntry => "InvalidCode",
             Self::Import(_)
             | Self::Directory { .. }
             | Self::NotMetered

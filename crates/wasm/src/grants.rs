@@ -74,6 +74,7 @@ impl Grants {
             wasi.insecure_random(Seeded::new(stillness.seed));
             wasi.insecure_random_seed(u128::from(stillness.seed));
         }
+        // The host holds them while it hands them over, which no limit of the call counts.
         wasi.max_random_size(1 << 20);
         Ok(wasi)
     }
@@ -88,6 +89,7 @@ impl Grants {
                 SocketAddrUse::TcpConnect => granted.contains(&address),
                 // A socket is bound to the unspecified address by the host itself before it connects.
                 SocketAddrUse::TcpBind => address.ip().is_unspecified() && address.port() == 0,
+                // Also whatever a later version of the engine asks about.
                 _ => false,
             };
             Box::pin(async move { is_granted })

@@ -20,6 +20,7 @@ mod log;
 mod output;
 mod program;
 mod runtime;
+mod sections;
 mod wishes;
 
 pub use error::Error;
@@ -28,4 +29,5 @@ pub use limits::Limits;
 pub use log::LogSink;
 pub use program::{Call, Contract, Program};
 pub use runtime::{InUse, Options, Runtime};
+pub use sections::CodeSize;
 pub use wishes::{Wish, Wishes};

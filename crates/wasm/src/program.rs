@@ -128,6 +128,7 @@ fn run_to_end(
         let _ticking = shared.ticker.during_call();
         tokio::select! {
             biased;
+            // First: a call whose caller has gone is not begun.
             () = reply.closed() => None,
             result = tokio::time::timeout(limit, compiled.run(shared, call)) => Some(result),
         }

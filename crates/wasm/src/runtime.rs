@@ -16,6 +16,7 @@ use wasmtime::Engine;
 use crate::cache::Cache;
 use crate::error::Error;
 use crate::program::{Compiled, Linkers, Program};
+use crate::sections::CodeSize;
 use queue::Workers;
 use ticker::Ticker;
 pub(crate) use warm::{WarmInstance, WarmInstances};
@@ -37,6 +38,8 @@ pub struct Options {
     pub table_elements: usize,
     /// Bytes of code that are accepted.
     pub code: usize,
+    /// Bytes of one function of the code that are accepted.
+    pub function: usize,
     /// Whether instructions are counted. It makes code slower by up to a tenth.
     pub meter_fuel: bool,
     /// A directory in which compiled code is kept. It is made with mode 0700 and refused with any other.
@@ -53,6 +56,7 @@ impl Default for Options {
             memory: 1 << 30,
             table_elements: 100_000,
             code: 64 << 20,
+            function: 1 << 20,
             meter_fuel: false,
             cache: None,
         }
@@ -111,6 +115,8 @@ impl Runtime {
         if code.len() > limit {
             return Err(Error::TooLarge { size: code.len(), limit });
         }
+        let limit = CodeSize { longest: self.0.options.function, ..CodeSize::UNLIMITED };
+        CodeSize::of(code).check(&limit)?;
         let digest: [u8; 32] = Sha256::digest(code).into();
         let slot = self.slot(digest);
         // A second request for the same code waits here until the first one has compiled it.

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use crate::error::Error;
 use crate::grants::Grants;
+use crate::sections::{is_component, sections, sized};
 
 const SECTION: &str = "ferroplane.wishes";
 
@@ -70,6 +71,7 @@ impl Wishes {
         section.extend(SECTION.as_bytes());
         section.extend(content.as_bytes());
         let mut code = code.to_vec();
+        // Custom sections may stand anywhere between the others, the end included.
         code.push(0);
         code.extend(leb(section.len()));
         code.extend(section);
@@ -127,15 +129,14 @@ impl Grants {
 
 /// Finds the contents of all sections of our name. Stops at what cannot be read: the compiler tells what is wrong with the code.
 fn collect<'c>(code: &'c [u8], depth: usize, found: &mut Vec<&'c str>) {
-    let is_component = code.get(..8) == Some(b"\0asm\x0d\0\x01\0");
-    let Some(mut rest) = code.strip_prefix(b"\0asm").and_then(|code| code.get(4..)) else { return };
-    while let Some((&kind, after)) = rest.split_first() {
-        let Some((content, next)) = sized(after) else { return };
+    let is_component = is_component(code);
+    for (kind, content) in sections(code) {
         match kind {
             0 => {
                 if let Some((name, text)) = sized(content)
                     && name == SECTION.as_bytes()
                 {
+                    // What is no text asks for nothing, so that nothing can be granted.
                     found.extend(std::str::from_utf8(text));
                 }
             }
@@ -143,21 +144,7 @@ fn collect<'c>(code: &'c [u8], depth: usize, found: &mut Vec<&'c str>) {
             1 | 4 if is_component && depth > 0 => collect(content, depth - 1, found),
             _ => {}
         }
-        rest = next;
     }
-}
-
-/// Bytes that come after their number, and what comes after them.
-fn sized(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (mut length, mut shift) = (0_usize, 0);
-    for (index, byte) in bytes.iter().take(5).enumerate() {
-        length |= usize::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte & 0x80 == 0 {
-            return bytes.get(index + 1..)?.split_at_checked(length);
-        }
-    }
-    None
 }
 
 /// A number as WebAssembly writes it.

@@ -46,10 +46,11 @@ mod present {
     use std::io::{self, Read as _};
     use std::path::Path;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use ferroplane_engine::Isolation;
-    use ferroplane_wasm::{Grants, Limits, Stillness};
-    use tokio::sync::OnceCell;
+    use ferroplane_wasm::{CodeSize, Grants, Limits, Stillness};
+    use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
     use super::super::error::{ImageError, InvalidGrant};
     use super::super::words::LastWords;
@@ -61,6 +62,13 @@ mod present {
     use crate::process::LineSink;
     use crate::wasm_function::{WasmFunction, shared_wasm_runtime};
 
+    /// How much the compiler may have to do for a step: a user who writes Compositions chooses the code, and it is compiled in this process.
+    /// The example in Python counts as 7.8 MB of functions, of which one has 427 kB and no variables, and as 3.6 million of bytes times variables.
+    const CODE_OF_STEP: CodeSize = CodeSize { functions: 16 << 20, longest: 512 << 10, variables: 8 << 20 };
+
+    /// Steps have their code compiled one after the other: a compiler takes all processors and much memory. They wait without a thread.
+    static TURNS: Semaphore = Semaphore::const_new(1);
+
     /// The code of an image, compiled when it is called first, and granted nothing.
     pub(in super::super) type CompiledCode = OnceCell<Arc<WasmFunction>>;
 
@@ -68,21 +76,14 @@ mod present {
         /// Run the code of an image once, as its program.
         pub(in super::super) async fn run_code(
             &self,
-            image: &ReadyImage,
+            image: &Arc<ReadyImage>,
             call: &ImageCall,
             words: &LastWords,
         ) -> Result<ImageOutput, CallError> {
-            let name = &call.image.reference;
             if call.has_network && call.image.isolation == Isolation::Container {
-                return Err(ImageError::NetworkForCode.for_call(name));
+                return Err(ImageError::NetworkForCode.for_call(&call.image.reference));
             }
-            let compile = || async {
-                let path = image.code().unwrap_or_default();
-                let compiled = compile(name, image.path(), path, Grants::default()).await?;
-                Ok::<_, ImageError>(Arc::new(compiled))
-            };
-            let code = image.compiled().get_or_try_init(compile).await;
-            let code = code.map_err(|error| error.for_call(name))?;
+            let code = code_of_step(image, call).await?;
             let usual = Limits::default();
             let memory = call.image.memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
             let limits = Limits { time: call.timeout, memory: memory.unwrap_or(usual.memory), ..usual };
@@ -98,6 +99,39 @@ mod present {
         }
     }
 
+    /// The code of a step, compiled when it is called first.
+    async fn code_of_step(image: &Arc<ReadyImage>, call: &ImageCall) -> Result<Arc<WasmFunction>, CallError> {
+        if let Some(code) = image.compiled().get() {
+            return Ok(code.clone());
+        }
+        let name = &call.image.reference;
+        let Some(turn) = turn(call.timeout).await else {
+            return Err(CallError::Timeout { target: name.clone(), after: call.timeout });
+        };
+        // A task of its own, which goes on if the caller gives up: the compiler cannot be stopped, and the next call needs the result.
+        let task = tokio::spawn(compile_step(image.clone(), name.clone(), turn));
+        let compiled = task.await.unwrap_or_else(|error| Err(ImageError::Background(error)));
+        compiled.map_err(|error| error.for_call(name))
+    }
+
+    /// Waits until nothing is compiled for another step. Nothing if that takes too long.
+    async fn turn(limit: Duration) -> Option<SemaphorePermit<'static>> {
+        tokio::time::timeout(limit, TURNS.acquire()).await.ok()?.ok()
+    }
+
+    async fn compile_step(
+        image: Arc<ReadyImage>,
+        name: String,
+        _turn: SemaphorePermit<'static>,
+    ) -> Result<Arc<WasmFunction>, ImageError> {
+        let compile = || async {
+            let path = image.code().unwrap_or_default();
+            let compiled = compile(&name, image.path(), path, Grants::default(), CODE_OF_STEP).await?;
+            Ok::<_, ImageError>(Arc::new(compiled))
+        };
+        image.compiled().get_or_try_init(compile).await.cloned()
+    }
+
     /// The function in an image that is WebAssembly, with what the text grants it.
     pub(in super::super) async fn code_function(
         name: &str,
@@ -106,7 +140,7 @@ mod present {
         also: Option<LineSink>,
     ) -> Result<Runner, ImageError> {
         let path = image.code().unwrap_or_default();
-        let compiled = compile(name, image.path(), path, grants_of(grants)?).await?;
+        let compiled = compile(name, image.path(), path, grants_of(grants)?, CodeSize::UNLIMITED).await?;
         Ok(Runner::Wasm(compiled.also_logging_to(also)))
     }
 
@@ -115,6 +149,7 @@ mod present {
         root: &Path,
         path: &str,
         grants: Grants,
+        limit: CodeSize,
     ) -> Result<WasmFunction, ImageError> {
         let (name, root, path) = (name.to_owned(), root.to_owned(), path.to_owned());
         let compile = move || {
@@ -123,6 +158,7 @@ mod present {
             let file = open(&root, &path).ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
             // One byte more than is allowed, so that a caller that checks sees that it is too much.
             file.take(MOST_CODE + 1).read_to_end(&mut code).map_err(unreadable)?;
+            CodeSize::of(&code).check(&limit)?;
             Ok(WasmFunction::new(&shared_wasm_runtime()?, &name, &code, grants, Limits::default())?)
         };
         blocking(compile).await?
@@ -154,6 +190,40 @@ mod present {
     #[cfg(test)]
     mod tests {
         use super::*;
+
+        /// Code with one function that has this many variables, and does nothing for a kilobyte.
+        fn code(variables: [u8; 2]) -> Vec<u8> {
+            let function = [&[1_u8][..], &variables, &[0x7f], &[0x01; 1018], &[0x0b]].concat();
+            let section = [&[1_u8, 0xff, 0x07][..], &function[..]].concat();
+            let header =
+                b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x82\x08";
+            [&header[..], &section[..]].concat()
+        }
+
+        async fn compile_as_step(code: &[u8]) -> Result<WasmFunction, ImageError> {
+            let image = tempfile::tempdir().expect("image");
+            std::fs::write(image.path().join("function.wasm"), code).expect("code");
+            compile("step", image.path(), "function.wasm", Grants::default(), CODE_OF_STEP).await
+        }
+
+        #[tokio::test]
+        async fn code_of_a_step_that_would_keep_the_compiler_busy_is_refused() {
+            compile_as_step(&code([0x80, 0x08])).await.expect("1,024 variables in 1,023 bytes");
+            let error = compile_as_step(&code([0x80, 0x60])).await.expect_err("12,288 variables");
+            assert_eq!(
+                ferroplane_engine::chain(&error),
+                "cannot run its WebAssembly: cannot compile the code: it has 12570624 bytes times variables in one function, \
+                 and at most 8388608 are accepted"
+            );
+        }
+
+        #[tokio::test]
+        async fn step_waits_for_the_compiler_no_longer_than_its_time() {
+            let first = turn(Duration::MAX).await.expect("nothing else is compiled");
+            assert!(turn(Duration::ZERO).await.is_none());
+            drop(first);
+            assert!(turn(Duration::ZERO).await.is_some());
+        }
 
         #[test]
         fn grants_are_read_and_directories_are_refused() {

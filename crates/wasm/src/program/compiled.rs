@@ -86,6 +86,7 @@ impl Compiled {
             Entry::Module(code) => run_module(&shared.engine, code, call).await,
             Entry::Command(code) => run_command(&shared.engine, code, call).await,
             Entry::Function(code, run) => match (call.warm, call.grants.is_none()) {
+                // Only without grants: an instance could keep an open file or connection for the next call.
                 (Some(key), true) => self.run_warm(shared, code, run, (self.digest, key), call).await,
                 _ => run_function(start(&shared.engine, code, run, call).await?, call)
                     .await
@@ -107,6 +108,7 @@ impl Compiled {
             Some(instance) => (resume(instance.store, instance.run, call)?, instance.calls),
             None => (start(&shared.engine, code, run, call).await?, 0),
         };
+        // One that failed is dropped: its memory may be in any state.
         let (answer, Running { store, run }) = run_function(running, call).await?;
         shared.warm.keep(WarmInstance { store, run, key, calls });
         Ok(answer)

@@ -29,6 +29,8 @@ pub(crate) fn engine(options: &Options) -> wasmtime::Result<Engine> {
         // A memory never moves, and one that does not fit is refused, not paged.
         .memory_may_move(false)
         .wasm_memory64(false)
+        // With it, a block of a few bytes takes a thousand values, and a module of 8 kB makes the compiler use up all memory.
+        .wasm_multi_value(false)
         .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
     Engine::new(&config)
 }

@@ -35,6 +35,7 @@ impl Workers {
         for number in 0..count {
             let shared = workers.shared.clone();
             // Each thread has a clock and I/O of its own, for code that sleeps or connects.
+            // Files are read on the blocking threads, of which Tokio would start up to 512 for each worker.
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build()?;
             thread::Builder::new().name(format!("wasm-{number}")).spawn(move || work(&shared, &runtime))?;

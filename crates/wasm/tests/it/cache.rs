@@ -1,12 +1,13 @@
 //! Compiled code on disk is used again, and only if we wrote it.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use ferroplane_wasm::{Error, Options, Runtime};
 
-use crate::code::{echo, echo_component};
+use crate::code::{command, echo, echo_component};
 use crate::{block_on, call, options, wat};
 
 fn runtime(cache: &Path) -> Result<Runtime, Error> {
@@ -47,7 +48,7 @@ fn code_is_kept_and_read_back() {
     assert_eq!(fs::metadata(cache.join("key")).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-fn modified(cache: &Path) -> Vec<std::time::SystemTime> {
+fn modified(cache: &Path) -> Vec<SystemTime> {
     files(cache).iter().map(|(path, _)| fs::metadata(path).unwrap().modified().unwrap()).collect()
 }
 
@@ -104,6 +105,70 @@ fn key_that_others_can_read_is_refused() {
     fs::set_permissions(cache.join("key"), Permissions::from_mode(0o644)).unwrap();
 
     assert!(matches!(runtime(&cache).unwrap_err(), Error::Cache { .. }));
+}
+
+/// As a process leaves it that is killed, or whose disk is full, while it writes the key.
+#[test]
+fn key_that_was_not_written_to_its_end_is_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("cache");
+    echoes(&cache);
+    for length in [0, 1, 31] {
+        fs::OpenOptions::new().write(true).open(cache.join("key")).unwrap().set_len(length).unwrap();
+
+        echoes(&cache);
+        let (written, key) = (modified(&cache), fs::read(cache.join("key")).unwrap());
+        echoes(&cache);
+
+        assert_eq!(key.len(), 32);
+        assert_eq!(fs::read(cache.join("key")).unwrap(), key, "it stays");
+        assert_eq!(modified(&cache), written, "nothing was compiled again");
+        assert_eq!(files(&cache).len(), 2, "nothing is left beside it");
+    }
+}
+
+#[test]
+fn processes_that_start_at_once_get_the_same_key() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..10 {
+        let cache = directory.path().join(round.to_string());
+        std::thread::scope(|scope| {
+            let started: Vec<_> = (0..4).map(|_| scope.spawn(|| runtime(&cache).map(drop))).collect();
+            for start in started {
+                start.join().unwrap().unwrap();
+            }
+        });
+        assert_eq!(fs::read(cache.join("key")).unwrap().len(), 32);
+        assert!(files(&cache).is_empty(), "nothing is left beside it");
+    }
+}
+
+#[test]
+fn files_that_were_not_used_for_longest_are_deleted_beyond_the_limit() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("cache");
+    echoes(&cache);
+    let used: Vec<_> = files(&cache).into_iter().map(|(path, _)| path).collect();
+    let unused = cache.join("unused.native");
+    // It takes no room on the disk.
+    fs::File::create_new(&unused).unwrap().set_len(1 << 30).unwrap();
+    // Written first, and used last.
+    for path in &used {
+        set_age(path, 2);
+    }
+    set_age(&unused, 1);
+    echoes(&cache);
+
+    runtime(&cache).unwrap().compile(&wat(&command(&[], r#"(func (export "_start"))"#))).unwrap();
+
+    assert!(!unused.exists());
+    assert!(used.iter().all(|path| path.exists()), "they were used since");
+}
+
+fn set_age(path: &Path, days: u64) {
+    let time = SystemTime::now() - Duration::from_secs(days * 24 * 60 * 60);
+    let times = FileTimes::new().set_accessed(time).set_modified(time);
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_times(times).unwrap();
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[test]
-fn code_of_many_functions_is_compiled_within_bounds() {
+fn code_of_many_functions_is_compiled() {
     let functions = "(func (drop (i32.add (i32.const 1) (i32.const 2))))".repeat(5_000);
 
     let code = wat(&command(&[], &format!(r#"{functions} (func (export "_start"))"#)));
@@ -132,21 +132,50 @@ fn code_of_many_functions_is_compiled_within_bounds() {
 fn deeply_nested_code_does_not_use_up_our_own_stack() {
     let depth = 20_000;
     let mut body = [0x02, 0x40].repeat(depth);
-    body.extend(vec![0x0b; depth + 1]);
-    let mut function = vec![0];
-    function.append(&mut body);
-    let mut module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
-    let mut section = vec![1];
-    section.extend(leb(function.len()));
-    section.append(&mut function);
-    module.push(0x0a);
-    module.extend(leb(section.len()));
-    module.append(&mut section);
+    body.extend(vec![0x0b; depth]);
+    let module = module_of(&body);
 
     // Whether it is accepted is the engine's affair.
     if let Ok(program) = RUNTIME.compile(&module) {
         assert_eq!(block_on(program.call(call(b""))).unwrap(), b"");
     }
+}
+
+#[test]
+fn function_that_is_too_long_for_the_compiler_is_refused() {
+    // An instruction without effect, so that the compiler has nothing to do for the one that is accepted.
+    let nothing = |count| vec![0x01; count];
+    // The number of its variables, and its end.
+    let around = 2;
+    let limit = 1 << 20;
+
+    let program = RUNTIME.compile(&module_of(&nothing(limit - around))).unwrap();
+    assert_eq!(block_on(program.call(call(b""))).unwrap(), b"");
+    let error = refused(&module_of(&nothing(limit - around + 1)));
+    assert!(matches!(error, Error::TooComplex { size, limit: its, .. } if size == its + 1), "{error:?}");
+}
+
+/// With a thousand values instead of two, 8 kB of this take all memory of a machine to compile.
+#[test]
+fn blocks_of_several_values_are_refused() {
+    let text = r#"(module (func (export "_start") (i32.const 1) (i32.const 2)
+        (loop (param i32 i32) (result i32 i32) (br_if 0 (i32.const 0))) (drop) (drop)))"#;
+
+    let error = refused(&wat(text));
+
+    assert!(matches!(&error, Error::Invalid(_)), "{error:?}");
+    assert!(chain(&error).contains("multi-value"), "{}", chain(&error));
+}
+
+/// A module whose `_start` does this.
+fn module_of(body: &[u8]) -> Vec<u8> {
+    let function = [&[0][..], body, &[0x0b]].concat();
+    let mut module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
+    let section = [vec![1], leb(function.len()), function].concat();
+    module.push(0x0a);
+    module.extend(leb(section.len()));
+    module.extend(section);
+    module
 }
 
 fn leb(mut number: usize) -> Vec<u8> {
