@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_client::{ApiClient, Error, Informer, InformerScope, Resource};
+use ferroplane_api::Object;
+use ferroplane_client::{ApiClient, Change, Error, Informer, InformerScope, Resource};
 use ferroplane_engine::{GRANT_API_VERSION, GRANT_KIND};
 use ferroplane_recorder::Recorder as Recordings;
 
@@ -67,6 +68,21 @@ fn follow_kinds(cluster: &ApiClient) -> Arc<Informer> {
     kinds
 }
 
+/// Redact the fields that definitions call sensitive, in all recordings: composite resources turn up in those of others, too.
+fn redact_sensitive_fields(definitions: &Informer, recordings: &Recordings) {
+    if !recordings.is_on() {
+        return;
+    }
+    let recordings = recordings.clone();
+    definitions.listen(move |_, change| {
+        if let Change::Applied { object, .. } = change
+            && let Ok(definition) = serde_json::from_slice::<Object>(&object.bytes)
+        {
+            recordings.define(&definition);
+        }
+    });
+}
+
 impl Context {
     /// Start the informers that all controllers use.
     pub(crate) async fn start(
@@ -83,6 +99,8 @@ impl Context {
             Informer::start(cluster.clone(), InformerScope::new(cluster_scoped(api_version, kind, plural)))
         };
         let kinds = follow_kinds(&cluster);
+        let definitions = follow(EXTENSIONS, "CompositeResourceDefinition", "compositeresourcedefinitions");
+        redact_sensitive_fields(&definitions, &recordings);
         metrics.include(recordings.clone());
         let context = Self {
             recorder: Recorder::start(cluster.clone(), clock.clone()),
@@ -90,7 +108,7 @@ impl Context {
             recordings,
             tuning,
             shutdown: Shutdown::default(),
-            definitions: follow(EXTENSIONS, "CompositeResourceDefinition", "compositeresourcedefinitions"),
+            definitions,
             compositions: follow(EXTENSIONS, "Composition", "compositions"),
             revisions: follow(EXTENSIONS, "CompositionRevision", "compositionrevisions"),
             functions: follow(PACKAGES, "Function", "functions"),

@@ -1,7 +1,6 @@
 //! Collects the recording of a reconcile. Costs nothing if recording is off; otherwise little: what is recorded is shared.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use ferroplane_api::{Object, meta};
 use ferroplane_engine::action::PhaseNotes;
@@ -11,7 +10,6 @@ use serde_json::Value;
 use crate::format::{Ending, Head};
 use crate::outcome_snapshot::{events, outcome_snapshot};
 use crate::phase_calls::ActionNoted;
-use crate::sensitive_fields::SensitiveFields;
 
 /// What a reconcile records as it goes.
 #[derive(Debug, Default)]
@@ -23,7 +21,6 @@ pub(crate) struct Noted {
     pub(crate) takes: Vec<Taken>,
     pub(crate) settlement: Vec<u8>,
     pub(crate) is_written: bool,
-    pub(crate) sensitive: Arc<SensitiveFields>,
     /// What an ActionSet did.
     pub(crate) action: ActionNoted,
 }
@@ -55,7 +52,7 @@ impl RecordingBuilder {
         Self(None)
     }
 
-    pub(crate) fn begin(composite: &Object, sensitive: Arc<SensitiveFields>, now: u64) -> Self {
+    pub(crate) fn begin(composite: &Object, now: u64) -> Self {
         let head = Head {
             began_at: now,
             api_version: meta::api_version(composite).to_owned(),
@@ -73,7 +70,6 @@ impl RecordingBuilder {
             takes: Vec::new(),
             settlement: Vec::new(),
             is_written: false,
-            sensitive,
             action: ActionNoted::default(),
         })))
     }

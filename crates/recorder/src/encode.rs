@@ -77,10 +77,11 @@ pub(crate) fn encode(mut noted: Noted, redactor: &Redactor, known: &mut Known) -
     // All of it is searched before anything is written: a value that turns out to be a secret in the last
     // answer may stand in the first object.
     let secrets = survey(&noted, &action, &pipelines, redactor, &known.blobs);
+    let sensitive = own_fields(redactor, &noted.head);
     if secrets.are_too_many {
         return None;
     }
-    let Noted { mut head, takes, settlement, is_written, sensitive, .. } = noted;
+    let Noted { mut head, takes, settlement, is_written, .. } = noted;
     head.is_redacted = secrets.are_there();
     head.trouble = secrets.text(&head.trouble).into_owned();
     head.calls = takes.iter().map(calls).sum::<u32>() + u32::try_from(action.calls.len()).unwrap_or_default();
@@ -97,6 +98,11 @@ pub(crate) fn encode(mut noted: Noted, redactor: &Redactor, known: &mut Known) -
 fn calls(take: &Taken) -> u32 {
     let is_call = |note: &&TranscriptEntry| !matches!(note.input, EngineInput::Provided(_));
     u32::try_from(take.notes.iter().filter(is_call).count()).unwrap_or(u32::MAX)
+}
+
+/// The secret fields of the composite resource that was reconciled.
+fn own_fields<'r>(redactor: &'r Redactor, head: &Head) -> Option<&'r SensitiveFields> {
+    redactor.sensitive_fields(&head.api_version, &head.kind)
 }
 
 /// Learn what is secret in all of it. What was kept before has been checked.
@@ -120,8 +126,10 @@ fn survey<'r>(
             }
         });
         each_details(take, &mut |details| secrets.learn_details(details));
-        // Even if it was kept before: the definition may have changed since.
-        each_composite(take, &mut |composite| secrets.learn_sensitive(composite, &noted.sensitive));
+        // Others are known by their kinds, which functions may leave out here.
+        if let Some(fields) = own_fields(redactor, &noted.head) {
+            each_wanted_composite(take, &mut |composite| secrets.learn_sensitive(composite, fields));
+        }
     }
     if !action.is_empty() {
         action.learn(&noted.settlement, &mut secrets);
@@ -172,9 +180,8 @@ fn each_object(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     }
 }
 
-/// The composite resource, as it was observed and as functions want it, or the operation.
-fn each_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
-    look(take.inputs.subject.object());
+/// The composite resource as functions want it.
+fn each_wanted_composite(take: &Taken, look: &mut dyn FnMut(&Struct)) {
     for note in &take.notes {
         if let EngineInput::Answered(response) | EngineInput::Recalled(response) = &note.input {
             let desired = response.desired.iter().filter_map(|desired| desired.composite());
@@ -226,7 +233,8 @@ fn written_grants(grants: &Grants) -> Bytes {
 /// A recording in the making.
 struct Encoder<'a> {
     secrets: Secrets<'a>,
-    sensitive: Arc<SensitiveFields>,
+    /// The secret fields of the composite resource.
+    sensitive: Option<&'a SensitiveFields>,
     known: &'a HashSet<Digest>,
     added: HashSet<Digest>,
     blobs: Vec<Blob>,
@@ -263,13 +271,17 @@ impl Encoder<'_> {
             remembered: remembered.collect(),
             context: inputs.context.as_ref().map(|context| self.object(context)),
             notes: notes.into_iter().map(|note| self.note(note)).collect(),
-            outcome: if self.secrets.are_there() { self.secrets.json(&outcome) } else { outcome }.into(),
+            outcome: self.outcome(outcome).into(),
             unsynced,
             written,
             grants: written_grants(&inputs.grants),
             is_trial,
             phase_call: None,
         }
+    }
+
+    fn outcome(&self, outcome: Vec<u8>) -> Vec<u8> {
+        if self.secrets.are_there() { self.secrets.outcome(&outcome, self.sensitive) } else { outcome }
     }
 
     fn phase_call(&mut self, call: CallJson) -> RunMessage {
@@ -392,9 +404,10 @@ impl Encoder<'_> {
 
     /// What stands for the composite resource.
     fn composite(&mut self, object: &Struct) -> Struct {
-        let is_there = self.secrets.are_there();
-        let redacted = if is_there { self.secrets.composite(object, &self.sensitive) } else { None };
-        self.keep(redacted.as_ref().unwrap_or(object))
+        let Some(fields) = self.sensitive.filter(|_| self.secrets.are_there()) else {
+            return self.object(object);
+        };
+        self.keep(self.secrets.composite(object, fields).as_ref().unwrap_or(object))
     }
 
     /// What stands for an object.

@@ -22,6 +22,7 @@ mod recorder;
 mod recording;
 mod redact;
 mod sensitive_fields;
+mod sensitive_kinds;
 
 pub use archive::{Archive, Unreadable};
 pub use builder::RecordingBuilder;

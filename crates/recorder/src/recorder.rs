@@ -23,7 +23,6 @@ use crate::builder::{Noted, RecordingBuilder};
 use crate::encode::{Known, encode};
 use crate::frame::{self, FORMAT, batches};
 use crate::redact::{FieldName, Redactor};
-use crate::sensitive_fields::SensitiveFields;
 
 /// How many recordings wait to be kept, at most, and about how much memory they hold.
 const WAITING: usize = 1024;
@@ -64,7 +63,8 @@ enum Job {
 /// The one that keeps them.
 #[derive(Debug)]
 struct Keeper {
-    redactor: Redactor,
+    /// Another one since the last definition of a kind with secret fields.
+    redactor: Mutex<Arc<Redactor>>,
     state: Mutex<LogState>,
     counts: Counts,
     /// About how many bytes are written together.
@@ -77,6 +77,8 @@ struct LogState {
     /// Where the log should be, if another process has that directory: then it is in memory.
     wanted: Option<PathBuf>,
     known: Known,
+    /// Who has searched what is known for secrets.
+    searched_by: Arc<Redactor>,
     next_id: u64,
     has_complained: bool,
 }
@@ -158,18 +160,22 @@ impl Recorder {
         Ok(Self(Some(Arc::new(Shared { keeper, line }))))
     }
 
-    /// What a reconcile of a composite resource that begins now is recorded on. Some of its fields may be secret.
-    pub fn begin(
-        &self,
-        composite: &Object,
-        sensitive: &Arc<SensitiveFields>,
-        milliseconds: u64,
-    ) -> RecordingBuilder {
-        if self.0.is_some() {
-            RecordingBuilder::begin(composite, sensitive.clone(), milliseconds)
-        } else {
-            RecordingBuilder::off()
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// A definition (XRD) of composite resources is there now, or has changed. The fields that it calls secret are redacted from now on, in
+    /// every object of its kinds. When it is deleted, they still are: recordings that wait may have such objects.
+    pub fn define(&self, definition: &Object) {
+        if let Some(shared) = &self.0 {
+            shared.keeper.define(definition);
         }
+    }
+
+    /// What a reconcile that begins now is recorded on.
+    pub fn begin(&self, composite: &Object, milliseconds: u64) -> RecordingBuilder {
+        if self.is_on() { RecordingBuilder::begin(composite, milliseconds) } else { RecordingBuilder::off() }
     }
 
     /// Keep it. Never waits: if too many wait to be kept, it is dropped.
@@ -247,9 +253,18 @@ impl Keeper {
         // Numbers continue after a restart, so that a number that a user noted never means another recording.
         let next_id = last_id(&log) + 1;
         let together = usize::try_from(log.limits().bytes / PART).unwrap_or(usize::MAX);
-        let state = LogState { log, wanted, known: Known::default(), next_id, has_complained: false };
-        let (redactor, state) = (Redactor::new(key, redacted), Mutex::new(state));
+        let redactor = Arc::new(Redactor::new(key, redacted));
+        let (known, searched_by) = (Known::default(), redactor.clone());
+        let state = LogState { log, wanted, known, searched_by, next_id, has_complained: false };
+        let (redactor, state) = (Mutex::new(redactor), Mutex::new(state));
         Self { redactor, state, counts: Counts::default(), together }
+    }
+
+    fn define(&self, definition: &Object) {
+        let mut redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = redactor.with(definition) {
+            *redactor = Arc::new(next);
+        }
     }
 
     fn work(&self, jobs: &Receiver<Job>) {
@@ -292,7 +307,8 @@ impl Keeper {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (kept, failed) = state.keep(noted, &self.redactor, &self.counts.bytes);
+        let redactor = self.redactor.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (kept, failed) = state.keep(noted, &redactor, &self.counts.bytes);
         self.counts.kept.fetch_add(kept, Ordering::Relaxed);
         self.counts.failed.fetch_add(failed, Ordering::Relaxed);
         self.counts.held.store(state.log.len(), Ordering::Relaxed);
@@ -311,12 +327,14 @@ impl LogState {
     }
 
     /// Keep these together. Returns how many are kept, and how many are not.
-    fn keep(&mut self, noted: Vec<Noted>, redactor: &Redactor, written: &AtomicU64) -> (u64, u64) {
+    fn keep(&mut self, noted: Vec<Noted>, redactor: &Arc<Redactor>, written: &AtomicU64) -> (u64, u64) {
         // At every batch rather than on a timer: the check is one attempt to lock a file.
         self.take_over();
-        // What begins a segment cannot refer to anything that was written before.
-        if self.log.begins_segment() {
+        // What begins a segment cannot refer to anything that was written before. What was searched before a definition changed may
+        // have secrets by now.
+        if self.log.begins_segment() || !Arc::ptr_eq(&self.searched_by, redactor) {
             self.known = Known::default();
+            self.searched_by = redactor.clone();
         }
         let (mut heads, mut bodies, mut failed) = (Vec::new(), Vec::new(), 0);
         let mut added = Vec::new();

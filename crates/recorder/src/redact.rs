@@ -1,8 +1,8 @@
 //! Redacts secrets in recordings.
 //!
-//! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; text in
-//! fields, or in pairs of `name` and `value`, that are named like a password, token or key; and fields of the composite resource that its
-//! definition calls secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
+//! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; texts and numbers in
+//! fields, or in pairs of `name` and `value`, that are named like a password, token or key; and fields of composite resources and claims that
+//! their definitions call secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
 //! every other text, for functions pass on what they were given.
 
 #[cfg(test)]
@@ -15,13 +15,14 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use ferroplane_api::Object;
+use ferroplane_api::{Object, meta};
 use ferroplane_engine::composite::decode_secret;
 use ferroplane_wire::{Struct, to_hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::sensitive_fields::SensitiveFields;
+use crate::sensitive_kinds::SensitiveKinds;
 
 /// Shorter values are not looked for in other text: they would be found where they are not meant.
 const SHORTEST: usize = 6;
@@ -46,6 +47,8 @@ const ENDINGS: [&str; 12] = [
     "credential",
     "credentials",
 ];
+/// How placeholders begin.
+const PLACEHOLDER: &str = "redacted-";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The end of names of fields with secrets, as a user gives it.
@@ -74,6 +77,8 @@ pub(crate) struct Redactor {
     hints: AhoCorasick,
     /// Further names of fields with secrets.
     names: Vec<FieldName>,
+    /// Fields that definitions call secret.
+    kinds: SensitiveKinds,
 }
 
 impl std::fmt::Debug for Redactor {
@@ -85,20 +90,32 @@ impl std::fmt::Debug for Redactor {
 impl Redactor {
     pub(crate) fn new(key: [u8; 32], names: &[FieldName]) -> Self {
         let hints = AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS);
-        Self { key, hints: hints.expect("a few words are not too many"), names: names.to_vec() }
+        let hints = hints.expect("a few words are not too many");
+        Self { key, hints, names: names.to_vec(), kinds: SensitiveKinds::default() }
+    }
+
+    /// The same with a definition (XRD) that is there now or has changed. None if that makes no difference.
+    pub(crate) fn with(&self, definition: &Object) -> Option<Self> {
+        let kinds = self.kinds.with(definition)?;
+        Some(Self { kinds, ..self.clone() })
+    }
+
+    /// The fields of a kind that its definition calls secret.
+    pub(crate) fn sensitive_fields(&self, api_version: &str, kind: &str) -> Option<&SensitiveFields> {
+        self.kinds.get(meta::group(api_version), kind)
     }
 
     /// What stands for a value.
     fn placeholder(&self, value: &[u8]) -> String {
         // Keyed: without the key, a short password cannot be found by hashing guesses.
         let digest = Sha256::new().chain_update(self.key).chain_update(value).finalize();
-        format!("redacted-{}", to_hex(&digest[..8]))
+        format!("{PLACEHOLDER}{}", to_hex(&digest[..8]))
     }
 
     /// Whether something may hold secrets.
     pub(crate) fn is_suspicious(&self, bytes: &[u8]) -> bool {
         // Names that a user adds may be written in many ways, so that nothing can be ruled out beforehand.
-        !self.names.is_empty() || self.hints.is_match(bytes)
+        !self.names.is_empty() || self.hints.is_match(bytes) || self.kinds.may_be_in(bytes)
     }
 
     fn is_named_like_a_secret(&self, key: &str) -> bool {
@@ -136,8 +153,10 @@ enum Sensitivity {
     Data,
     /// It is metadata of a Secret.
     MetadataOfSecret,
-    /// Its text is a secret.
-    Text,
+    /// Its text or number is a secret.
+    Scalar,
+    /// It is a copy of an object, as JSON.
+    Copy,
     /// Something below it may be.
     None,
 }
@@ -147,15 +166,16 @@ impl Judgement<'_> {
         match value {
             Value::Object(_) if self.is_secret && holds_data(key) => Sensitivity::Data,
             Value::Object(_) if self.is_secret && key == "metadata" => Sensitivity::MetadataOfSecret,
-            Value::String(text)
-                if !text.is_empty()
-                    && (self.redactor.is_named_like_a_secret(key)
-                        || self.has_secret_value && key == "value") =>
-            {
-                Sensitivity::Text
-            }
+            Value::String(text) if text.is_empty() => Sensitivity::None,
+            Value::String(_) | Value::Number(_) if self.is_named(key) => Sensitivity::Scalar,
+            Value::String(_) if key == LAST_APPLIED => Sensitivity::Copy,
             _ => Sensitivity::None,
         }
+    }
+
+    /// Whether a name says that this is a secret.
+    fn is_named(&self, key: &str) -> bool {
+        self.redactor.is_named_like_a_secret(key) || self.has_secret_value && key == "value"
     }
 }
 
@@ -224,6 +244,9 @@ impl<'r> Secrets<'r> {
     }
 
     fn learn_fields(&mut self, object: &Object) {
+        if let Some(fields) = self.redactor.kinds.of_object(object) {
+            self.learn_sensitive_fields(object, fields);
+        }
         let judgement = self.redactor.judge(object);
         for (key, value) in object {
             match (judgement.of(key, value), value) {
@@ -231,8 +254,12 @@ impl<'r> Secrets<'r> {
                     let values = data.values().filter_map(Value::as_str).filter(|text| !text.is_empty());
                     self.values.extend(values.map(|text| plain(key, text)));
                 }
-                (Sensitivity::Text, Value::String(text)) => {
-                    self.values.insert(text.clone().into_bytes());
+                (Sensitivity::Scalar, value) => {
+                    self.values.insert(plain_text(value).into_bytes());
+                }
+                // It may be all that is left of a secret.
+                (Sensitivity::Copy, Value::String(text)) => {
+                    self.learn_value(&serde_json::from_str(text).unwrap_or_default());
                 }
                 (_, other) => self.learn_value(other),
             }
@@ -241,15 +268,19 @@ impl<'r> Secrets<'r> {
 
     /// Learn what is secret in a composite resource because its definition says so.
     pub(crate) fn learn_sensitive(&mut self, composite: &Struct, fields: &SensitiveFields) {
-        if let (false, Ok(json)) = (fields.is_empty(), composite.json()) {
-            let values = &mut self.values;
-            fields.each(&mut Value::Object(json.clone()), &mut |value| {
-                let text = plain_text(value);
-                if !text.is_empty() {
-                    values.insert(text.into_bytes());
-                }
-            });
+        if let Ok(json) = composite.json() {
+            self.learn_sensitive_fields(json, fields);
         }
+    }
+
+    fn learn_sensitive_fields(&mut self, object: &Object, fields: &SensitiveFields) {
+        let values = &mut self.values;
+        fields.each(&mut object.clone(), &mut |value| {
+            let text = plain_text(value);
+            if !text.is_empty() {
+                values.insert(text.into_bytes());
+            }
+        });
     }
 
     /// From now on, what was learned is looked for.
@@ -339,26 +370,65 @@ impl<'r> Secrets<'r> {
         self.fields(&mut json).then(|| Struct::try_from(json).unwrap_or_default())
     }
 
-    /// A composite resource without secrets, also without those that only its definition knows of. None if it has none.
+    /// A composite resource of a kind with these secret fields, without secrets. Functions may leave its kind out. None if it has none.
     pub(crate) fn composite(&self, object: &Struct, fields: &SensitiveFields) -> Option<Struct> {
-        if fields.is_empty() {
-            return self.object(object);
-        }
         let Ok(json) = object.json() else { return Some(Struct::default()) };
-        let mut json = Value::Object(json.clone());
-        let mut is_hit = false;
-        fields.each(&mut json, &mut |value| {
-            is_hit = true;
-            match value {
-                Value::String(text) if !text.is_empty() => *text = self.redactor.placeholder(text.as_bytes()),
-                // A caller that reads a number must find one.
-                Value::Number(_) => *value = 0.into(),
-                _ => {}
-            }
-        });
-        is_hit |= self.value(&mut json);
-        let Value::Object(json) = json else { return None };
+        let mut json = json.clone();
+        let is_hit = self.sensitive(&mut json, fields) | self.fields(&mut json);
         is_hit.then(|| Struct::try_from(json).unwrap_or_default())
+    }
+
+    /// Takes out what a definition calls secret. Returns whether there was any.
+    fn sensitive(&self, object: &mut Object, fields: &SensitiveFields) -> bool {
+        let mut is_hit = false;
+        fields.each(object, &mut |value| {
+            is_hit = true;
+            self.hide_scalar(value);
+        });
+        is_hit
+    }
+
+    /// Replaces a secret.
+    fn hide_scalar(&self, value: &mut Value) {
+        match value {
+            // A field may be secret for two reasons, and equal values must have equal placeholders.
+            Value::String(text) if !text.is_empty() && !is_placeholder(text) => {
+                *text = self.redactor.placeholder(text.as_bytes());
+            }
+            // A caller that reads a number must find one.
+            Value::Number(_) => *value = 0.into(),
+            _ => {}
+        }
+    }
+
+    /// Takes secrets out of what kubectl notes of an object: by their names and places, and then by their values, as in any text.
+    fn copy(&self, text: &mut String) -> bool {
+        let mut is_hit = false;
+        if let Ok(mut copy) = serde_json::from_str::<Value>(text)
+            && self.value(&mut copy)
+        {
+            *text = copy.to_string();
+            is_hit = true;
+        }
+        match self.text(text) {
+            Cow::Borrowed(_) => is_hit,
+            Cow::Owned(redacted) => {
+                *text = redacted;
+                true
+            }
+        }
+    }
+
+    /// What a run came to, without secrets. The status of its composite resource is of a kind with these secret fields.
+    pub(crate) fn outcome(&self, text: &[u8], fields: Option<&SensitiveFields>) -> Vec<u8> {
+        let text = self.json(text);
+        let Some(fields) = fields else { return text };
+        let Ok(mut value) = serde_json::from_slice::<Value>(&text) else { return text };
+        let Some(status) = value.pointer_mut("/plan/status") else { return text };
+        let mut composite = Object::from_iter([("status".to_owned(), status.take())]);
+        self.sensitive(&mut composite, fields);
+        *status = composite.remove("status").unwrap_or_default();
+        serde_json::to_vec(&value).unwrap_or_default()
     }
 
     /// JSON text without secrets. In a plan, connection details are known by their place.
@@ -402,18 +472,20 @@ impl<'r> Secrets<'r> {
     }
 
     fn fields(&self, object: &mut Object) -> bool {
+        let sensitive = self.redactor.kinds.of_object(object);
+        let mut is_hit = sensitive.is_some_and(|fields| self.sensitive(object, fields));
         let judgement = self.redactor.judge(object);
-        let mut is_hit = false;
         for (key, value) in object.iter_mut() {
             is_hit |= match (judgement.of(key, value), value) {
                 (Sensitivity::Data, Value::Object(data)) => self.data(key, data),
                 (Sensitivity::MetadataOfSecret, Value::Object(metadata)) => {
                     self.last_applied(metadata) | self.fields(metadata)
                 }
-                (Sensitivity::Text, Value::String(text)) => {
-                    *text = self.redactor.placeholder(text.as_bytes());
+                (Sensitivity::Scalar, value) => {
+                    self.hide_scalar(value);
                     true
                 }
+                (Sensitivity::Copy, Value::String(text)) => self.copy(text),
                 (_, other) => self.value(other),
             };
         }
@@ -450,6 +522,11 @@ impl<'r> Secrets<'r> {
         *text = self.redactor.placeholder(text.as_bytes());
         true
     }
+}
+
+fn is_placeholder(text: &str) -> bool {
+    let digest = text.strip_prefix(PLACEHOLDER).unwrap_or_default();
+    digest.len() == 16 && digest.bytes().all(|letter| letter.is_ascii_hexdigit())
 }
 
 fn is_secret(object: &Object) -> bool {

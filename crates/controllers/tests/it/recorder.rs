@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use ferroplane_recorder::{Ending, Head, Recording};
 use ferroplane_testkit::plane::sites::{is_ready, plane_with_sites, plane_with_sites_by};
-use ferroplane_testkit::plane::{Plane, assert_same};
+use ferroplane_testkit::plane::{Plane, assert_same, condition};
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 const BLOG: &str = "/apis/example.org/v1/namespaces/default/sites/blog";
 const XRD: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/sites.example.org";
+const VAULTS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/vaults.example.org";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -132,6 +133,60 @@ async fn fields_that_a_definition_calls_sensitive_are_not_recorded() {
         assert!(take.replay().is_same);
     }
     assert!(!format!("{recording:?}").contains("planted-color"));
+}
+
+#[tokio::test]
+async fn sensitive_fields_of_composed_and_required_composite_resources_are_not_recorded() {
+    let vault = json!({
+        "apiVersion": "example.org/v1", "kind": "Vault", "metadata": {"name": "v"}, "spec": {"pin": "p1n5"},
+    });
+    let required =
+        json!({"apiVersion": "example.org/v1", "kind": "Vault", "namespace": "default", "matchName": "v"});
+    let answer = json!({
+        "desired": {"resources": {"vault": {"resource": vault, "ready": "READY_TRUE"}}},
+        "requirements": {"resources": {"vaults": required}},
+    });
+    let plane = plane_with_sites_by(move |_| answer.clone()).await;
+    let pin = json!({"type": "string", "format": "password"});
+    let spec = json!({"type": "object", "properties": {"pin": pin}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let definition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "vaults.example.org"},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Vault", "plural": "vaults"}, "scope": "Namespaced",
+            "versions": [{
+                "name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": schema},
+            }],
+        },
+    });
+    plane.apply(VAULTS, &definition).await;
+    let is_established =
+        |xrd: &Value| condition(xrd, "Established").as_deref() == Some("True/WatchingCompositeResource");
+    plane.until(VAULTS, is_established).await;
+    plane.create_site("blog", "red").await;
+    plane.until(BLOG, is_ready).await;
+    // Now the one that it composes is observed.
+    plane.merge(BLOG, &json!({"spec": {"color": "blue"}})).await;
+    let generation = plane.until(BLOG, is_ready).await["metadata"]["generation"].as_i64().unwrap();
+    let is_last = |head: &Head| head.kind == "Site" && head.generation >= generation && head.is_ready;
+    let recording = until_recorded(&plane, is_last).await;
+    let take = recording.takes.last().unwrap();
+    let pin = take.inputs.subject.observed()["vault"].object.json().unwrap()["spec"]["pin"].clone();
+    assert!(pin.as_str().unwrap().starts_with("redacted-"), "{pin}");
+    assert!(take.replay().is_same);
+    let archive = plane.recordings();
+    for head in archive.heads().unwrap() {
+        // Too short to be found by its value.
+        let recording = archive.get(head.id).unwrap().unwrap().unwrap();
+        assert!(!format!("{recording:?}").contains("p1n5"), "{recording:?}");
+        for take in &recording.takes {
+            let outcome = String::from_utf8_lossy(&take.outcome);
+            assert!(!outcome.contains("p1n5"), "{outcome}");
+        }
+        let exported = archive.export(head.id).unwrap().unwrap();
+        assert!(!exported.windows(4).any(|window| window == b"p1n5"), "{head:?}");
+    }
 }
 
 /// What must never be seen anywhere.

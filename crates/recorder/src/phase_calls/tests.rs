@@ -1,7 +1,5 @@
 //! What is kept of an ActionSet, and what a replay of it says.
 
-use std::sync::Arc;
-
 use ferroplane_engine::action::{Answer, Move, Phase, PhaseContract};
 use serde_json::json;
 
@@ -54,7 +52,7 @@ fn notes(calls: Vec<PhaseCall>, secrets: &[&str]) -> PhaseNotes {
 /// What is kept of these notes, if the status was written.
 fn kept(notes: PhaseNotes, is_written: bool) -> Archive {
     let recorder = Recorder::in_step(16 << 20, [7; 32]);
-    let mut recording = recorder.begin(&action_set("running"), &Arc::default(), 1);
+    let mut recording = recorder.begin(&action_set("running"), 1);
     recording.called(notes);
     if is_written {
         recording.changes(&action_set("running"));
@@ -153,4 +151,34 @@ fn exported_recording_has_all_that_it_refers_to() {
     let recording = only(&exported);
     assert_eq!(recording.action_set["metadata"]["name"], "backup");
     assert_eq!(recording.phase_calls[0].replay(&Echo), ReplayedCall::Same);
+}
+
+#[test]
+fn fields_that_definitions_call_secret_are_redacted_as_soon_as_they_are_defined() {
+    let recorder = Recorder::in_step(16 << 20, [7; 32]);
+    let target = object(
+        json!({"apiVersion": "example.org/v1", "kind": "Vault", "metadata": {"name": "v"}, "spec": {"pin": "4711"}}),
+    );
+    let record = || {
+        let mut recording = recorder.begin(&action_set("running"), 1);
+        let mut call = call("hello", Vec::new());
+        call.input.data.insert("Object".to_owned(), target.clone().into());
+        recording.called(notes(vec![call], &[]));
+        recording.wrote();
+        recorder.keep(recording);
+    };
+    record();
+    let definition = json!({
+        "metadata": {"annotations": {"ferroplane.io/sensitive-fields": "spec.pin"}},
+        "spec": {"group": "example.org", "names": {"kind": "Vault"}},
+    });
+    recorder.define(definition.as_object().unwrap());
+    record();
+    let archive = recorder.archive();
+    let pins = [1, 2].map(|id| {
+        let recording = archive.get(id).unwrap().expect("it is kept").unwrap();
+        recording.phase_calls[0].input["data"]["Object"]["spec"]["pin"].clone()
+    });
+    assert_eq!(pins[0], "4711");
+    assert!(pins[1].as_str().unwrap().starts_with("redacted-"), "{pins:?}");
 }

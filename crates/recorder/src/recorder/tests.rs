@@ -7,7 +7,7 @@ use super::*;
 
 fn recording(recorder: &Recorder, trouble: &str) -> RecordingBuilder {
     let composite = json!({"kind": "App", "metadata": {"name": "shop"}});
-    let mut recording = recorder.begin(composite.as_object().unwrap(), &Arc::default(), 1);
+    let mut recording = recorder.begin(composite.as_object().unwrap(), 1);
     recording.trouble(trouble);
     recording
 }

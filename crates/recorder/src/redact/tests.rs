@@ -174,3 +174,79 @@ fn fields_that_the_definition_calls_secret_are_replaced_there_and_elsewhere() {
     // Too short to be looked for.
     assert_eq!(elsewhere["door"], "77");
 }
+
+#[test]
+fn fields_that_a_definition_calls_secret_are_replaced_in_every_object_of_its_kinds() {
+    let definition = json!({
+        "metadata": {"annotations": {"ferroplane.io/sensitive-fields": "spec.pin,spec.code,spec.password"}},
+        "spec": {"group": "example.org", "names": {"kind": "XVault"}, "claimNames": {"kind": "Vault"}},
+    });
+    let redactor = Redactor::new([1; 32], &[]).with(definition.as_object().unwrap()).unwrap();
+    let spec = json!({"pin": "4711", "code": 4712, "password": "sesame-open"});
+    let vault = |kind: &str| json!({"apiVersion": "example.org/v1", "kind": kind, "spec": spec});
+    let wrapped = json!({"kind": "Object", "spec": {"forProvider": {"manifest": vault("XVault")}}});
+    let mut other = vault("Vault");
+    other["apiVersion"] = "example.com/v1".into();
+    let mut secrets = Secrets::new(&redactor);
+    let objects = [vault("XVault"), vault("Vault"), wrapped, other].map(object);
+    for object in &objects {
+        secrets.learn(object);
+    }
+    secrets.close();
+    let left = objects.map(|it| Value::Object(secrets.object(&it).unwrap().json().unwrap().clone()));
+    let expected = json!({
+        "pin": redactor.placeholder(b"4711"), "code": 0, "password": redactor.placeholder(b"sesame-open"),
+    });
+    assert_eq!((&left[0]["spec"], &left[1]["spec"]), (&expected, &expected));
+    assert_eq!(left[2]["spec"]["forProvider"]["manifest"]["spec"], expected);
+    // Another kind of that name: what is secret there is known by name and value.
+    assert_eq!((&left[3]["spec"]["pin"], &left[3]["spec"]["code"]), (&json!("4711"), &json!(4712)));
+    assert_eq!(left[3]["spec"]["password"], expected["password"]);
+    // A plan, too. There, the status of the composite resource has no kind.
+    let own = json!({"metadata": {"annotations": {"ferroplane.io/sensitive-fields": "status.pin"}}});
+    let (fields, _) = SensitiveFields::of(own.as_object().unwrap());
+    let outcome = json!({"plan": {"apply": [{"object": vault("XVault")}], "status": {"pin": "4713"}}});
+    let outcome: Value =
+        serde_json::from_slice(&secrets.outcome(outcome.to_string().as_bytes(), Some(&fields))).unwrap();
+    assert_eq!(outcome["plan"]["apply"][0]["object"]["spec"], expected);
+    assert_eq!(outcome["plan"]["status"]["pin"], redactor.placeholder(b"4713"));
+}
+
+#[test]
+fn numbers_in_fields_that_are_named_like_secrets_become_zero() {
+    let env = json!([{"name": "DB_PASSWORD", "value": 1_234_567}, {"name": "PORT", "value": 5432}]);
+    let xr = json!({"spec": {"password": 12_345_678, "replicas": 3, "env": env}});
+    let left = redacted(&[xr, json!({"kind": "ConfigMap", "data": {"text": "it is 12345678"}})]);
+    let spec = &left[0]["spec"];
+    assert_eq!((&spec["password"], &spec["replicas"]), (&json!(0), &json!(3)));
+    assert_eq!((&spec["env"][0]["value"], &spec["env"][1]["value"]), (&json!(0), &json!(5432)));
+    assert!(left[1]["data"]["text"].as_str().unwrap().starts_with("it is redacted-"), "{}", left[1]);
+}
+
+#[test]
+fn copy_that_kubectl_keeps_is_redacted_like_its_object() {
+    let definition = json!({"metadata": {"annotations": {"ferroplane.io/sensitive-fields": "spec.pin,spec.code"}},
+        "spec": {"group": "example.org", "names": {"kind": "XVault"}}});
+    let redactor = Redactor::new([1; 32], &[]).with(definition.as_object().unwrap()).unwrap();
+    let spec = json!({"pin": "4711", "code": 4712, "password": "abc", "size": "small"});
+    let applied =
+        json!({"apiVersion": "example.org/v1", "kind": "XVault", "metadata": {"name": "v"}, "spec": spec});
+    let annotations = json!({LAST_APPLIED: format!("{applied}\n")});
+    let expected = json!({
+        "pin": redactor.placeholder(b"4711"), "code": 0, "password": redactor.placeholder(b"abc"), "size": "small",
+    });
+    // The copy may be all that is left of them.
+    for spec in [spec, json!({"size": "large"})] {
+        let mut xr = applied.clone();
+        xr["metadata"]["annotations"] = annotations.clone();
+        xr["spec"] = spec;
+        let xr = object(xr);
+        let mut secrets = Secrets::new(&redactor);
+        secrets.learn(&xr);
+        secrets.close();
+        assert!(secrets.are_there());
+        let left = secrets.object(&xr).unwrap();
+        let copy = left.json().unwrap()["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap();
+        assert_eq!(serde_json::from_str::<Value>(copy).unwrap()["spec"], expected);
+    }
+}
