@@ -67,7 +67,7 @@ fn check_all(request: &RunFunctionRequest, budget: &mut u64) -> Result<Vec<Funct
             }
         }
     }
-    Ok(told(found))
+    Ok(results_of(found))
 }
 
 /// Whether a rule holds for a composed resource, or for the request.
@@ -136,7 +136,7 @@ fn cut(mut message: String) -> String {
 
 /// Violations as results. The pipeline ends at the first fatal one, so warnings go first, and that one says
 /// how many there are.
-fn told(violations: Vec<Violation<'_>>) -> Vec<FunctionResult> {
+fn results_of(violations: Vec<Violation<'_>>) -> Vec<FunctionResult> {
     let (warnings, mut fatal): (Vec<_>, Vec<_>) =
         violations.into_iter().partition(|violation| violation.rule.severity == Severity::Warning);
     let others = fatal.len().saturating_sub(1);

@@ -17,6 +17,7 @@ mod input;
 mod labels;
 mod library;
 mod patch_and_transform;
+mod pattern_budget;
 mod pause_on_storm;
 mod phases;
 mod randomness;
@@ -168,7 +169,14 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-sequencer",
         stable: "v0.6.0",
-        versions: &[("v0.3.0", Short(sequencer::run_v0_3)), ("v0.6.0", Short(sequencer::run))],
+        versions: &[
+            ("v0.1.2", Short(sequencer::run_v0_1)),
+            ("v0.2.2", Short(sequencer::run_v0_2)),
+            ("v0.3.0", Short(sequencer::run_v0_3)),
+            ("v0.4.0", Short(sequencer::run_v0_4)),
+            ("v0.5.0", Short(sequencer::run_v0_5)),
+            ("v0.6.0", Short(sequencer::run)),
+        ],
     },
     BuiltinFunction {
         function: "function-starlark",

@@ -159,7 +159,7 @@ impl Outcome<'_> {
         });
         let unplaced = self.unplaced.iter().take(MOST_TOLD);
         let unplaced = unplaced.map(|(object, reason)| json!({"object": called(object), "reason": reason}));
-        let targets = self.targets.iter().take(MOST_TOLD).map(Target::told);
+        let targets = self.targets.iter().take(MOST_TOLD).map(Target::to_output);
         let output = json!({
             "matchedObjects": self.objects,
             "placedObjects": self.placed.len(),

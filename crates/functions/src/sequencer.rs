@@ -4,8 +4,10 @@
 //! before it is desired and ready; until then it is taken out of the desired state. On request, each observed resource
 //! is also protected by a `Usage` from being deleted before those that come after it.
 //!
-//! Reproduces upstream's v0.6.0, and `createOnly`, which is to come after it ([`run`]); and v0.2.3 to v0.3.0, which know
-//! sequences and nothing else ([`run_v0_3`]).
+//! Reproduces upstream's v0.6.0, and `createOnly`, which is to come after it ([`run`]); v0.5.0 and v0.4.0, which protect by
+//! other usages ([`run_v0_5`], [`run_v0_4`]); and older releases, which know sequences and nothing else: v0.2.3 to v0.3.0
+//! ([`run_v0_3`]), v0.2.2, which deletes what exists ([`run_v0_2`]), and v0.1.0 to v0.1.2, whose sequences have names
+//! ([`run_v0_1`]).
 
 mod condition;
 mod input;
@@ -21,7 +23,7 @@ use ferroplane_wire::v1::{
 };
 
 use self::condition::Conditions;
-use self::input::{IdlePatterns, Input, Rule};
+use self::input::{Input, Release, Rule};
 use self::names::Names;
 use crate::response;
 
@@ -30,9 +32,33 @@ pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
     sequence(request, Input::read(request.input.as_ref()))
 }
 
+/// As upstream in v0.5.0.
+pub(crate) fn run_v0_5(request: &RunFunctionRequest) -> RunFunctionResponse {
+    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_5))
+}
+
+/// As upstream in v0.4.0.
+pub(crate) fn run_v0_4(request: &RunFunctionRequest) -> RunFunctionResponse {
+    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_4))
+}
+
 /// As upstream from v0.2.3 to v0.3.0.
 pub(crate) fn run_v0_3(request: &RunFunctionRequest) -> RunFunctionResponse {
-    let mut response = sequence(request, Input::read_sequences(request.input.as_ref()));
+    run_sequences(request, Release::V0_3)
+}
+
+/// As upstream in v0.2.2.
+pub(crate) fn run_v0_2(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_sequences(request, Release::V0_2)
+}
+
+/// As upstream from v0.1.0 to v0.1.2.
+pub(crate) fn run_v0_1(request: &RunFunctionRequest) -> RunFunctionResponse {
+    run_sequences(request, Release::V0_1)
+}
+
+fn run_sequences(request: &RunFunctionRequest, release: Release) -> RunFunctionResponse {
+    let mut response = sequence(request, Input::read_sequences(request.input.as_ref(), release));
     // The protocol of that time had no field for it.
     response.results.iter_mut().for_each(|result| result.target = None);
     response
@@ -50,7 +76,7 @@ fn sequence(request: &RunFunctionRequest, input: Result<Input, String>) -> RunFu
         meta.ttl = Some(ttl);
     }
     let nothing = State::default();
-    let mut sequencing = Sequencing::new(request, &nothing);
+    let mut sequencing = Sequencing::new(request, &nothing, input.release);
     let outcome = input.rules.iter().try_for_each(|rule| sequencing.follow(rule, &input, request));
     response.results = std::mem::take(&mut sequencing.notes);
     match outcome {
@@ -86,13 +112,13 @@ struct Sequencing<'a> {
 }
 
 impl<'a> Sequencing<'a> {
-    fn new(request: &'a RunFunctionRequest, nothing: &'a State) -> Self {
+    fn new(request: &'a RunFunctionRequest, nothing: &'a State, release: Release) -> Self {
         let desired = request.desired.as_ref().unwrap_or(nothing).resources();
         let observed = request.observed.as_ref().unwrap_or(nothing).resources();
         Self {
             desired: desired.iter().map(|(name, resource)| (name.as_str(), resource)).collect(),
             observed,
-            names: Names::new(desired.keys().chain(observed.keys())),
+            names: Names::new(desired.keys().chain(observed.keys()), release == Release::V0_1),
             conditions: Conditions::default(),
             usages: BTreeMap::new(),
             is_unready: false,
@@ -112,7 +138,7 @@ impl<'a> Sequencing<'a> {
         let applies = self.applies(rule, request)?;
         // Even a rule that does not apply now keeps the order in which what exists is deleted: it may have applied
         // when that was created.
-        if input.enable_deletion_sequencing && !rule.create_only {
+        if input.enable_deletion_sequencing && !rule.create_only && !input.release.protects_in_turn() {
             self.protect(&rule.sequence, input)
                 .map_err(|problem| format!("cannot generate usages for sequence: {problem}"))?;
         }
@@ -137,42 +163,80 @@ impl<'a> Sequencing<'a> {
     /// Protect each observed resource from being deleted before those that come right after it.
     fn protect(&mut self, sequence: &[String], input: &Input) -> Result<(), String> {
         for pair in sequence.windows(2) {
-            let later = self.names.matching(&pair[1])?;
+            let users = self.users(&pair[1], input)?;
             let earlier = self.names.matching(&pair[0])?;
-            let observed = self.observed;
-            let is_user = |user: &Resource| !usage::is_usage(user, input.usage_version);
-            // Only what is observed: a usage refers to objects by names that desired resources may not have
-            // yet.
-            let users =
-                later.iter().filter_map(|by| Some((by, observed.get(*by).filter(|user| is_user(user))?)));
-            for (by, user) in users {
-                for of in earlier.iter().filter(|of| self.desired.contains_key(*of)) {
-                    let Some(target) = observed.get(*of) else { continue };
-                    let usage = usage::new(target, user, input.replay_deletion, input.usage_version)?;
-                    self.usages.insert(format!("{by}-{of}-usage"), usage);
-                }
-                // Inside the loop, before the map has become as large as the square.
-                if self.usages.len() > MAX_USAGES {
-                    return Err(format!("the rules ask for more than {MAX_USAGES} usages"));
-                }
+            self.protect_from(&users, &earlier, input)?;
+        }
+        Ok(())
+    }
+
+    /// What matches the pattern and can use others.
+    fn users(&mut self, pattern: &str, input: &Input) -> Result<Vec<&'a str>, String> {
+        let (later, observed) = (self.names.matching(pattern)?, self.observed);
+        let is_user =
+            |user: &Resource| input.release == Release::V0_4 || !usage::is_usage(user, input.usage_version);
+        Ok(later.iter().copied().filter(|by| observed.get(*by).is_some_and(is_user)).collect())
+    }
+
+    /// Protect what exists and is desired from being deleted before its users.
+    fn protect_from(&mut self, users: &[&'a str], earlier: &[&'a str], input: &Input) -> Result<(), String> {
+        let observed = self.observed;
+        for by in users {
+            let Some(user) = observed.get(*by) else { continue };
+            // Only what is observed: a usage refers to objects by names that desired resources may not have yet.
+            for of in earlier.iter().filter(|of| self.desired.contains_key(*of)) {
+                let Some(target) = observed.get(*of) else { continue };
+                let usage = usage::new(target, user, input.replay_deletion, input.usage_version)?;
+                self.usages.insert(format!("{by}-{of}-usage"), usage);
+            }
+            // Inside the loop, before the map has become as large as the square.
+            if self.usages.len() > MAX_USAGES {
+                return Err(format!("the rules ask for more than {MAX_USAGES} usages"));
             }
         }
         Ok(())
+    }
+
+    /// As v0.4.0 and v0.5.0 protect: a pattern that is the very name of something that exists, from what comes right before
+    /// it; what matches another one, from everything before it that is ready.
+    fn protect_in_turn(&mut self, sequence: &[String], ready: usize, input: &Input) -> Result<(), String> {
+        let Some((pattern, before)) = sequence.split_last() else { return Ok(()) };
+        let observed = self.observed;
+        if let Some((name, _)) = observed.get_key_value(pattern) {
+            let Some(right_before) = before.last() else { return Ok(()) };
+            let earlier = self.names.matching(right_before)?;
+            return self.protect_from(&[name.as_str()], &earlier, input);
+        }
+        let users = self.users(pattern, input)?;
+        if users.is_empty() {
+            return Ok(());
+        }
+        before[..ready].iter().try_for_each(|before| {
+            let earlier = self.names.matching(before)?;
+            self.protect_from(&users, &earlier, input)
+        })
     }
 
     /// Take out of the desired state what has to wait.
     fn hold_back(&mut self, sequence: &[String], input: &Input) -> Result<(), String> {
         // Everything before this one was found ready, and nothing has been taken out since.
         let mut first_in_doubt = 0;
+        let protects = input.enable_deletion_sequencing && input.release.protects_in_turn();
         for (index, pattern) in sequence.iter().enumerate().skip(1) {
             // A pattern that is the very name of something that exists needs no check: what exists is never
             // held back.
-            if self.observed.contains_key(pattern) {
+            let is_there = self.observed.contains_key(pattern);
+            let unready = if is_there { None } else { self.first_unready(&sequence[first_in_doubt..index])? };
+            if protects {
+                let ready = unready.map_or(index, |(before, ..)| first_in_doubt + before);
+                self.protect_in_turn(&sequence[..=index], ready, input)?;
+            }
+            if is_there {
                 continue;
             }
-            let Some((before, ready, all)) = self.first_unready(&sequence[first_in_doubt..index])? else {
+            let Some((before, ready, all)) = unready else {
                 // Only for its error: later releases report a bad pattern even where nothing has to wait.
-                if input.idle_patterns == IdlePatterns::Checked {
+                if input.release >= Release::V0_4 {
                     self.names.matching(pattern)?;
                 }
                 first_in_doubt = index;
@@ -180,10 +244,11 @@ impl<'a> Sequencing<'a> {
             };
             first_in_doubt += before;
             let waits = self.names.matching(pattern)?;
-            self.note(explain(pattern, &sequence[first_in_doubt], ready, all));
+            self.note(explain(pattern, &sequence[first_in_doubt], ready, all, input.release));
             let count = self.desired.len();
-            // Taking out what exists would delete it.
-            for name in waits.iter().filter(|name| !self.observed.contains_key(**name)) {
+            // Taking out what exists deletes it, which one release does.
+            let may_delete = input.release == Release::V0_2;
+            for name in waits.iter().filter(|name| may_delete || !self.observed.contains_key(**name)) {
                 self.desired.remove(name);
             }
             if self.desired.len() < count {
@@ -248,8 +313,13 @@ impl<'a> Sequencing<'a> {
     }
 }
 
-fn explain(pattern: &str, before: &str, ready: usize, all: usize) -> String {
+fn explain(pattern: &str, before: &str, ready: usize, all: usize, release: Release) -> String {
     let (pattern, before) = (quote(pattern), quote(before));
+    if release == Release::V0_1 {
+        return format!(
+            "Delaying creation of resource {pattern} because {before} is not ready or does not exist yet"
+        );
+    }
     let wait = format!("Delaying creation of resource(s) matching {pattern} because {before}");
     if all == 0 {
         return format!("{wait} does not exist yet");

@@ -17,6 +17,7 @@ use ferroplane_wire::v1::{
     Condition, Result as Event, RunFunctionRequest, RunFunctionResponse, Severity, Status, Target,
 };
 
+use crate::pattern_budget::PatternBudget;
 use crate::{input, response};
 use matching::ObservedState;
 use settings::{CreateEvent, Hook, SetCondition, StatusTransformation};
@@ -27,8 +28,12 @@ const SUCCESS: &str = "StatusTransformationSuccess";
 
 /// Try every hook, and say how it went.
 pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
-    let mut transformation =
-        Transformation { response: response::to(request), conditions_set: Vec::new(), has_failed: false };
+    let mut transformation = Transformation {
+        response: response::to(request),
+        conditions_set: Vec::new(),
+        has_failed: false,
+        budget: PatternBudget::default(),
+    };
     if let Err(problem) = transformation.follow(request) {
         transformation.fail("InputFailure", problem);
     }
@@ -44,6 +49,7 @@ struct Transformation<'a> {
     /// The types of the conditions that hooks have set so far.
     conditions_set: Vec<&'a str>,
     has_failed: bool,
+    budget: PatternBudget,
 }
 
 impl<'a> Transformation<'a> {
@@ -72,7 +78,7 @@ impl<'a> Transformation<'a> {
             if matcher.include_extra_resources.unwrap_or_default() {
                 state.load_extra()?;
             }
-            match matching::matches(matcher, state) {
+            match matching::matches(matcher, state, &mut self.budget) {
                 Ok(Some(captured)) => groups.extend(captured),
                 // Matchers after this one are not even compiled, so that a mistake in them shows only when it
                 // would matter.

@@ -3,11 +3,14 @@
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 
+use uuid::Uuid;
+
 /// Longer names are cut: file systems take 255 bytes.
 const LONGEST: usize = 200;
 
 /// A file name for something of this name. It has no separators and does not begin with a dot, so a file of this name is always
-/// inside the directory that it is written to. What cannot stand in it is written as `%` and two digits.
+/// inside the directory that it is written to. What cannot stand in it is written as `%` and two digits. The end of a long one is a
+/// hash of the whole name, so that names with the same beginning are different files.
 pub(crate) fn file_name(name: &str) -> String {
     let mut written = String::with_capacity(name.len());
     for (at, byte) in name.bytes().enumerate() {
@@ -19,8 +22,12 @@ pub(crate) fn file_name(name: &str) -> String {
             let _ = write!(written, "%{byte:02X}");
         }
     }
-    // Only ASCII was written.
-    written.truncate(LONGEST);
+    if written.len() > LONGEST {
+        let hash = format!("-{}", Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).simple());
+        // Only ASCII was written.
+        written.truncate(LONGEST - hash.len());
+        written.push_str(&hash);
+    }
     written
 }
 
@@ -59,6 +66,15 @@ mod tests {
         ] {
             assert_eq!(file_name(name), expected);
         }
-        assert_eq!(file_name(&"a".repeat(1_000)).len(), LONGEST);
+        let long = "a".repeat(1_000);
+        assert_eq!(file_name(&long).len(), LONGEST);
+        assert_eq!(file_name(&"a".repeat(LONGEST)), "a".repeat(LONGEST));
+    }
+
+    #[test]
+    fn long_names_with_the_same_beginning_are_different_files() {
+        let long = "a".repeat(300);
+        assert_ne!(file_name(&format!("{long}b")), file_name(&format!("{long}c")));
+        assert_eq!(file_name(&long), file_name(&long));
     }
 }

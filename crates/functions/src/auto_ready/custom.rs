@@ -62,8 +62,14 @@ impl Checks {
 
 impl Check {
     fn holds(&self, object: &Map<String, Value>, left: &Cell<u64>) -> Result<bool, String> {
-        let program =
-            self.program.get_or_init(|| compile(&self.expression)).as_ref().map_err(String::clone)?;
+        let compiled = || {
+            let compiled = compile(&self.expression);
+            // Its regular expressions are compiled when it is evaluated, and cost about as much time as so much evaluation.
+            let weight = compiled.as_ref().map_or(0, Program::pattern_weight);
+            left.set(left.get().saturating_sub(weight));
+            compiled
+        };
+        let program = self.program.get_or_init(compiled).as_ref().map_err(String::clone)?;
         let object = cel::Value::Map(cel::Map::Json(object, Numbers::Double));
         // The original has no bound; a user's expression must not hold up a worker of the plane.
         let limits = Limits { cost: Limits::PER_CALL.cost.min(left.get()) };

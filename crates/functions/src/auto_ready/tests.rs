@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferroplane_wire::{from_json, to_json};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::*;
 
@@ -350,4 +350,25 @@ fn checks_that_cost_much_are_not_evaluated_briefly() {
     );
     assert_eq!(brief(&costly), Err(TakesLong));
     assert!(brief("object.kind == 'It'").is_ok());
+}
+
+#[test]
+fn checks_whose_patterns_take_long_to_compile_are_not_evaluated_briefly() {
+    let brief = |count: usize| {
+        let names: Vec<_> = (0..count).map(|number| format!("It{number}")).collect();
+        let observed: Map<_, _> = names
+            .iter()
+            .map(|kind| (kind.clone(), json!({"resource": {"apiVersion": "example.org/v1", "kind": kind}})))
+            .collect();
+        let check = r"object.kind.matches('[\\pL]{25}')";
+        let checks: Map<_, Value> =
+            names.iter().map(|kind| (format!("example.org_v1_{kind}"), check.into())).collect();
+        let request = from_json(&json!({
+            "observed": {"resources": observed}, "desired": {"resources": observed},
+            "input": {"celHealthCheckCustomization": checks},
+        }));
+        super::run(&request.unwrap(), Effort::Brief)
+    };
+    assert!(brief(1).is_ok());
+    assert_eq!(brief(3), Err(TakesLong));
 }

@@ -7,6 +7,7 @@ use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{Severity, Target};
 
 use super::input::{self, Validation};
+use crate::pattern_budget::PatternBudget;
 
 /// What every rule can check.
 pub(super) const VARIABLES: [&str; 5] =
@@ -64,10 +65,25 @@ impl Rules {
             written.into_iter().enumerate().map(|(index, rule)| compile(index, rule)).collect();
         // All mistakes at once, so that the author need not find them one by one.
         let problems: Vec<_> = compiled.iter().filter_map(|rule| rule.as_ref().err().cloned()).collect();
-        if problems.is_empty() {
-            return Ok(Self(compiled.into_iter().flatten().collect()));
+        if !problems.is_empty() {
+            return Err(problems.join("\n"));
         }
-        Err(problems.join("\n"))
+        let rules = Self(compiled.into_iter().flatten().collect());
+        rules.bound_patterns().map_err(wrong)?;
+        Ok(rules)
+    }
+
+    /// Refuses what could not be run in time: expressions are compiled when they are first used, and then kept with the input.
+    fn bound_patterns(&self) -> Result<(), String> {
+        let mut budget = PatternBudget::default();
+        for rule in &self.0 {
+            let programs = [Some(&rule.program), rule.message_program.as_ref()].into_iter().flatten();
+            let pattern = rule.selector.as_ref().and_then(|selector| selector.pattern.as_ref());
+            let mut weights = programs.map(Program::pattern_weight).chain(pattern.map(Expression::weight));
+            let spent = weights.try_for_each(|weight| budget.spend(weight));
+            spent.map_err(|problem| format!("rules: rule {}: {problem}", quote(&rule.name)))?;
+        }
+        Ok(())
     }
 
     pub(super) fn use_variable(&self, name: &str) -> bool {

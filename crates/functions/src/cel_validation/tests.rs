@@ -209,6 +209,16 @@ fn input_that_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn patterns_that_are_too_complex_together_are_refused() {
+    let rule = |number: usize| json!({"name": "heavy", "rule": "true", "resources": {"pattern": format!(r"[\pL]{{200}}{number}")}});
+    let refused = messages(&(0..4).map(rule).collect());
+    let [message] = &refused[..] else { panic!("{refused:?}") };
+    assert!(message.starts_with("cannot get Function input: rules: rule \"heavy\": "), "{message}");
+    assert!(message.contains("are too complex together"), "{message}");
+    assert_eq!(messages(&json!([rule(0)])), Vec::<String>::new());
+}
+
+#[test]
 fn without_an_input_there_is_nothing_to_check() {
     assert_eq!(answer(&json!({"desired": {}})).get("results"), None);
 }

@@ -2,7 +2,7 @@
 //!
 //! Much that can be wrong is only a problem once it is used, so it is kept as the error it will be.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ferroplane_golang::json::marshal_without_html_escapes;
@@ -16,6 +16,7 @@ use super::release::Release;
 use super::transform::Transform;
 use super::validate;
 use crate::fieldpath::{self, MergeOptions, Path};
+use crate::pattern_budget::PatternBudget;
 
 /// More patches than this are no composition. Patch sets multiply, so a short input could ask for them.
 const MAX_PATCHES: usize = 100_000;
@@ -128,7 +129,9 @@ impl Prepared {
             .map_err(|problem| format!("cannot get Function input: {problem}"))?;
         validate::resources(&resources, release)
             .map_err(|error| format!("invalid Function input: {error}"))?;
-        Ok(Self::new(resources, release))
+        let prepared = Self::new(resources, release);
+        prepared.bound_patterns().map_err(|error| format!("invalid Function input: {error}"))?;
+        Ok(prepared)
     }
 
     fn new(resources: Resources, release: Release) -> Self {
@@ -144,6 +147,25 @@ impl Prepared {
                 patches: secret.patches.into_iter().map(patch).collect(),
             }),
         }
+    }
+}
+
+impl Prepared {
+    /// Refuses what could not be run in time: expressions are compiled when they are first used, and then kept with the input.
+    fn bound_patterns(&self) -> Result<(), String> {
+        let mut budget = PatternBudget::default();
+        let spent = self.environment.iter().try_for_each(|patch| patch.spend_patterns(&mut budget));
+        spent.map_err(|problem| format!("environment.patches: {problem}"))?;
+        // Patches of a set are there once, however many templates name the set.
+        let mut counted = HashSet::new();
+        for (index, template) in self.templates.iter().flatten().enumerate() {
+            let mut patches = template.patches.iter().filter(|patch| counted.insert(Arc::as_ptr(patch)));
+            let spent = patches.try_for_each(|patch| patch.spend_patterns(&mut budget));
+            spent.map_err(|problem| format!("resources[{index}].patches: {problem}"))?;
+        }
+        let mut patches = self.secret.iter().flat_map(|secret| &secret.patches);
+        let spent = patches.try_for_each(|patch| patch.spend_patterns(&mut budget));
+        spent.map_err(|problem| format!("writeConnectionSecretToRef.patches: {problem}"))
     }
 }
 
@@ -276,6 +298,15 @@ impl Patch {
                 .collect(),
             kind: patch.kind,
         }
+    }
+}
+
+impl Patch {
+    fn spend_patterns(&self, budget: &mut PatternBudget) -> Result<(), String> {
+        self.transforms.iter().flat_map(Transform::expressions).try_for_each(|(pattern, expression)| {
+            let spent = budget.spend(expression.weight());
+            spent.map_err(|problem| format!("regexp {}: {problem}", quote(pattern)))
+        })
     }
 }
 

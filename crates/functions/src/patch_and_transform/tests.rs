@@ -281,6 +281,39 @@ fn patches_that_multiply_are_refused() {
     assert!(complaint(&request).contains("more than 100000 patches"));
 }
 
+/// A transform with so many expressions, of which four are too heavy together.
+fn heavy_match(count: usize) -> Value {
+    let heavy =
+        |number: usize| json!({"type": "regexp", "regexp": format!(r"[\pL]{{200}}{number}"), "result": "x"});
+    let patterns: Vec<_> = (0..count).map(heavy).collect();
+    json!({"type": "match", "match": {"patterns": patterns, "fallbackTo": "Input"}})
+}
+
+#[test]
+fn expressions_that_are_too_complex_together_are_refused() {
+    assert_eq!(transformed("spec.region", &heavy_match(1)), Ok(json!("eu")));
+    let text = text(&json!({"type": "Regexp", "regexp": {"match": r"[\pL]{200}"}}));
+    let heavy = [heavy_match(2), text];
+    let patch = json!({"fromFieldPath": "spec.region", "transforms": heavy});
+    let problem = complaint(&request(json!({ "patches": [patch, patch] })));
+    assert!(problem.starts_with("invalid Function input: resources[0].patches: regexp \"["), "{problem}");
+    assert!(problem.contains("are too complex together"), "{problem}");
+}
+
+#[test]
+fn expressions_of_a_patch_set_count_once_however_many_templates_name_it() {
+    let named = json!({"type": "PatchSet", "patchSetName": "set"});
+    let template =
+        |number: usize| json!({"name": format!("it-{number}"), "base": base(), "patches": [named]});
+    let templates: Vec<_> = (0..4).map(template).collect();
+    let patch =
+        json!({"fromFieldPath": "spec.region", "toFieldPath": "spec.out", "transforms": [heavy_match(1)]});
+    let sets = json!([{"name": "set", "patches": [patch]}]);
+    let input = json!({"patchSets": sets, "resources": templates});
+    let answer = answer(&json!({"observed": {"composite": {"resource": xr()}}, "input": input}));
+    assert_eq!(answer.get("results"), None);
+}
+
 #[test]
 fn same_input_is_read_once_and_answers_the_same() {
     let request: ferroplane_wire::v1::RunFunctionRequest =

@@ -40,7 +40,7 @@ pub(super) struct Match {
 #[derive(Debug)]
 enum Pattern {
     Literal(String),
-    Expression(Result<Expression, regexp::Error>),
+    Expression { pattern: String, expression: Result<Expression, regexp::Error> },
     Broken(String),
 }
 
@@ -107,7 +107,9 @@ impl From<input::Pattern> for Pattern {
         match (pattern.kind.as_str(), pattern.literal, pattern.regexp) {
             ("literal", Some(literal), _) => Self::Literal(literal),
             ("literal", None, _) => Self::Broken("literal is required by type literal".to_owned()),
-            ("regexp", _, Some(expression)) => Self::Expression(Expression::new(&expression)),
+            ("regexp", _, Some(pattern)) => {
+                Self::Expression { expression: Expression::new(&pattern), pattern }
+            }
             ("regexp", _, None) => Self::Broken("regexp is required by type regexp".to_owned()),
             (unknown, ..) => Self::Broken(format!("unsupported pattern type '{unknown}'")),
         }
@@ -115,6 +117,17 @@ impl From<input::Pattern> for Pattern {
 }
 
 impl Transform {
+    /// The expressions that it compiles when it is used, and how they are written.
+    pub(super) fn expressions(&self) -> Vec<(&str, &Expression)> {
+        match self {
+            Self::Match(matching) => {
+                matching.patterns.iter().filter_map(|(pattern, _)| pattern.expression()).collect()
+            }
+            Self::Text(text) => text.expression().into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What becomes of the value.
     pub(super) fn resolve<'v>(&'v self, value: Any<'v>) -> Result<Any<'v>, String> {
         let (kind, resolved) = match self {
@@ -172,6 +185,13 @@ impl Match {
 }
 
 impl Pattern {
+    fn expression(&self) -> Option<(&str, &Expression)> {
+        match self {
+            Self::Expression { pattern, expression: Ok(expression) } => Some((pattern.as_str(), expression)),
+            _ => None,
+        }
+    }
+
     fn matches(&self, value: &Any<'_>) -> Result<bool, String> {
         let unsupported = |kind: &str| Err(format!("unsupported input type '{kind}'"));
         match (self, value) {
@@ -179,12 +199,16 @@ impl Pattern {
             (Self::Literal(literal), Any::Text(text)) => Ok(literal.as_str() == text),
             // A literal is valid UTF-8, which these bytes are not.
             (Self::Literal(_), Any::Bytes(_)) => Ok(false),
-            (Self::Expression(Err(error)), _) => Err(format!("cannot compile regexp: {error}")),
-            (Self::Expression(Ok(expression)), Any::Text(text)) => Ok(expression.is_match(text)),
-            (Self::Expression(Ok(expression)), Any::Bytes(bytes)) => {
+            (Self::Expression { expression: Err(error), .. }, _) => {
+                Err(format!("cannot compile regexp: {error}"))
+            }
+            (Self::Expression { expression: Ok(expression), .. }, Any::Text(text)) => {
+                Ok(expression.is_match(text))
+            }
+            (Self::Expression { expression: Ok(expression), .. }, Any::Bytes(bytes)) => {
                 Ok(expression.is_match(&String::from_utf8_lossy(bytes)))
             }
-            (Self::Expression(_), Any::Nil) => unsupported("null"),
+            (Self::Expression { .. }, Any::Nil) => unsupported("null"),
             _ => unsupported(value.type_name()),
         }
     }

@@ -33,7 +33,7 @@ pub(super) type Key = (usize, String, String);
 
 /// The server.
 #[derive(Debug, Clone, Default)]
-pub(super) struct World {
+pub(super) struct FakeCluster {
     pub(super) objects: BTreeMap<Key, Object>,
     pub(super) versions: u64,
     /// All that was asked for and changes something, in a line each.
@@ -56,13 +56,13 @@ pub(super) fn refused(code: u16, reason: &str, message: &str) -> Refused {
     Refused { code, reason: reason.to_owned(), message: message.to_owned(), cause: Cause::PhaseFailed }
 }
 
-impl World {
+impl FakeCluster {
     pub(super) fn with(objects: impl IntoIterator<Item = Value>) -> Self {
-        let mut world = Self::default();
+        let mut cluster = Self::default();
         for value in objects {
-            world.put(object(value));
+            cluster.put(object(value));
         }
-        world
+        cluster
     }
 
     /// Store an object as somebody else would.
@@ -309,7 +309,7 @@ pub(super) enum Crash {
 }
 
 /// What happens while a phase waits. False if nothing does.
-type Meanwhile<'t> = &'t dyn Fn(&mut World) -> bool;
+type Meanwhile<'t> = &'t dyn Fn(&mut FakeCluster) -> bool;
 
 /// A plane that runs one phase.
 pub(super) struct Plane<'f> {
@@ -371,12 +371,12 @@ impl<'f> Plane<'f> {
     }
 
     /// Run the phase until it ends, or nothing happens any more.
-    pub(super) fn run(&mut self, world: &mut World) -> End {
-        self.run_while(world, &|_| false)
+    pub(super) fn run(&mut self, cluster: &mut FakeCluster) -> End {
+        self.run_while(cluster, &|_| false)
     }
 
     /// The same, while something happens whenever the phase waits.
-    pub(super) fn run_while(&mut self, world: &mut World, meanwhile: Meanwhile<'_>) -> End {
+    pub(super) fn run_while(&mut self, cluster: &mut FakeCluster, meanwhile: Meanwhile<'_>) -> End {
         let (mut checkpoint, mut answers, mut performed) = (Value::Null, Vec::new(), 0);
         for _ in 0..200 {
             match self.advance(&checkpoint, &answers) {
@@ -391,7 +391,8 @@ impl<'f> Plane<'f> {
                         (checkpoint, answers) = (durable, Vec::new());
                         continue;
                     }
-                    answers = requests.iter().map(|request| world.perform(request, &self.identity)).collect();
+                    answers =
+                        requests.iter().map(|request| cluster.perform(request, &self.identity)).collect();
                     checkpoint = next;
                     if self.crash == Crash::After(performed) {
                         (checkpoint, answers) = (durable, Vec::new());
@@ -401,7 +402,7 @@ impl<'f> Plane<'f> {
                     self.checkpoints.push(next.to_string());
                     assert!(next.to_string().len() <= CHECKPOINT_LIMIT, "{next}");
                     (checkpoint, answers) = (next, Vec::new());
-                    if meanwhile(world) {
+                    if meanwhile(cluster) {
                         continue;
                     }
                     let Some(wake_at) = wake_at else { return End::Waits };
@@ -422,9 +423,9 @@ pub(super) struct CrashCase {
     pub(super) arguments: Value,
     pub(super) target: Object,
     pub(super) pods: PodSupport,
-    pub(super) world: World,
+    pub(super) cluster: FakeCluster,
     /// What happens while the phase waits.
-    pub(super) meanwhile: Box<dyn Fn(&mut World) -> bool>,
+    pub(super) meanwhile: Box<dyn Fn(&mut FakeCluster) -> bool>,
     /// Where the effects of the phase are unknown afterwards, so that it has to fail as interrupted: all of these places.
     pub(super) interrupted: &'static [Crash],
 }
@@ -440,7 +441,7 @@ impl CrashCase {
             arguments,
             target: Object::new(),
             pods: PodSupport::Cluster,
-            world: World::default(),
+            cluster: FakeCluster::default(),
             meanwhile: Box::new(|_| false),
             interrupted: &[],
         }
@@ -449,13 +450,13 @@ impl CrashCase {
     /// Run the phase with the plane stopping at every place that there is, one place after the other.
     pub(super) fn check(&self) {
         let what = format!("{} {} {}", self.function, self.version, self.arguments);
-        let (mut plane, mut expected) = (self.plane(Crash::Never), self.world.clone());
+        let (mut plane, mut expected) = (self.plane(Crash::Never), self.cluster.clone());
         let end = plane.run_while(&mut expected, &self.meanwhile);
         assert!(matches!(end, End::Done(_)), "{what}: {end:?}");
         let mut interrupted = Vec::new();
         for place in 1..=plane.checkpoints.len() {
             for crash in [Crash::Before(place), Crash::After(place)] {
-                let mut tried = self.world.clone();
+                let mut tried = self.cluster.clone();
                 let found = self.plane(crash).run_while(&mut tried, &self.meanwhile);
                 if matches!(found, End::Failed(Cause::PhaseInterrupted, _)) {
                     interrupted.push(crash);

@@ -159,16 +159,16 @@ impl<'r> Target<'r> {
     }
 
     /// What the output says of it.
-    pub(super) fn told(&self) -> Value {
-        let mut told =
+    pub(super) fn to_output(&self) -> Value {
+        let mut output =
             json!({"name": called(self.object), "objects": self.objects, "used": self.used.to_string()});
         if let Some(capacity) = self.capacity {
-            told["capacity"] = capacity.to_string().into();
+            output["capacity"] = capacity.to_string().into();
         }
         if let Some(reason) = &self.closed {
-            told["closed"] = reason.as_str().into();
+            output["closed"] = reason.as_str().into();
         }
-        told
+        output
     }
 }
 

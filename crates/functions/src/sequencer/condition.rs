@@ -6,6 +6,7 @@ use ferroplane_cel::{Environment, Limits, Numbers, Type, Value};
 use ferroplane_wire::v1::{Ready, RunFunctionRequest};
 
 use crate::cel_state;
+use crate::pattern_budget::PatternBudget;
 
 /// Evaluates conditions. What they check is prepared when the first of them is.
 #[derive(Default)]
@@ -15,13 +16,14 @@ pub(super) struct Conditions<'a> {
     // Two, because `rsp.Desired` is `req.Desired` in the original: a rule that resets the readiness changes
     // what later conditions see.
     desired: [OnceCell<Value<'a>>; 2],
+    budget: PatternBudget,
 }
 
 impl<'a> Conditions<'a> {
     /// Whether the condition holds for what is observed and desired. Earlier rules may have found that the composite
     /// resource cannot be ready; nothing else of what they do is seen.
     pub(super) fn holds(
-        &self,
+        &mut self,
         source: &str,
         request: &'a RunFunctionRequest,
         is_unready: bool,
@@ -37,6 +39,7 @@ impl<'a> Conditions<'a> {
         if !matches!(program.result_type(), Type::Bool | Type::Dyn) {
             return Err(format!("CEL condition must return bool, got {}", program.result_type()));
         }
+        self.budget.spend(program.pattern_weight())?;
         let observed = || cel_state::state(request.observed.as_ref(), None);
         let ready = is_unready.then_some(Ready::False);
         let desired = || cel_state::state(request.desired.as_ref(), ready);

@@ -19,18 +19,33 @@ pub(super) struct Input {
     pub(super) usage_version: UsageVersion,
     /// Whether the composite resource is not ready while something is held back.
     pub(super) reset_composite_readiness: bool,
-    pub(super) idle_patterns: IdlePatterns,
+    pub(super) release: Release,
     pub(super) rules: Vec<Rule>,
 }
 
-/// What becomes of patterns that nothing has to wait for.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) enum IdlePatterns {
-    /// They have to be regular expressions.
+/// The releases whose rules mean different things.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Release {
+    /// v0.1.0 to v0.1.2: sequences have names, not patterns.
+    V0_1,
+    /// v0.2.2: what matches a pattern that has to wait is taken out even if it exists, and so it is deleted.
+    V0_2,
+    /// v0.2.3 to v0.3.0: a pattern that nothing waits for may be nonsense.
+    V0_3,
+    /// v0.4.0: usages are made while it is checked what has to wait, and usages are protected, too.
+    V0_4,
+    /// v0.5.0: the same, but what protects is not protected.
+    V0_5,
+    /// From v0.6.0 on.
     #[default]
-    Checked,
-    /// They may be nonsense.
-    Unread,
+    Latest,
+}
+
+impl Release {
+    /// Whether resources are protected while it is checked what has to wait.
+    pub(super) fn protects_in_turn(self) -> bool {
+        matches!(self, Self::V0_4 | Self::V0_5)
+    }
 }
 
 /// A sequence of resources.
@@ -84,15 +99,65 @@ impl Input {
             cache_ttl: read_ttl(written.cache_ttl.as_deref().unwrap_or_default())?,
             enable_deletion_sequencing: written.enable_deletion_sequencing.unwrap_or_default(),
             replay_deletion: written.replay_deletion.unwrap_or_default(),
-            // Anything else is the newer one, as it is to the original.
-            usage_version: match written.usage_version.as_deref() {
-                Some("v1") => UsageVersion::V1,
-                _ => UsageVersion::V2,
-            },
+            usage_version: usage_version(written.usage_version.as_deref()),
             reset_composite_readiness: written.reset_composite_readiness.unwrap_or_default(),
-            idle_patterns: IdlePatterns::Checked,
+            release: Release::Latest,
             rules: rules.map(|rule| rule.unwrap_or_default().into()).collect(),
         })
+    }
+}
+
+/// The input as v0.4.0 and v0.5.0 read it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WrittenV0_4 {
+    #[serde(rename = "apiVersion")]
+    _api_version: Option<String>,
+    #[serde(rename = "kind")]
+    _kind: Option<String>,
+    #[serde(rename = "metadata")]
+    _metadata: Option<Map<String, Value>>,
+    enable_deletion_sequencing: Option<bool>,
+    replay_deletion: Option<bool>,
+    usage_version: Option<String>,
+    reset_composite_readiness: Option<bool>,
+    rules: Option<Vec<Option<WrittenRuleV0_4>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRuleV0_4 {
+    sequence: Option<Vec<Option<String>>>,
+}
+
+impl Input {
+    /// Read what v0.4.0 and v0.5.0 know, for one of them.
+    pub(super) fn read_v0_4(input: Option<&Struct>, release: Release) -> Result<Self, String> {
+        let Some(input) = input else { return Ok(Self { release, ..Self::default() }) };
+        let json = input.json().map_err(|error| format!("cannot get Function input: {error}"))?;
+        let written: WrittenV0_4 = serde_path_to_error::deserialize(json)
+            .map_err(|error| format!("cannot get Function input: {error}"))?;
+        let rules = written.rules.unwrap_or_default().into_iter().map(|rule| {
+            let sequence = rule.unwrap_or_default().sequence;
+            WrittenRule { sequence, ..WrittenRule::default() }.into()
+        });
+        Ok(Self {
+            enable_deletion_sequencing: written.enable_deletion_sequencing.unwrap_or_default(),
+            replay_deletion: written.replay_deletion.unwrap_or_default(),
+            usage_version: usage_version(written.usage_version.as_deref()),
+            reset_composite_readiness: written.reset_composite_readiness.unwrap_or_default(),
+            release,
+            rules: rules.collect(),
+            ..Self::default()
+        })
+    }
+}
+
+/// Anything but v1 is the newer one, as it is to the original.
+fn usage_version(written: Option<&str>) -> UsageVersion {
+    match written {
+        Some("v1") => UsageVersion::V1,
+        _ => UsageVersion::V2,
     }
 }
 
@@ -108,8 +173,8 @@ struct WrittenSequence {
 }
 
 impl Input {
-    /// Read the sequences of the input and nothing else.
-    pub(super) fn read_sequences(input: Option<&Struct>) -> Result<Self, String> {
+    /// Read the sequences of the input and nothing else, for this release.
+    pub(super) fn read_sequences(input: Option<&Struct>, release: Release) -> Result<Self, String> {
         let Some(input) = input else { return Ok(Self::default()) };
         let json = input.json().map_err(|error| format!("cannot get Function input: {error}"))?;
         let written: WrittenSequences = serde_path_to_error::deserialize(json)
@@ -118,7 +183,7 @@ impl Input {
             let sequence = rule.unwrap_or_default().sequence;
             WrittenRule { sequence, ..WrittenRule::default() }.into()
         });
-        Ok(Self { rules: rules.collect(), idle_patterns: IdlePatterns::Unread, ..Self::default() })
+        Ok(Self { rules: rules.collect(), release, ..Self::default() })
     }
 }
 

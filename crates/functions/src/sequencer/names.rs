@@ -5,17 +5,23 @@ use std::rc::Rc;
 
 use ferroplane_golang::regexp::Expression;
 
+use crate::pattern_budget::PatternBudget;
+
 /// The names of all resources of a request, and which of them match the patterns asked for so far.
 ///
 /// A compiled expression can be a thousand times the size of its pattern, so only what it matches is kept.
 pub(super) struct Names<'a> {
     all: BTreeSet<&'a str>,
+    /// Whether every pattern is a name, as in the first releases.
+    are_literal: bool,
     matching: BTreeMap<String, Rc<[&'a str]>>,
+    budget: PatternBudget,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(all: impl Iterator<Item = &'a String>) -> Self {
-        Self { all: all.map(String::as_str).collect(), matching: BTreeMap::new() }
+    pub(super) fn new(all: impl Iterator<Item = &'a String>, are_literal: bool) -> Self {
+        let all = all.map(String::as_str).collect();
+        Self { all, are_literal, matching: BTreeMap::new(), budget: PatternBudget::default() }
     }
 
     /// The names that match, in order.
@@ -23,12 +29,14 @@ impl<'a> Names<'a> {
         if let Some(known) = self.matching.get(pattern) {
             return Ok(known.clone());
         }
-        let found: Rc<[&'a str]> = if is_plain(pattern) {
+        let found: Rc<[&'a str]> = if self.are_literal || is_plain(pattern) {
             // Most patterns are names, for which compiling an expression would be the whole cost of the step.
             self.all.get(pattern).copied().into_iter().collect()
         } else {
             let expression = Expression::new(&anchored(pattern))
                 .map_err(|error| format!("cannot compile regex {pattern}: {error}"))?;
+            let spent = self.budget.spend(expression.weight());
+            spent.map_err(|problem| format!("cannot compile regex {pattern}: {problem}"))?;
             self.all.iter().copied().filter(|name| expression.is_match(name)).collect()
         };
         self.matching.insert(pattern.to_owned(), found.clone());

@@ -113,6 +113,31 @@ fn pattern_that_is_no_expression_is_a_fatal_result() {
 }
 
 #[test]
+fn patterns_that_are_too_complex_together_are_a_fatal_result() {
+    let heavy: Vec<_> = (0..4).map(|number| format!(r"[\pL]{{200}}{number}")).collect();
+    let alone = answer(&request("last", "", &rule(&[&heavy[0], "last"])));
+    assert!(messages(&alone)[0].starts_with("Delaying creation"), "{alone}");
+    let rules: Vec<_> = heavy.iter().map(|pattern| json!({"sequence": [pattern, "last"]})).collect();
+    let refused = answer(&request("last", "", &json!({"rules": rules})));
+    let message = *messages(&refused).last().unwrap();
+    assert!(message.starts_with(r"cannot compile regex [\pL]{200}"), "{message}");
+    assert!(message.contains("are too complex together"), "{message}");
+}
+
+#[test]
+fn patterns_in_conditions_that_are_too_complex_together_are_a_fatal_result() {
+    let heavy = |number: usize| {
+        let condition = format!(r"!string(desired.composite.ready).matches('[\\pL]{{30}}{number}')");
+        json!({"sequence": ["a", "b"], "condition": condition})
+    };
+    let rules: Vec<_> = (0..30).map(heavy).collect();
+    let refused = answer(&request("+a b", "", &json!({"rules": rules})));
+    let message = *messages(&refused).last().unwrap();
+    assert!(message.starts_with("cannot evaluate condition"), "{message}");
+    assert!(message.contains("are too complex together"), "{message}");
+}
+
+#[test]
 fn composite_is_not_ready_while_something_is_held_back() {
     let input = json!({"resetCompositeReadiness": true, "rules": [{"sequence": ["a", "b"]}]});
     assert_eq!(answer(&request("a b", "", &input))["desired"]["composite"]["ready"], "READY_FALSE");
@@ -349,4 +374,76 @@ fn first_releases_read_a_pattern_only_when_something_has_to_wait_for_it() {
     let mistake = "cannot compile regex x): error parsing regexp: unexpected ): `^x)$`".to_owned();
     assert_eq!(results("+first"), (String::new(), mistake.clone()));
     assert_eq!(results("first"), (mistake.clone(), mistake));
+}
+
+/// What a release answers.
+fn answer_of(run: fn(&RunFunctionRequest) -> RunFunctionResponse, request: &Value) -> Value {
+    to_json(&run(&from_json(request).unwrap())).unwrap()
+}
+
+#[test]
+fn release_v0_2_2_deletes_what_exists_and_matches_a_pattern_that_has_to_wait() {
+    let group = request("first b-1 b-2", "b-1", &rule(&["first", "b-.*"]));
+    let old = answer_of(run_v0_2, &group);
+    assert_eq!(remaining(&old), "first");
+    assert_eq!(messages(&old), messages(&answer_of(run_v0_3, &group)));
+    assert_eq!(remaining(&answer_of(run_v0_3, &group)), "b-1 first");
+    let named = request("first second", "second", &rule(&["first", "second"]));
+    assert_eq!(remaining(&answer_of(run_v0_2, &named)), "first second", "a name that exists is not checked");
+    let ready = request("+first b-1 b-2", "b-1", &rule(&["first", "b-.*"]));
+    assert_eq!(remaining(&answer_of(run_v0_2, &ready)), "b-1 b-2 first");
+}
+
+#[test]
+fn first_releases_take_an_element_of_a_sequence_for_a_name() {
+    let waiting = answer_of(run_v0_1, &request("+first second third", "", &rule(&["fir.*", "second"])));
+    assert_eq!(remaining(&waiting), "first third");
+    assert_eq!(
+        messages(&waiting),
+        [r#"Delaying creation of resource "second" because "fir.*" is not ready or does not exist yet"#]
+    );
+    let unmatched = answer_of(run_v0_1, &request("first b-1", "", &rule(&["first", "b-.*"])));
+    assert_eq!(remaining(&unmatched), "b-1 first");
+    let nonsense = answer_of(run_v0_1, &request("+first second", "", &rule(&["first", "second", "x)"])));
+    assert_eq!(remaining(&nonsense), "first second");
+    assert_eq!(nonsense["results"][0]["severity"], "SEVERITY_NORMAL", "no expression is compiled");
+    let there = answer_of(run_v0_1, &request("first second", "second", &rule(&["first", "second"])));
+    assert_eq!((remaining(&there).as_str(), messages(&there).len()), ("first second", 0));
+}
+
+#[test]
+fn releases_v0_4_and_v0_5_protect_from_all_that_is_ready_before_a_pattern() {
+    let input = json!({"enableDeletionSequencing": true, "rules": [{"sequence": ["a", "b", "c.*"]}]});
+    let ready = request("+a +b +c", "a b c", &input);
+    for run in [run_v0_4, run_v0_5] {
+        assert_eq!(remaining(&answer_of(run, &ready)), "a b b-a-usage c c-a-usage c-b-usage");
+        let waiting = request("+a b +c c-1", "a b c", &input);
+        assert_eq!(remaining(&answer_of(run, &waiting)), "a b b-a-usage c c-a-usage");
+    }
+    assert_eq!(
+        remaining(&answer(&ready)),
+        "a b b-a-usage c c-b-usage",
+        "only from what comes right before it"
+    );
+}
+
+#[test]
+fn release_v0_4_protects_what_protects() {
+    let input = json!({"enableDeletionSequencing": true, "rules": [{"sequence": ["a", "b.*"]}]});
+    let mut request = request("+a +b", "a b", &input);
+    request["observed"]["resources"]["b"]["resource"]["apiVersion"] =
+        json!("protection.crossplane.io/v1beta1");
+    request["observed"]["resources"]["b"]["resource"]["kind"] = json!("ClusterUsage");
+    assert_eq!(remaining(&answer_of(run_v0_4, &request)), "a b b-a-usage");
+    assert_eq!(remaining(&answer_of(run_v0_5, &request)), "a b");
+}
+
+#[test]
+fn release_v0_5_refuses_fields_that_came_later() {
+    for later in [json!({"cacheTTL": "1m"}), json!({"rules": [{"sequence": ["a"], "condition": "true"}]})] {
+        let refused = answer_of(run_v0_5, &json!({"input": later}));
+        assert_eq!(refused["results"][0]["severity"], "SEVERITY_FATAL", "{refused}");
+    }
+    let mistake = answer_of(run_v0_5, &request("+a b", "", &rule(&["a", "(b"])));
+    assert_eq!(mistake["results"][0]["severity"], "SEVERITY_FATAL", "{mistake}");
 }

@@ -12,6 +12,7 @@ use super::conditions;
 use super::extra::{self, ExtraResource};
 use super::settings::{ConditionMatcher, Matcher};
 use super::template::Groups;
+use crate::pattern_budget::PatternBudget;
 
 /// The name the composite resource has among the resources of a matcher.
 const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-resource";
@@ -50,8 +51,12 @@ fn object(resource: &Resource) -> Result<Cow<'_, Map<String, Value>>, String> {
 type Resources<'a> = BTreeMap<&'a str, Cow<'a, Map<String, Value>>>;
 
 /// What was captured, if the matcher matches.
-pub(super) fn matches(matcher: &Matcher<'_>, state: &ObservedState<'_>) -> Result<Option<Groups>, String> {
-    let resources = select(matcher, state)?;
+pub(super) fn matches(
+    matcher: &Matcher<'_>,
+    state: &ObservedState<'_>,
+    budget: &mut PatternBudget,
+) -> Result<Option<Groups>, String> {
+    let resources = select(matcher, state, budget)?;
     let matchers = matcher.conditions.as_deref().unwrap_or_default();
     // Nothing matches nothing, though "all of none" would be true: a hook must not act because a resource is
     // gone.
@@ -60,7 +65,7 @@ pub(super) fn matches(matcher: &Matcher<'_>, state: &ObservedState<'_>) -> Resul
     }
     // Compiled at most once for all resources, and only when one gets as far as its message: a bad expression
     // that no resource gets to is no failure, as in the original.
-    let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()] };
+    let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()], budget };
     match matcher.kind {
         Some("AnyResourceMatchesAnyCondition") => conditions.any_any(&resources),
         Some("AnyResourceMatchesAllConditions") => conditions.any_all(&resources),
@@ -70,10 +75,14 @@ pub(super) fn matches(matcher: &Matcher<'_>, state: &ObservedState<'_>) -> Resul
     }
 }
 
-fn select<'w>(matcher: &Matcher<'_>, state: &'w ObservedState<'_>) -> Result<Resources<'w>, String> {
+fn select<'w>(
+    matcher: &Matcher<'_>,
+    state: &'w ObservedState<'_>,
+    budget: &mut PatternBudget,
+) -> Result<Resources<'w>, String> {
     let mut selected = Resources::new();
     for (at, wanted) in matcher.resources.iter().flatten().enumerate() {
-        let name = Expression::new(wanted.name.unwrap_or_default())
+        let name = read(wanted.name.unwrap_or_default(), budget)
             .map_err(|error| format!("cannot compile resource key regex, resourcesIndex: {at}: {error}"))?;
         let observed = state.request.observed.iter().flat_map(State::resources);
         for (key, resource) in observed.filter(|(key, _)| name.is_match(key)) {
@@ -94,10 +103,18 @@ fn select<'w>(matcher: &Matcher<'_>, state: &'w ObservedState<'_>) -> Result<Res
     Ok(selected)
 }
 
+/// An expression that there is room for.
+fn read(pattern: &str, budget: &mut PatternBudget) -> Result<Expression, String> {
+    let expression = Expression::new(pattern).map_err(|error| error.to_string())?;
+    budget.spend(expression.weight())?;
+    Ok(expression)
+}
+
 /// What conditions should say, with their expressions once they were needed.
 struct Conditions<'m> {
     matchers: &'m [ConditionMatcher<'m>],
     expressions: Vec<Option<Expression>>,
+    budget: &'m mut PatternBudget,
 }
 
 impl Conditions<'_> {
@@ -174,7 +191,8 @@ impl Conditions<'_> {
         let expression = match &mut self.expressions[at] {
             Some(expression) => expression,
             unread => unread.insert(
-                Expression::new(message).map_err(|error| format!("cannot compile message regex: {error}"))?,
+                read(message, self.budget)
+                    .map_err(|error| format!("cannot compile message regex: {error}"))?,
             ),
         };
         let groups = expression.groups(condition.message);

@@ -164,6 +164,25 @@ fn what_goes_wrong_is_said_and_stops_nothing() {
 }
 
 #[test]
+fn expressions_that_are_too_complex_together_are_a_failure_to_match() {
+    let selector = |number: usize| json!({"name": format!(r"[\pL]{{200}}{number}")});
+    let with_names = |count: usize| {
+        let names: Vec<_> = (0..count).map(selector).collect();
+        transformed(&hook(&json!({"resources": names, "conditions": [{"type": "Synced"}]}), ""))
+    };
+    assert_eq!(failure(&with_names(1)).0, "Available");
+    let refused = with_names(4);
+    assert_eq!(failure(&refused).0, "MatchFailure");
+    assert!(failure(&refused).1.contains("are too complex together"), "{refused}");
+
+    let wanted = |number: usize| json!({"type": "Synced", "status": "False", "message": format!(r"[\pL]{{200}}{number}")});
+    let wanted: Vec<_> = (0..4).map(wanted).collect();
+    let matcher = json!({"type": "AnyResourceMatchesAnyCondition", "resources": [{"name": "db"}], "conditions": wanted});
+    let refused = transformed(&hook(&matcher, ""));
+    assert!(failure(&refused).1.contains("cannot compile message regex: the regular"), "{refused}");
+}
+
+#[test]
 fn mistake_in_the_input_is_said() {
     let answer = answer(&json!({"input": {"statusConditionHooks": [{"matcher": []}]}}));
     let (reason, message) = failure(&answer);

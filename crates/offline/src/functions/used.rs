@@ -158,7 +158,7 @@ fn judge_step(step: &Step, catalogue: &Catalogue) -> Result<Judged, PipelineErro
     Ok(match pipeline.resolve(catalogue) {
         Ok(pipeline) => {
             let callee = pipeline.steps()[0].callee.clone().expect("every step is resolved");
-            told(callee.version, &callee.state.to_string(), &callee.advisories)
+            judged(callee.version, &callee.state.to_string(), &callee.advisories)
         }
         Err(error) => refused(step.function_ref.version.clone(), &error.source),
     })
@@ -167,13 +167,13 @@ fn judge_step(step: &Step, catalogue: &Catalogue) -> Result<Judged, PipelineErro
 fn judge_phase(question: &Question, catalogue: &Catalogue) -> Judged {
     match resolve(catalogue, question) {
         Ok(resolution) => {
-            told(resolution.record.version.clone(), &resolution.state.to_string(), &resolution.advisories)
+            judged(resolution.record.version.clone(), &resolution.state.to_string(), &resolution.advisories)
         }
         Err(error) => refused(question.phase_version.clone(), &error),
     }
 }
 
-fn told(version: Option<Version>, state: &str, advisories: &[Advisory]) -> Judged {
+fn judged(version: Option<Version>, state: &str, advisories: &[Advisory]) -> Judged {
     if advisories.is_empty() {
         return Judged::Fine;
     }

@@ -29,7 +29,7 @@ pub(super) fn load(name: &str, path: &Path) -> anyhow::Result<AsyncFunction> {
 #[cfg(not(feature = "wasm"))]
 pub(super) fn load(_: &str, path: &Path) -> anyhow::Result<AsyncFunction> {
     anyhow::bail!(
-        "cannot use `{}`: this build of ferroplane has no WebAssembly: use a released binary, or build one with \
+        "cannot use `{}`: this build of ferroplane has no WebAssembly: build one with \
          `cargo build --release --features wasm`",
         path.display()
     )

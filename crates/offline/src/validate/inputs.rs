@@ -199,7 +199,8 @@ impl Functions {
             }
             Ok(resolution) => {
                 let (callee, capabilities) = (("", call.function), library.capabilities());
-                let checked = check_capability(callee, resolution.record, call.capability, &capabilities);
+                let revision = &resolution.record.revision.name;
+                let checked = check_capability(callee, revision, call.capability, &capabilities);
                 (call.function_at.to_owned(), chain(&checked.err()?))
             }
         };

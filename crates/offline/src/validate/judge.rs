@@ -60,7 +60,12 @@ impl Judge {
     /// One that knows what an API server serves: definitions, the groups of all of them, and Functions.
     pub(crate) fn of_served(definitions: &[Object], groups: BTreeSet<String>, functions: &[Object]) -> Self {
         let mut judge = Self { kinds: Kinds::served(groups), ..Self::default() };
-        judge.add_served(definitions);
+        let found: Vec<_> = definitions.iter().filter_map(definitions::kinds_of_object).flatten().collect();
+        // One Composition can name many kinds, and the process that compiles their schemas is the control plane.
+        let versions = found.iter().map(|known| known.versions().len()).sum();
+        for known in found {
+            judge.kinds.add(known.sharing(versions));
+        }
         for function in functions {
             judge.functions.add(function);
         }
@@ -296,4 +301,20 @@ fn may_matter(text: &str) -> bool {
     ["CustomResourceDefinition", "CompositeResourceDefinition", keys::PKG]
         .iter()
         .any(|word| text.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::validate::kinds::tests::{heavy, withheld};
+
+    #[test]
+    fn definitions_that_are_served_share_what_their_patterns_may_cost() {
+        let kinds: Vec<_> = (0..8).map(|number| format!("Kind{number}")).collect();
+        let definitions: Vec<_> = kinds.iter().map(|kind| heavy(kind, 1, 1)).collect();
+        let judge = Judge::of_served(&definitions, BTreeSet::new(), &[]);
+        for kind in &kinds {
+            assert_eq!(withheld(judge.kinds.given("e.org", kind).unwrap(), "v1", 1), 1, "{kind}");
+        }
+    }
 }

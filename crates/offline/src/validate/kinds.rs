@@ -25,6 +25,8 @@ pub(super) struct Kinds {
 pub(super) struct Known {
     pub(super) definition: crd::Definition,
     resources: HashMap<String, OnceLock<Option<CustomResource>>>,
+    /// How many versions share what the patterns and rules of all of them may cost.
+    sharers: usize,
     /// For composite resources: the version that compositions are for.
     pub(super) referenceable: Option<String>,
 }
@@ -96,8 +98,15 @@ impl Known {
         crd::default(&mut definition);
         let definition = crd::Definition::decode(&definition)?;
         let names = definition.versions.iter().map(|version| version.name.clone());
-        let resources = names.map(|name| (name, OnceLock::new())).collect();
-        Ok(Self { definition, resources, referenceable })
+        let resources: HashMap<_, _> = names.map(|name| (name, OnceLock::new())).collect();
+        let sharers = resources.len();
+        Ok(Self { definition, resources, sharers, referenceable })
+    }
+
+    /// The same with what its patterns and rules may cost shared by so many versions, of this kind and others.
+    #[must_use]
+    pub(super) fn sharing(self, versions: usize) -> Self {
+        Self { sharers: versions, ..self }
     }
 
     /// One version of the kind, if there is one and it has a schema.
@@ -112,7 +121,8 @@ impl Known {
 
     fn compile(&self, version: &str) -> Option<CustomResource> {
         let definition = &self.definition;
-        let schema = Schema::compile(definition.schema(version)?);
+        // Not every definition was accepted by an API server: an XRD that is refused is stored all the same.
+        let schema = Schema::compile_shared(definition.schema(version)?, self.sharers);
         Some(CustomResource {
             group: definition.group.clone(),
             version: version.to_owned(),
@@ -126,8 +136,60 @@ impl Known {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use ferroplane_schema::field::Path;
+    use serde_json::json;
+
     use super::*;
+
+    /// A definition with so many versions, each of which has so many patterns that take a tenth of a second to compile.
+    pub(crate) fn heavy(kind: &str, versions: usize, patterns: usize) -> Object {
+        let pattern = |number: usize| {
+            let pattern = format!(r"(a|b|c){{500}}[\pL]{{300}}{number}");
+            (format!("p{number}"), json!({"type": "string", "pattern": pattern}))
+        };
+        let properties: Object = (0..patterns).map(pattern).collect();
+        let version = |number: usize| {
+            json!({
+                "name": format!("v{number}"), "served": true, "storage": number == 1,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": properties}},
+            })
+        };
+        let versions: Vec<_> = (1..=versions).map(version).collect();
+        let plural = format!("{}s", kind.to_lowercase());
+        let definition = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.e.org")},
+            "spec": {
+                "group": "e.org", "scope": "Namespaced", "versions": versions,
+                "names": {"kind": kind, "plural": plural, "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
+            },
+        });
+        definition.as_object().unwrap().clone()
+    }
+
+    /// How many of the patterns are withheld instead of compiled.
+    pub(crate) fn withheld(known: &Known, version: &str, patterns: usize) -> usize {
+        let object = (0..patterns).map(|number| (format!("p{number}"), json!("x"))).collect();
+        let schema = &known.resource(version).unwrap().schema;
+        let errors = schema.validate(&Value::Object(object), &Path::NIL);
+        errors.iter().filter(|error| error.to_string().contains("too complex together")).count()
+    }
+
+    #[test]
+    fn patterns_of_a_definition_that_are_too_heavy_together_are_withheld() {
+        let known = Known::read(heavy("One", 1, 10), None).unwrap();
+        let withheld = withheld(&known, "v1", 10);
+        assert!((1..10).contains(&withheld), "{withheld}");
+    }
+
+    #[test]
+    fn versions_of_a_definition_share_what_their_patterns_may_cost() {
+        let known = Known::read(heavy("One", 8, 1), None).unwrap();
+        assert_eq!((1..=8).map(|number| withheld(&known, &format!("v{number}"), 1)).sum::<usize>(), 8);
+        let alone = Known::read(heavy("One", 1, 1), None).unwrap();
+        assert_eq!(withheld(&alone, "v1", 1), 0);
+    }
 
     #[test]
     fn kinds_of_ours_are_what_an_api_server_accepts() {

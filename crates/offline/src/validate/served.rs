@@ -66,12 +66,17 @@ mod tests {
     }
 
     fn warnings(template: &Value) -> Vec<String> {
+        warnings_of_step(
+            "function-patch-and-transform",
+            &json!({"apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": [template]}),
+        )
+    }
+
+    fn warnings_of_step(function: &str, input: &Value) -> Vec<String> {
         let composition = object(&json!({
             "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "apps"},
             "spec": {"compositeTypeRef": {"apiVersion": "e.org/v1", "kind": "App"}, "mode": "Pipeline", "pipeline": [
-                {"step": "compose", "functionRef": {"name": "function-patch-and-transform"}, "input": {
-                    "apiVersion": "pt.fn.crossplane.io/v1beta1", "kind": "Resources", "resources": [template],
-                }},
+                {"step": "compose", "functionRef": {"name": function}, "input": input},
                 {"step": "last", "functionRef": {"name": "function-unheard-of"}},
             ]},
         }));
@@ -103,5 +108,27 @@ mod tests {
             warnings(&template("v1", "Buckt", "spec.region")),
             ["step `compose`: input.resources[0].base.kind: no CRD or XRD defines Buckt (cloud.io)"]
         );
+    }
+
+    #[test]
+    fn common_mistakes_in_templates_are_among_the_warnings() {
+        let warnings = |template: &str| {
+            let input = json!({
+                "apiVersion": "gotemplating.fn.crossplane.io/v1beta1", "kind": "GoTemplate",
+                "source": "Inline", "inline": {"template": template},
+            });
+            warnings_of_step("function-go-templating", &input)
+        };
+        let indented = "{{ range $i := until 2 }}\n  ---\n  apiVersion: v1\n{{ end }}\n";
+        let unnamed = "---\napiVersion: v1\nkind: ConfigMap\ndata: {}\n";
+        let found = warnings(&format!("{indented}{unnamed}"));
+        let [separator, name] = &found[..] else { panic!("{found:?}") };
+        let start = "step `compose`: input.inline: the separator `---` is indented";
+        assert!(separator.starts_with(start), "{separator}");
+        let start = "step `compose`: input.inline: ConfigMap has no name to be composed by";
+        assert!(name.starts_with(start), "{name}");
+        let found = warnings("{{ nope }}");
+        let [unknown] = &found[..] else { panic!("{found:?}") };
+        assert!(unknown.contains("function \"nope\" not defined"), "{unknown}");
     }
 }

@@ -1,4 +1,6 @@
-//! Follows paths.
+//! Evaluates paths.
+//!
+//! Follows client-go 0.36.4, `util/jsonpath/jsonpath.go`.
 
 use std::borrow::Cow;
 use std::fmt;

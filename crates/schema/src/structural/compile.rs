@@ -25,10 +25,22 @@ pub struct Schema {
 impl Schema {
     /// Compiles a schema. Makes the best of one that would be refused, without ever failing.
     pub fn compile(props: &Props) -> Self {
+        Self::compile_within(props, &mut CompileBudget::default())
+    }
+
+    /// The same for one of so many versions that share what their patterns and rules may cost. Those that there is no room for are
+    /// withheld: the definition may never have been checked, and to use a heavy one takes seconds and fills the memory.
+    pub fn compile_shared(props: &Props, versions: usize) -> Self {
+        let schema = Self::compile_within(props, &mut CompileBudget::of_one_of(versions));
+        schema.root.bound_patterns(&mut CompileBudget::of_one_of(versions));
+        schema
+    }
+
+    fn compile_within(props: &Props, budget: &mut CompileBudget) -> Self {
         let mut root = SchemaNode::compile(props, Purpose::Objects, false);
         // Old definitions may have defaults with unknown fields; every object would carry them otherwise.
         surround::prune_defaults(&mut root);
-        let rules = CompiledRules::compile(props, true, &mut CompileBudget::default());
+        let rules = CompiledRules::compile(props, true, budget);
         Self { root: Arc::new(root), rules: rules.map(Arc::new) }
     }
 

@@ -56,6 +56,16 @@ impl Text {
         made.map_err(|missing| format!("string transform of type {kind} {missing} is not set"))
     }
 
+    /// The expression that it compiles when it is used, and how it is written.
+    pub(super) fn expression(&self) -> Option<(&str, &Expression)> {
+        match self {
+            Self::Expression { pattern, expression: Ok(expression), .. } => {
+                Some((pattern.as_str(), expression))
+            }
+            _ => None,
+        }
+    }
+
     pub(super) fn resolve<'v>(&self, value: Any<'v>) -> Result<Any<'v>, String> {
         let too_long = |problem: TooLong| problem.to_string();
         Ok(match self {

@@ -4,7 +4,7 @@ use ferroplane_engine::action::PhaseFunction as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::phases::testing::{Crash, CrashCase, End, Plane, World, object};
+use crate::phases::testing::{Crash, CrashCase, End, FakeCluster, Plane, object};
 
 fn claim(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "team"}})
@@ -45,8 +45,8 @@ fn delete_content() -> Plane<'static> {
 }
 
 /// A snapshot that its controller holds, and the content of one.
-fn world_with_snapshot() -> World {
-    World::with([
+fn cluster_with_snapshot() -> FakeCluster {
+    FakeCluster::with([
         json!({"apiVersion": API_VERSION, "kind": "VolumeSnapshot", "metadata": {"name": "s", "namespace": "team",
         "finalizers": ["controller"]}}),
         json!({"apiVersion": API_VERSION, "kind": "VolumeSnapshotContent", "metadata": {"name": "c"}}),
@@ -57,83 +57,83 @@ fn world_with_snapshot() -> World {
 pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
     let case =
         |function, plane: Plane<'static>| CrashCase::of(function, "v0.0.0", Value::Object(plane.arguments));
-    let gone = |world: &mut World| {
-        world.remove("VolumeSnapshot", "team", "s");
+    let gone = |cluster: &mut FakeCluster| {
+        cluster.remove("VolumeSnapshot", "team", "s");
         true
     };
     vec![
         CrashCase {
-            world: World::with([claim("data")]),
+            cluster: FakeCluster::with([claim("data")]),
             meanwhile: Box::new(ready),
             ..case("CreateCSISnapshot", dynamic())
         },
         CrashCase {
-            world: World::with([class()]),
+            cluster: FakeCluster::with([class()]),
             meanwhile: Box::new(ready),
             ..case("CreateCSISnapshotStatic", fixed())
         },
         case("RestoreCSISnapshot", restore()),
         CrashCase {
-            world: world_with_snapshot(),
+            cluster: cluster_with_snapshot(),
             meanwhile: Box::new(gone),
             ..case("DeleteCSISnapshot", delete())
         },
-        CrashCase { world: world_with_snapshot(), ..case("DeleteCSISnapshotContent", delete_content()) },
+        CrashCase { cluster: cluster_with_snapshot(), ..case("DeleteCSISnapshotContent", delete_content()) },
     ]
 }
 
 /// The snapshot controller does its work.
-fn ready(world: &mut World) -> bool {
+fn ready(cluster: &mut FakeCluster) -> bool {
     let status =
         json!({"status": {"readyToUse": true, "restoreSize": "10Gi", "boundVolumeSnapshotContentName": "c"}});
-    for name in world.names("VolumeSnapshot") {
-        world.change("VolumeSnapshot", "team", &name, &status);
+    for name in cluster.names("VolumeSnapshot") {
+        cluster.change("VolumeSnapshot", "team", &name, &status);
     }
     true
 }
 
 #[test]
 fn snapshot_is_taken_and_waited_for() {
-    let mut world = World::with([claim("data")]);
-    assert_eq!(dynamic().run(&mut world.clone()), End::Waits);
-    let output = dynamic().run_while(&mut world, &ready).output();
+    let mut cluster = FakeCluster::with([claim("data")]);
+    assert_eq!(dynamic().run(&mut cluster.clone()), End::Waits);
+    let output = dynamic().run_while(&mut cluster, &ready).output();
     let name = output["name"].as_str().unwrap().to_owned();
     assert!(name.starts_with("data-snapshot-"), "{name}");
     assert_eq!(
         output,
         json!({"name": name, "pvc": "data", "namespace": "team", "restoreSize": "10Gi", "snapshotContent": "c"})
     );
-    let snapshot = world.get("VolumeSnapshot", "team", &name).unwrap();
+    let snapshot = cluster.get("VolumeSnapshot", "team", &name).unwrap();
     assert_eq!(snapshot["spec"]["source"]["persistentVolumeClaimName"], "data");
     assert_eq!(snapshot["metadata"]["labels"], json!({"a": "b"}));
 }
 
 #[test]
 fn snapshot_of_a_storage_system_is_made_known_with_the_policy_of_its_class() {
-    let mut world = World::with([class()]);
-    let output = fixed().run_while(&mut world, &ready).output();
+    let mut cluster = FakeCluster::with([class()]);
+    let output = fixed().run_while(&mut cluster, &ready).output();
     assert_eq!(
         output,
         json!({"name": "s", "namespace": "team", "restoreSize": "10Gi", "snapshotContent": "c"})
     );
-    let [content] = &world.names("VolumeSnapshotContent")[..] else { panic!("{world:?}") };
-    let content = world.get("VolumeSnapshotContent", "", content).unwrap();
+    let [content] = &cluster.names("VolumeSnapshotContent")[..] else { panic!("{cluster:?}") };
+    let content = cluster.get("VolumeSnapshotContent", "", content).unwrap();
     assert_eq!(content["spec"]["deletionPolicy"], "Retain");
     assert_eq!(content["spec"]["volumeSnapshotRef"], json!({"name": "s", "namespace": "team"}));
 }
 
 #[test]
 fn what_a_snapshot_is_made_of_has_to_exist() {
-    assert!(dynamic().run(&mut World::default()).failure().contains("persistentvolumeclaims `data`"));
-    assert!(fixed().run(&mut World::default()).failure().contains("volumesnapshotclasses `fast`"));
+    assert!(dynamic().run(&mut FakeCluster::default()).failure().contains("persistentvolumeclaims `data`"));
+    assert!(fixed().run(&mut FakeCluster::default()).failure().contains("volumesnapshotclasses `fast`"));
 }
 
 #[test]
 fn failure_of_the_snapshot_is_told_in_its_own_words() {
     let broken = |message: &'static str| {
-        move |world: &mut World| {
-            for name in world.names("VolumeSnapshot") {
-                world.change(
+        move |cluster: &mut FakeCluster| {
+            for name in cluster.names("VolumeSnapshot") {
+                cluster.change(
                     "VolumeSnapshot",
                     "team",
                     &name,
@@ -143,16 +143,16 @@ fn failure_of_the_snapshot_is_told_in_its_own_words() {
             true
         }
     };
-    let failure = dynamic().run_while(&mut World::with([claim("data")]), &broken("no space")).failure();
+    let failure = dynamic().run_while(&mut FakeCluster::with([claim("data")]), &broken("no space")).failure();
     assert!(failure.ends_with("failed: no space"), "{failure}");
     // The controller of snapshots continues by itself after this.
     let transient = broken("cannot update: the object has been modified; try again");
     let checkpoint = json!({"step": "wait"});
-    let mut world = World::with([claim("data")]);
-    dynamic().run(&mut world);
-    transient(&mut world);
-    let name = world.names("VolumeSnapshot").remove(0);
-    let snapshot = world.get("VolumeSnapshot", "team", &name).unwrap().clone();
+    let mut cluster = FakeCluster::with([claim("data")]);
+    dynamic().run(&mut cluster);
+    transient(&mut cluster);
+    let name = cluster.names("VolumeSnapshot").remove(0);
+    let snapshot = cluster.get("VolumeSnapshot", "team", &name).unwrap().clone();
     let answer = Answer::Object { object: snapshot, resource: "volumesnapshots".to_owned() };
     assert!(matches!(dynamic().advance(&checkpoint, &[answer]), Move::Wait { .. }));
 }
@@ -160,15 +160,15 @@ fn failure_of_the_snapshot_is_told_in_its_own_words() {
 #[test]
 fn snapshot_of_somebody_else_with_the_name_is_left_alone() {
     let other = json!({"apiVersion": API_VERSION, "kind": "VolumeSnapshot", "metadata": {"name": "s", "namespace": "team"}});
-    let mut world = World::with([class(), other]);
-    assert!(fixed().run_while(&mut world, &ready).failure().contains("exists already"));
+    let mut cluster = FakeCluster::with([class(), other]);
+    assert!(fixed().run_while(&mut cluster, &ready).failure().contains("exists already"));
 }
 
 #[test]
 fn volume_claim_is_made_of_a_snapshot() {
-    let mut world = World::default();
-    assert_eq!(restore().run(&mut world), End::Done(json!({})));
-    let claim = world.get("PersistentVolumeClaim", "team", "new").unwrap();
+    let mut cluster = FakeCluster::default();
+    assert_eq!(restore().run(&mut cluster), End::Done(json!({})));
+    let claim = cluster.get("PersistentVolumeClaim", "team", "new").unwrap();
     assert_eq!(
         claim["spec"],
         json!({
@@ -177,10 +177,10 @@ fn volume_claim_is_made_of_a_snapshot() {
             "resources": {"requests": {"storage": "10Gi"}},
         })
     );
-    let mut taken = World::with([self::claim("new")]);
+    let mut taken = FakeCluster::with([self::claim("new")]);
     assert!(restore().run(&mut taken).failure().contains("exists already"));
     let mut crashed = Plane { crash: Crash::After(1), ..restore() };
-    assert_eq!(crashed.run(&mut World::default()), End::Done(json!({})));
+    assert_eq!(crashed.run(&mut FakeCluster::default()), End::Done(json!({})));
 }
 
 #[test]
@@ -197,9 +197,9 @@ fn size_and_modes_of_a_claim_have_to_make_sense() {
     ] {
         let mut arguments = json!({"name": "s", "pvc": "new", "namespace": "team", "storageClass": "ssd", "restoreSize": "10Gi"});
         arguments[field] = value;
-        let mut world = World::default();
-        let failure = Plane::of(&RestoreCsiSnapshot, arguments).run(&mut world).failure();
-        assert!(failure.contains(expected) && world.effects.is_empty(), "{failure}");
+        let mut cluster = FakeCluster::default();
+        let failure = Plane::of(&RestoreCsiSnapshot, arguments).run(&mut cluster).failure();
+        assert!(failure.contains(expected) && cluster.effects.is_empty(), "{failure}");
     }
     let zero =
         object(json!({"name": "s", "pvc": "n", "namespace": "t", "storageClass": "c", "restoreSize": "0"}));
@@ -208,8 +208,8 @@ fn size_and_modes_of_a_claim_have_to_make_sense() {
 
 #[test]
 fn snapshot_and_content_are_deleted_and_may_be_absent() {
-    assert_eq!(delete().run(&mut world_with_snapshot()), End::Waits);
+    assert_eq!(delete().run(&mut cluster_with_snapshot()), End::Waits);
     for mut plane in [delete(), delete_content()] {
-        assert_eq!(plane.run(&mut World::default()), End::Done(json!({})));
+        assert_eq!(plane.run(&mut FakeCluster::default()), End::Done(json!({})));
     }
 }

@@ -7,7 +7,7 @@ use ferroplane_api::Cause;
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, CrashCase, End, Plane, World, object, refused};
+use crate::phases::testing::{Crash, CrashCase, End, FakeCluster, Plane, object, refused};
 
 const SPEC: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n---\napiVersion: v1\nkind: ConfigMap\n\
                     metadata: {name: b, namespace: other}\n";
@@ -20,26 +20,26 @@ fn reference_to(resource: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "group": "", "resource": resource, "name": name, "namespace": "team"})
 }
 
-fn run(version: &'static KubeOps, arguments: Value, world: &mut World) -> End {
-    Plane::of(version, arguments).run(world)
+fn run(version: &'static KubeOps, arguments: Value, cluster: &mut FakeCluster) -> End {
+    Plane::of(version, arguments).run(cluster)
 }
 
 #[test]
 fn create_makes_all_documents_and_refers_to_the_last() {
     for version in [&KubeOps::V0_0, &KubeOps::V0_1] {
-        let mut world = World::default();
+        let mut cluster = FakeCluster::default();
         let output =
-            run(version, json!({"operation": "create", "namespace": "team", "spec": SPEC}), &mut world)
+            run(version, json!({"operation": "create", "namespace": "team", "spec": SPEC}), &mut cluster)
                 .output();
         assert_eq!(
             output,
             json!({"apiVersion": "v1", "group": "", "resource": "configmaps", "kind": "", "name": "b", "namespace": "other"})
         );
-        assert!(world.get("ConfigMap", "team", "a").is_some(), "{world:?}");
+        assert!(cluster.get("ConfigMap", "team", "a").is_some(), "{cluster:?}");
         // What create puts out, delete takes.
-        let deleted = run(version, json!({"operation": "delete", "objectReference": output}), &mut world);
+        let deleted = run(version, json!({"operation": "delete", "objectReference": output}), &mut cluster);
         assert!(matches!(deleted, End::Done(_)), "{deleted:?}");
-        assert_eq!(world.names("ConfigMap"), ["a"]);
+        assert_eq!(cluster.names("ConfigMap"), ["a"]);
     }
 }
 
@@ -74,14 +74,15 @@ fn patch_of(resource: &str, kind: &str, spec: &str) -> Value {
 /// Only whether a JSON patch was made cannot be found out: what it does must not be done twice.
 pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
     let case = |version, arguments| CrashCase {
-        world: World::with([held(), custom_resource()]),
-        meanwhile: Box::new(|world| {
-            world.remove("ConfigMap", "team", "a");
+        cluster: FakeCluster::with([held(), custom_resource()]),
+        meanwhile: Box::new(|cluster| {
+            cluster.remove("ConfigMap", "team", "a");
             true
         }),
         ..CrashCase::of("KubeOps", version, arguments)
     };
-    let on_nothing = |version, arguments| CrashCase { world: World::default(), ..case(version, arguments) };
+    let on_nothing =
+        |version, arguments| CrashCase { cluster: FakeCluster::default(), ..case(version, arguments) };
     let with_spec =
         |operation: &str, spec: &str| json!({"operation": operation, "namespace": "team", "spec": spec});
     let generated = "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: job-}}";
@@ -132,60 +133,60 @@ fn name_that_the_server_would_make_is_made_once() {
     let spec = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "job-"}});
     let create =
         || Plane::of(&KubeOps::V0_1, json!({"operation": "create", "namespace": "team", "spec": spec}));
-    let mut world = World::default();
-    create().run(&mut world);
-    Plane { identity: "another".to_owned(), ..create() }.run(&mut world);
-    assert_eq!(world.names("ConfigMap").len(), 2);
+    let mut cluster = FakeCluster::default();
+    create().run(&mut cluster);
+    Plane { identity: "another".to_owned(), ..create() }.run(&mut cluster);
+    assert_eq!(cluster.names("ConfigMap").len(), 2);
 }
 
 #[test]
 fn object_of_somebody_else_is_not_taken_for_ones_own() {
-    let mut world = World::with([config_map("a")]);
+    let mut cluster = FakeCluster::with([config_map("a")]);
     let spec = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
     let create = json!({"operation": "create", "namespace": "team", "spec": spec});
-    let failure = run(&KubeOps::V0_0, create.clone(), &mut world).failure();
+    let failure = run(&KubeOps::V0_0, create.clone(), &mut cluster).failure();
     assert_eq!(failure, "cannot create ConfigMap `a` in namespace `team`: it exists already");
     let mut crashed = Plane { crash: Crash::Before(1), ..Plane::of(&KubeOps::V0_0, create) };
-    assert!(crashed.run(&mut world).failure().contains("exists already"));
-    assert_eq!(world.get("ConfigMap", "team", "a").unwrap()["data"]["k"], "v");
+    assert!(crashed.run(&mut cluster).failure().contains("exists already"));
+    assert_eq!(cluster.get("ConfigMap", "team", "a").unwrap()["data"]["k"], "v");
 }
 
 #[test]
 fn refusal_of_the_server_is_told() {
-    let mut world = World {
+    let mut cluster = FakeCluster {
         refusals: vec![refused(403, "Forbidden", "you may not create configmaps")],
-        ..World::default()
+        ..FakeCluster::default()
     };
     let spec = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
-    let failure = run(&KubeOps::V0_0, json!({"operation": "create", "spec": spec}), &mut world).failure();
+    let failure = run(&KubeOps::V0_0, json!({"operation": "create", "spec": spec}), &mut cluster).failure();
     assert_eq!(failure, "you may not create configmaps");
 }
 
 #[test]
 fn delete_of_what_is_absent_fails_at_first_and_succeeds_later() {
     let delete = || json!({"operation": "delete", "objectReference": reference_to("configmaps", "a")});
-    let failure = run(&KubeOps::V0_0, delete(), &mut World::default()).failure();
+    let failure = run(&KubeOps::V0_0, delete(), &mut FakeCluster::default()).failure();
     assert_eq!(failure, "cannot delete configmaps `a` in namespace `team`: it does not exist");
-    assert!(matches!(run(&KubeOps::V0_1, delete(), &mut World::default()), End::Done(_)));
+    assert!(matches!(run(&KubeOps::V0_1, delete(), &mut FakeCluster::default()), End::Done(_)));
 }
 
 #[test]
 fn delete_waits_until_the_object_is_gone_and_leaves_its_successor() {
-    let world = World::with([held()]);
+    let cluster = FakeCluster::with([held()]);
     let delete = || {
         Plane::of(
             &KubeOps::V0_0,
             json!({"operation": "delete", "objectReference": reference_to("configmaps", "a")}),
         )
     };
-    assert_eq!(delete().run(&mut world.clone()), End::Waits);
-    let release = |world: &mut World| {
-        world.remove("ConfigMap", "team", "a");
-        world.put(object(config_map("a")));
+    assert_eq!(delete().run(&mut cluster.clone()), End::Waits);
+    let release = |cluster: &mut FakeCluster| {
+        cluster.remove("ConfigMap", "team", "a");
+        cluster.put(object(config_map("a")));
         true
     };
     // Whoever makes another object of the name meanwhile keeps it.
-    let mut later = world.clone();
+    let mut later = cluster.clone();
     assert!(matches!(delete().run_while(&mut later, &release), End::Done(_)));
     assert_eq!(later.names("ConfigMap"), ["a"]);
 }
@@ -205,47 +206,47 @@ fn delete_that_was_interrupted_deletes_nothing_that_came_later() {
 fn objects_without_namespace_need_the_later_version() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
     let delete = json!({"operation": "delete", "objectReference": {"apiVersion": "v1", "resource": "namespaces", "name": "n"}});
-    let mut world = World::with([namespace]);
-    let failure = run(&KubeOps::V0_0, delete.clone(), &mut world).failure();
+    let mut cluster = FakeCluster::with([namespace]);
+    let failure = run(&KubeOps::V0_0, delete.clone(), &mut cluster).failure();
     assert!(failure.contains("v0.0.0 deletes objects in namespaces only"), "{failure}");
-    assert_eq!(world.names("Namespace"), ["n"]);
-    assert!(matches!(run(&KubeOps::V0_1, delete, &mut world), End::Done(_)));
-    assert!(world.names("Namespace").is_empty());
+    assert_eq!(cluster.names("Namespace"), ["n"]);
+    assert!(matches!(run(&KubeOps::V0_1, delete, &mut cluster), End::Done(_)));
+    assert!(cluster.names("Namespace").is_empty());
 }
 
 #[test]
 fn patch_of_a_custom_resource_is_refused_at_first_and_merged_later() {
     let patch = patch_of("volumesnapshots", "", "spec: {size: 3}");
-    let mut world = World::with([custom_resource()]);
-    let failure = run(&KubeOps::V0_0, patch.clone(), &mut world).failure();
+    let mut cluster = FakeCluster::with([custom_resource()]);
+    let failure = run(&KubeOps::V0_0, patch.clone(), &mut cluster).failure();
     assert_eq!(failure, "the body of the request was in an unknown format");
-    let output = run(&KubeOps::V0_1, patch.clone(), &mut world).output();
+    let output = run(&KubeOps::V0_1, patch.clone(), &mut cluster).output();
     assert_eq!(output["resource"], "volumesnapshots");
-    assert_eq!(world.get("VolumeSnapshot", "team", "s").unwrap()["spec"]["size"], 3);
+    assert_eq!(cluster.get("VolumeSnapshot", "team", "s").unwrap()["spec"]["size"], 3);
     // Who asks for a type gets it, or the refusal.
     let mut strategic = patch;
     strategic["patchType"] = "strategic".into();
-    assert!(run(&KubeOps::V0_1, strategic, &mut world).failure().contains("unknown format"));
+    assert!(run(&KubeOps::V0_1, strategic, &mut cluster).failure().contains("unknown format"));
 }
 
 #[test]
 fn json_patch_is_made_once_whatever_happens() {
-    let mut world = World::with([held()]);
+    let mut cluster = FakeCluster::with([held()]);
     let patch = patch_of("configmaps", "json", "- {op: add, path: /metadata/finalizers/-, value: z}");
     // After the patch was made and its answer lost, nobody knows who changed the object.
     let mut crashed = Plane { crash: Crash::After(2), ..Plane::of(&KubeOps::V0_1, patch) };
-    let end = crashed.run(&mut world);
+    let end = crashed.run(&mut cluster);
     assert!(matches!(end, End::Failed(Cause::PhaseInterrupted, _)), "{end:?}");
-    let finalizers = &world.get("ConfigMap", "team", "a").unwrap()["metadata"]["finalizers"];
+    let finalizers = &cluster.get("ConfigMap", "team", "a").unwrap()["metadata"]["finalizers"];
     assert_eq!(*finalizers, json!(["somebody", "z"]));
 }
 
 #[test]
 fn json_patch_that_does_not_apply_ends() {
-    let mut world = World::with([config_map("a")]);
+    let mut cluster = FakeCluster::with([config_map("a")]);
     let arguments = json!({"operation": "patch", "patchType": "json", "objectReference": reference_to("configmaps", "a"),
         "spec": "- {op: remove, path: /nothing}"});
-    let failure = run(&KubeOps::V0_1, arguments, &mut world).failure();
+    let failure = run(&KubeOps::V0_1, arguments, &mut cluster).failure();
     assert!(failure.contains("an operation of the patch does not apply"), "{failure}");
 }
 
@@ -267,17 +268,17 @@ fn json_patch_is_tried_again_when_somebody_else_was_faster() {
 
 #[test]
 fn apply_and_get_are_new() {
-    let mut world = World::default();
+    let mut cluster = FakeCluster::default();
     let apply = json!({"operation": "apply", "namespace": "team", "spec": SPEC});
     assert!(
-        run(&KubeOps::V0_0, apply.clone(), &mut world)
+        run(&KubeOps::V0_0, apply.clone(), &mut cluster)
             .failure()
             .contains("`apply` is none of create, patch, delete")
     );
-    let output = run(&KubeOps::V0_1, apply, &mut world).output();
+    let output = run(&KubeOps::V0_1, apply, &mut cluster).output();
     assert_eq!(output["name"], "b");
     let get = json!({"operation": "get", "objectReference": reference_to("configmaps", "a")});
-    let output = run(&KubeOps::V0_1, get, &mut world).output();
+    let output = run(&KubeOps::V0_1, get, &mut cluster).output();
     assert_eq!(output["object"]["data"], json!({"k": "v"}));
 }
 
@@ -286,12 +287,14 @@ fn secrets_and_large_objects_do_not_become_output() {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "team"}, "data": {"p": "eA=="}});
     let mut large = config_map("l");
     large["data"]["k"] = "x".repeat(40_000).into();
-    let mut world = World::with([secret, large]);
+    let mut cluster = FakeCluster::with([secret, large]);
     let get = |resource, name| json!({"operation": "get", "objectReference": reference_to(resource, name)});
-    let failure = run(&KubeOps::V0_1, get("secrets", "s"), &mut world).failure();
+    let failure = run(&KubeOps::V0_1, get("secrets", "s"), &mut cluster).failure();
     assert!(failure.starts_with("cannot get a Secret") && !failure.contains("eA=="), "{failure}");
-    assert!(run(&KubeOps::V0_1, get("configmaps", "l"), &mut world).failure().contains("output may have"));
-    assert!(run(&KubeOps::V0_1, get("configmaps", "none"), &mut world).failure().contains("does not exist"));
+    assert!(run(&KubeOps::V0_1, get("configmaps", "l"), &mut cluster).failure().contains("output may have"));
+    assert!(
+        run(&KubeOps::V0_1, get("configmaps", "none"), &mut cluster).failure().contains("does not exist")
+    );
 }
 
 #[test]
@@ -333,10 +336,10 @@ fn hostile_arguments_fail_before_anything_is_done() {
             "none of",
         ),
     ] {
-        let mut world = World::default();
-        let failure = run(&KubeOps::V0_1, arguments.clone(), &mut world).failure();
+        let mut cluster = FakeCluster::default();
+        let failure = run(&KubeOps::V0_1, arguments.clone(), &mut cluster).failure();
         assert!(failure.contains(expected), "{arguments}: {failure}");
-        assert!(world.effects.is_empty(), "{arguments}: {:?}", world.effects);
+        assert!(cluster.effects.is_empty(), "{arguments}: {:?}", cluster.effects);
     }
 }
 

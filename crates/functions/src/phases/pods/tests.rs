@@ -6,7 +6,7 @@ use ferroplane_engine::action::{Answer, ContainerEnding, ContainerGroup, Contain
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{Crash, CrashCase, End, INTERRUPTED_ONCE, Plane, World, object, refused};
+use crate::phases::testing::{Crash, CrashCase, End, FakeCluster, INTERRUPTED_ONCE, Plane, object, refused};
 
 const PRINTED: &str = "dumping\n###Phase-output###:{\"key\":\"path\",\"value\":\"/a\"}\n";
 
@@ -15,30 +15,30 @@ fn task() -> Plane<'static> {
 }
 
 /// The process that runs pods ends all of them so.
-fn ends(status: Value) -> impl Fn(&mut World) -> bool {
-    move |world| {
-        for name in world.names("Pod") {
-            world.change("Pod", "team", &name, &json!({"status": status}));
+fn ends(status: Value) -> impl Fn(&mut FakeCluster) -> bool {
+    move |cluster| {
+        for name in cluster.names("Pod") {
+            cluster.change("Pod", "team", &name, &json!({"status": status}));
         }
         true
     }
 }
 
-fn succeeds() -> impl Fn(&mut World) -> bool {
+fn succeeds() -> impl Fn(&mut FakeCluster) -> bool {
     ends(json!({"phase": "Succeeded"}))
 }
 
-fn logging(log: &str) -> World {
-    World { log: log.to_owned(), ..World::default() }
+fn logging(log: &str) -> FakeCluster {
+    FakeCluster { log: log.to_owned(), ..FakeCluster::default() }
 }
 
 #[test]
 fn pod_is_run_its_output_kept_and_the_pod_deleted() {
-    let mut world = logging(PRINTED);
-    let output = task().run_while(&mut world, &succeeds()).output();
+    let mut cluster = logging(PRINTED);
+    let output = task().run_while(&mut cluster, &succeeds()).output();
     assert_eq!(output, json!({"path": "/a"}));
-    assert!(world.names("Pod").is_empty());
-    let [created, deleted] = &world.effects[..] else { panic!("{:?}", world.effects) };
+    assert!(cluster.names("Pod").is_empty());
+    let [created, deleted] = &cluster.effects[..] else { panic!("{:?}", cluster.effects) };
     assert!(created.starts_with("create Pod kanister-job-") && deleted.starts_with("delete kanister-job-"));
 }
 
@@ -65,11 +65,11 @@ fn large_log() -> String {
 }
 
 /// A log of many parts, with output at its beginning, in its middle and at its end.
-fn long_log() -> World {
+fn long_log() -> FakeCluster {
     let line = |key: &str| format!("###Phase-output###:{{\"key\":\"{key}\",\"value\":\"1\"}}\n");
     let noise = "noise\n".repeat(50);
     let log = [line("first"), noise.clone(), line("middle"), noise, line("last")].concat();
-    World { log_chunk: Some(100), ..logging(&log) }
+    FakeCluster { log_chunk: Some(100), ..logging(&log) }
 }
 
 /// A pod is found again. Containers are not, so that whether they ran is not known.
@@ -77,25 +77,25 @@ pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
     let case = |function, version, plane: Plane<'static>| {
         let arguments = Value::Object(plane.arguments);
         let meanwhile = Box::new(succeeds());
-        CrashCase { world: logging(PRINTED), meanwhile, ..CrashCase::of(function, version, arguments) }
+        CrashCase { cluster: logging(PRINTED), meanwhile, ..CrashCase::of(function, version, arguments) }
     };
     let without_pods = |function, version, plane: Plane<'static>| {
         let ended = || ["container", "output"].map(|name| ending(name, 0, PRINTED)).into();
         let commands = [(); 2].map(|()| Answer::ContainersEnded(ended()));
-        let world = World { commands: commands.into(), ..World::default() };
+        let cluster = FakeCluster { commands: commands.into(), ..FakeCluster::default() };
         CrashCase {
             pods: PodSupport::Containers,
-            world,
+            cluster,
             interrupted: INTERRUPTED_ONCE,
             ..case(function, version, plane)
         }
     };
     let mut cases = vec![
         case("PrepareData", "v0.0.0", preparation(true)),
-        CrashCase { world: long_log(), ..case("KubeTask", "v0.0.0", task()) },
+        CrashCase { cluster: long_log(), ..case("KubeTask", "v0.0.0", task()) },
         // Its output is read in the same move in which its pod is deleted: if that answer is lost, so is the output.
         CrashCase {
-            world: logging(&large_log()),
+            cluster: logging(&large_log()),
             interrupted: &[Crash::After(5)],
             ..case("KubeTask", "v0.0.0", task())
         },
@@ -117,19 +117,19 @@ pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
 fn pod_is_run_once_wherever_the_plane_stops() {
     for place in 1..8 {
         for crash in [Crash::Before(place), Crash::After(place)] {
-            let mut world = logging(PRINTED);
-            Plane { crash, ..task() }.run_while(&mut world, &succeeds());
-            assert!(world.names("Pod").is_empty(), "{crash:?}");
+            let mut cluster = logging(PRINTED);
+            Plane { crash, ..task() }.run_while(&mut cluster, &succeeds());
+            assert!(cluster.names("Pod").is_empty(), "{crash:?}");
         }
     }
 }
 
 #[test]
 fn output_that_no_checkpoint_can_hold_is_not_lost() {
-    let mut world = logging(&large_log());
-    let output = task().run_while(&mut world, &succeeds()).output();
+    let mut cluster = logging(&large_log());
+    let output = task().run_while(&mut cluster, &succeeds()).output();
     assert_eq!((output["all"].as_str().unwrap().len(), &output["path"]), (100_000, &json!("/a")));
-    assert!(world.names("Pod").is_empty());
+    assert!(cluster.names("Pod").is_empty());
 }
 
 #[test]
@@ -150,10 +150,10 @@ fn position_in_a_log_counts_the_bytes_of_the_log() {
 fn output_that_is_lost_fails_the_phase_and_the_pod_goes() {
     let large = format!("###Phase-output###:{{\"key\":\"all\",\"value\":\"{}\"}}\n", "x".repeat(3000));
     let log = large + &"noise\n".repeat(1000);
-    let mut world = World { log_chunk: Some(4000), ..logging(&log) };
-    let failure = task().run_while(&mut world, &succeeds()).failure();
+    let mut cluster = FakeCluster { log_chunk: Some(4000), ..logging(&log) };
+    let failure = task().run_while(&mut cluster, &succeeds()).failure();
     assert!(failure.starts_with("cannot know all output of Pod"), "{failure}");
-    assert!(world.names("Pod").is_empty());
+    assert!(cluster.names("Pod").is_empty());
     // So does a log that is too long, whether or not the pod has to succeed.
     let optional = json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"}});
     for plane in [task(), Plane::of(&PrepareData, optional)] {
@@ -174,14 +174,14 @@ fn output_that_is_lost_fails_the_phase_and_the_pod_goes() {
 fn failure_of_a_pod_is_told_in_its_own_words() {
     let status = json!({"phase": "Failed", "containerStatuses": [{"name": "container", "state": {"terminated":
         {"exitCode": 2, "reason": "Error", "message": "disk full"}}}]});
-    let mut world = logging("dumping\ncannot write /a\n");
-    let failure = task().run_while(&mut world, &ends(status)).failure();
+    let mut cluster = logging("dumping\ncannot write /a\n");
+    let failure = task().run_while(&mut cluster, &ends(status)).failure();
     assert!(
         failure
             .contains("container `container` exited with code 2: Error: disk full: dumping; cannot write /a"),
         "{failure}"
     );
-    assert!(world.names("Pod").is_empty());
+    assert!(cluster.names("Pod").is_empty());
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "the node was low on memory"});
     let failure = task().run_while(&mut logging(""), &ends(evicted)).failure();
     assert!(failure.ends_with("failed: Evicted; the node was low on memory"), "{failure}");
@@ -215,32 +215,32 @@ fn pod_that_never_starts_is_given_up_and_deleted() {
         {"reason": "ImagePullBackOff", "message": "no such image"}}}]});
     let set = ends(status);
     let done = std::cell::Cell::new(false);
-    let once = |world: &mut World| !done.replace(true) && set(world);
-    let mut world = World::default();
+    let once = |cluster: &mut FakeCluster| !done.replace(true) && set(cluster);
+    let mut cluster = FakeCluster::default();
     let mut plane = task();
     let begun = plane.now;
-    let failure = plane.run_while(&mut world, &once).failure();
+    let failure = plane.run_while(&mut cluster, &once).failure();
     assert!(failure.ends_with("it did not start within 15m0s: ImagePullBackOff: no such image"), "{failure}");
     assert_eq!(plane.now - begun, 15 * 60_000);
-    assert!(world.names("Pod").is_empty());
+    assert!(cluster.names("Pod").is_empty());
 }
 
 #[test]
 fn log_of_a_long_pod_is_read_while_it_runs() {
     // The kubelet throws the first line away before the pod ends.
     let turns = std::cell::Cell::new(0);
-    let meanwhile = |world: &mut World| {
+    let meanwhile = |cluster: &mut FakeCluster| {
         turns.set(turns.get() + 1);
         match turns.get() {
-            1 => ends(json!({"phase": "Running"}))(world),
+            1 => ends(json!({"phase": "Running"}))(cluster),
             2 => false,
             3 => {
                 // Positions stay; what was there no longer exists.
-                world.log = format!(
+                cluster.log = format!(
                     "{}\n###Phase-output###:{{\"key\":\"b\",\"value\":\"2\"}}\n",
                     " ".repeat(PRINTED.len() - 1)
                 );
-                succeeds()(world)
+                succeeds()(cluster)
             }
             _ => false,
         }
@@ -258,11 +258,11 @@ fn pod_that_hangs_is_waited_for_until_its_deadline() {
         "message": "Pod was active on the node longer than the specified deadline",
     });
     let turns = std::cell::Cell::new(0);
-    let meanwhile = |world: &mut World| {
+    let meanwhile = |cluster: &mut FakeCluster| {
         turns.set(turns.get() + 1);
         match turns.get() {
-            1 => ends(json!({"phase": "Running"}))(world),
-            PERIODS => ends(deadline.clone())(world),
+            1 => ends(json!({"phase": "Running"}))(cluster),
+            PERIODS => ends(deadline.clone())(cluster),
             _ => false,
         }
     };
@@ -271,11 +271,11 @@ fn pod_that_hangs_is_waited_for_until_its_deadline() {
         json!({"image": "tools:1", "command": ["sleep", "infinity"], "podOverride": {"activeDeadlineSeconds": 28_800}}),
     );
     assert_eq!(pod_of(&plane)["spec"]["activeDeadlineSeconds"], 28_800);
-    let (mut world, begun) = (logging("still here\n"), plane.now);
-    let failure = plane.run_while(&mut world, &meanwhile).failure();
+    let (mut cluster, begun) = (logging("still here\n"), plane.now);
+    let failure = plane.run_while(&mut cluster, &meanwhile).failure();
     assert!(failure.contains("DeadlineExceeded; Pod was active on the node longer"), "{failure}");
     assert_eq!(plane.now - begun, i64::from(PERIODS - 2) * 10 * 60_000);
-    let [created, deleted] = &world.effects[..] else { panic!("{:?}", world.effects) };
+    let [created, deleted] = &cluster.effects[..] else { panic!("{:?}", cluster.effects) };
     assert!(created.starts_with("create ") && deleted.starts_with("delete "));
 }
 
@@ -312,13 +312,13 @@ fn log_that_never_ends_holds_no_worker_and_the_pod_can_be_cancelled() {
 
 #[test]
 fn pod_that_somebody_deletes_fails_the_phase() {
-    let vanish = |world: &mut World| {
-        for name in world.names("Pod") {
-            world.remove("Pod", "team", &name);
+    let vanish = |cluster: &mut FakeCluster| {
+        for name in cluster.names("Pod") {
+            cluster.remove("Pod", "team", &name);
         }
         true
     };
-    let failure = task().run_while(&mut World::default(), &vanish).failure();
+    let failure = task().run_while(&mut FakeCluster::default(), &vanish).failure();
     assert!(failure.ends_with("was deleted before it ended"), "{failure}");
 }
 
@@ -327,9 +327,9 @@ fn pod_of_somebody_else_with_the_name_is_left_alone() {
     let mut other = pod_of(&task());
     meta::set_annotation(&mut other, "somebody", "else");
     let name = other["metadata"]["name"].as_str().unwrap().to_owned();
-    let mut world = World::with([Value::Object(other)]);
-    assert!(task().run(&mut world).failure().contains("exists already"));
-    assert_eq!(world.names("Pod"), [name]);
+    let mut cluster = FakeCluster::with([Value::Object(other)]);
+    assert!(task().run(&mut cluster).failure().contains("exists already"));
+    assert_eq!(cluster.names("Pod"), [name]);
 }
 
 fn pod_of(plane: &Plane<'_>) -> Object {
@@ -370,9 +370,9 @@ fn pods_are_changed_by_the_phase_and_then_by_the_action_set() {
 fn override_that_makes_no_sense_fails_before_anything_is_done() {
     let mut plane = task();
     plane.arguments.insert("podOverride".to_owned(), json!({"$patch": "explode"}));
-    let mut world = World::default();
-    let failure = plane.run(&mut world).failure();
-    assert!(failure.starts_with("argument `podOverride`") && world.effects.is_empty(), "{failure}");
+    let mut cluster = FakeCluster::default();
+    let failure = plane.run(&mut cluster).failure();
+    assert!(failure.starts_with("argument `podOverride`") && cluster.effects.is_empty(), "{failure}");
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn two_containers_share_a_directory() {
     }
     let mut no_image = two_containers();
     no_image.arguments.remove("initImage");
-    assert!(no_image.run(&mut World::default()).failure().contains("`initImage`: it is required"));
+    assert!(no_image.run(&mut FakeCluster::default()).failure().contains("`initImage`: it is required"));
 }
 
 #[test]
@@ -412,7 +412,7 @@ fn volumes_are_those_that_are_named_or_those_of_the_workload() {
     let mounts = pod_of(&plane)["spec"]["containers"][0]["volumeMounts"].clone();
     assert_eq!(mounts[1], json!({"name": "volume-1", "mountPath": "/mnt/prepare_data/data-1"}));
     plane.scope = Scope::default();
-    assert!(plane.run(&mut World::default()).failure().contains("about no workload with volumes"));
+    assert!(plane.run(&mut FakeCluster::default()).failure().contains("about no workload with volumes"));
 }
 
 #[test]
@@ -431,14 +431,15 @@ fn without_pods_nothing_is_done_and_containers_run_images() {
         (&PrepareData, json!({})),
     ];
     for (function, arguments) in &functions {
-        let mut world = World::default();
-        let end = Plane { pods: PodSupport::None, ..Plane::of(*function, arguments.clone()) }.run(&mut world);
+        let mut cluster = FakeCluster::default();
+        let end =
+            Plane { pods: PodSupport::None, ..Plane::of(*function, arguments.clone()) }.run(&mut cluster);
         assert!(matches!(end, End::Failed(Cause::PhaseNeedsUnmet, _)), "{end:?}");
     }
     let contained = |crash| {
         let commands = vec![Answer::ContainersEnded(vec![ending("container", 0, PRINTED)])];
-        let mut world = World { commands, ..World::default() };
-        (Plane { pods: PodSupport::Containers, crash, ..task() }.run(&mut world), world.effects)
+        let mut cluster = FakeCluster { commands, ..FakeCluster::default() };
+        (Plane { pods: PodSupport::Containers, crash, ..task() }.run(&mut cluster), cluster.effects)
     };
     let (end, effects) = contained(Crash::Never);
     assert_eq!(
@@ -455,10 +456,10 @@ fn preparation_needs_pods_also_where_containers_run_images() {
     // Needs are checked before the first phase of an action: containers have no claims that could be mounted.
     assert!(PrepareData.contract().needs.contains(&Need::Exec));
     let arguments = json!({"namespace": "team", "image": "i", "command": ["c"], "volumes": {"d": "/d"}});
-    let mut world = World::default();
+    let mut cluster = FakeCluster::default();
     let mut plane = Plane { pods: PodSupport::Containers, ..Plane::of(&PrepareData, arguments) };
-    assert!(matches!(plane.run(&mut world), End::Failed(Cause::PhaseNeedsUnmet, _)));
-    assert_eq!(world.effects, [""; 0]);
+    assert!(matches!(plane.run(&mut cluster), End::Failed(Cause::PhaseNeedsUnmet, _)));
+    assert_eq!(cluster.effects, [""; 0]);
 }
 
 #[test]
@@ -466,9 +467,9 @@ fn containers_are_run_again_only_if_the_phase_says_so() {
     let run = |function: &'static dyn PhaseFunction, choice: &str| {
         let arguments = json!({"image": "i", "command": ["c"], "onInterruption": choice});
         let ended = || Answer::ContainersEnded(vec![ending("container", 0, PRINTED)]);
-        let mut world = World { commands: vec![ended(), ended()], ..World::default() };
+        let mut cluster = FakeCluster { commands: vec![ended(), ended()], ..FakeCluster::default() };
         let mut plane = Plane { crash: Crash::After(1), ..contained(function, arguments) };
-        (plane.run(&mut world), world.effects.len())
+        (plane.run(&mut cluster), cluster.effects.len())
     };
     assert_eq!(run(&KubeTask::V0_1, "Rerun"), (End::Done(json!({"path": "/a"})), 2));
     assert!(matches!(run(&KubeTask::V0_1, "Fail"), (End::Failed(Cause::PhaseInterrupted, _), 1)));
@@ -545,9 +546,9 @@ fn what_no_container_can_have_fails_before_anything_runs() {
         ),
     ] {
         let arguments = json!({"image": "i", "command": ["c"], "podOverride": changed});
-        let mut world = World::default();
-        let failure = contained(&KubeTask::V0_0, arguments).run(&mut world).failure();
-        assert!(failure.contains(expected) && world.effects.is_empty(), "{failure}");
+        let mut cluster = FakeCluster::default();
+        let failure = contained(&KubeTask::V0_0, arguments).run(&mut cluster).failure();
+        assert!(failure.contains(expected) && cluster.effects.is_empty(), "{failure}");
     }
 }
 
@@ -568,8 +569,9 @@ fn containers_share_a_directory_and_the_output_is_that_of_one() {
     assert!(all.all(|run| run.shared_at.as_deref() == Some("/shared")));
     assert_eq!(group.shared_bytes, Some(1 << 20));
     let ran = |endings: Vec<ContainerEnding>| {
-        let mut world = World { commands: vec![Answer::ContainersEnded(endings)], ..World::default() };
-        contained(&MultiContainerRun::V0_0, arguments("/shared")).run(&mut world)
+        let mut cluster =
+            FakeCluster { commands: vec![Answer::ContainersEnded(endings)], ..FakeCluster::default() };
+        contained(&MultiContainerRun::V0_0, arguments("/shared")).run(&mut cluster)
     };
     let other = "###Phase-output###:{\"key\":\"path\",\"value\":\"/other\"}\n";
     let well = vec![ending("init", 0, ""), ending("background", 0, other), ending("output", 0, PRINTED)];
@@ -578,8 +580,9 @@ fn containers_share_a_directory_and_the_output_is_that_of_one() {
         vec![ending("init", 0, ""), ending("background", 3, "disk full"), ending("output", 0, PRINTED)];
     assert_eq!(ran(failed).failure(), "container `background` of `b` exited with code 3: disk full");
     for directory in ["/", "tmp", "/proc", "/dev/shm", "/a/../b"] {
-        let failure =
-            contained(&MultiContainerRun::V0_0, arguments(directory)).run(&mut World::default()).failure();
+        let failure = contained(&MultiContainerRun::V0_0, arguments(directory))
+            .run(&mut FakeCluster::default())
+            .failure();
         assert!(failure.starts_with("argument `sharedVolumeDir`"), "{directory}: {failure}");
     }
 }

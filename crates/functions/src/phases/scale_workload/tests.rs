@@ -5,7 +5,7 @@ use ferroplane_api::Cause;
 use serde_json::json;
 
 use super::*;
-use crate::phases::testing::{CrashCase, End, Plane, World, object, refused};
+use crate::phases::testing::{CrashCase, End, FakeCluster, Plane, object, refused};
 
 fn deployment(name: &str, replicas: i64) -> Value {
     let counts = json!({"observedGeneration": 1, "replicas": replicas, "updatedReplicas": replicas,
@@ -19,10 +19,10 @@ fn scale(version: &'static ScaleWorkload, arguments: Value) -> Plane<'static> {
 }
 
 /// The process that runs pods has done so.
-fn settle_pods(name: &'static str, replicas: i64) -> impl Fn(&mut World) -> bool {
-    move |world| {
+fn settle_pods(name: &'static str, replicas: i64) -> impl Fn(&mut FakeCluster) -> bool {
+    move |cluster| {
         let status = deployment(name, replicas)["status"].clone();
-        world.change("Deployment", "team", name, &json!({"status": status}));
+        cluster.change("Deployment", "team", name, &json!({"status": status}));
         true
     }
 }
@@ -32,13 +32,13 @@ fn workload_of_the_action_is_scaled_and_its_former_count_is_output() {
     for (version, effect) in [(&ScaleWorkload::V0_0, "patch web"), (&ScaleWorkload::V0_1, "scale web to 0")] {
         // Text is as good as a number: templates give text.
         for replicas in [json!(0), json!("0")] {
-            let mut world = World::with([deployment("web", 3)]);
+            let mut cluster = FakeCluster::with([deployment("web", 3)]);
             let output = scale(version, json!({"replicas": replicas}))
-                .run_while(&mut world, &settle_pods("web", 0))
+                .run_while(&mut cluster, &settle_pods("web", 0))
                 .output();
             assert_eq!(output, json!({"originalReplicaCount": "3"}));
-            assert_eq!(world.effects, [effect]);
-            assert_eq!(world.get("Deployment", "team", "web").unwrap()["spec"]["replicas"], 0);
+            assert_eq!(cluster.effects, [effect]);
+            assert_eq!(cluster.get("Deployment", "team", "web").unwrap()["spec"]["replicas"], 0);
         }
     }
 }
@@ -47,7 +47,7 @@ fn workload_of_the_action_is_scaled_and_its_former_count_is_output() {
 pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
     let case = |version| CrashCase {
         target: object(deployment("web", 3)),
-        world: World::with([deployment("web", 3)]),
+        cluster: FakeCluster::with([deployment("web", 3)]),
         meanwhile: Box::new(settle_pods("web", 1)),
         ..CrashCase::of("ScaleWorkload", version, json!({"replicas": 1}))
     };
@@ -56,7 +56,7 @@ pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
 
 #[test]
 fn two_phases_at_once_do_not_mix() {
-    let mut world = World::with([deployment("one", 1), deployment("two", 2)]);
+    let mut cluster = FakeCluster::with([deployment("one", 1), deployment("two", 2)]);
     let plane = |name: &str, replicas: i64| {
         Plane::of(
             &ScaleWorkload::V0_1,
@@ -72,7 +72,7 @@ fn two_phases_at_once_do_not_mix() {
         for (plane, state) in [&mut one, &mut two].into_iter().zip(&mut states) {
             match plane.advance(&state.0, &state.1) {
                 Move::Perform { checkpoint, requests } => {
-                    let answers = requests.iter().map(|request| world.answer_to(request)).collect();
+                    let answers = requests.iter().map(|request| cluster.answer_to(request)).collect();
                     *state = (checkpoint, answers);
                 }
                 Move::Done { output } => outputs.push(Value::Object(output)),
@@ -81,7 +81,7 @@ fn two_phases_at_once_do_not_mix() {
         }
     }
     assert_eq!(outputs, [json!({"originalReplicaCount": "1"}), json!({"originalReplicaCount": "2"})]);
-    let replicas = |name| world.get("Deployment", "team", name).unwrap()["spec"]["replicas"].clone();
+    let replicas = |name| cluster.get("Deployment", "team", name).unwrap()["spec"]["replicas"].clone();
     assert_eq!((replicas("one"), replicas("two")), (json!(11), json!(12)));
 }
 
@@ -104,15 +104,16 @@ fn phase_is_tried_again_after_a_conflict_but_not_for_ever() {
 #[test]
 fn later_version_does_not_wait_for_ever() {
     let arguments = json!({"replicas": 5, "timeout": "30s"});
-    let mut world = World::with([deployment("web", 3)]);
-    let end = scale(&ScaleWorkload::V0_1, arguments.clone()).run(&mut world);
+    let mut cluster = FakeCluster::with([deployment("web", 3)]);
+    let end = scale(&ScaleWorkload::V0_1, arguments.clone()).run(&mut cluster);
     let End::Failed(Cause::PhaseTimeout, message) = end else { panic!("{end:?}") };
     assert_eq!(
         message,
         "Deployment `web` in namespace `team` does not have 5 replicas after 30s: it has 3, of which 3 are ready"
     );
     assert_eq!(
-        scale(&ScaleWorkload::V0_0, json!({"replicas": 5})).run(&mut World::with([deployment("web", 3)])),
+        scale(&ScaleWorkload::V0_0, json!({"replicas": 5}))
+            .run(&mut FakeCluster::with([deployment("web", 3)])),
         End::Waits
     );
     let mistakes = ScaleWorkload::V0_0.argument_mistakes(arguments.as_object().unwrap());
@@ -121,9 +122,9 @@ fn later_version_does_not_wait_for_ever() {
 
 #[test]
 fn who_does_not_wait_is_done_at_once() {
-    let mut world = World::with([deployment("web", 3)]);
+    let mut cluster = FakeCluster::with([deployment("web", 3)]);
     for flag in [json!(false), json!("false")] {
-        let end = scale(&ScaleWorkload::V0_0, json!({"replicas": 7, "waitForReady": flag})).run(&mut world);
+        let end = scale(&ScaleWorkload::V0_0, json!({"replicas": 7, "waitForReady": flag})).run(&mut cluster);
         assert!(matches!(end, End::Done(_)), "{end:?}");
     }
 }
@@ -152,14 +153,15 @@ fn hostile_arguments_fail_before_anything_is_done() {
         (json!({"replicas": 1, "timeout": "soon"}), "argument `timeout`: time: invalid duration"),
         (json!({"replicas": 1, "timeout": "-1s"}), "-1s is negative"),
     ] {
-        let mut world = World::with([deployment("web", 3)]);
-        let failure = scale(&ScaleWorkload::V0_1, arguments.clone()).run(&mut world).failure();
+        let mut cluster = FakeCluster::with([deployment("web", 3)]);
+        let failure = scale(&ScaleWorkload::V0_1, arguments.clone()).run(&mut cluster).failure();
         assert!(failure.contains(expected), "{arguments}: {failure}");
-        assert!(world.effects.is_empty());
+        assert!(cluster.effects.is_empty());
     }
     let nowhere =
-        Plane::of(&ScaleWorkload::V0_1, json!({"replicas": 1})).run(&mut World::default()).failure();
+        Plane::of(&ScaleWorkload::V0_1, json!({"replicas": 1})).run(&mut FakeCluster::default()).failure();
     assert!(nowhere.contains("the action is about no object"), "{nowhere}");
-    let missing = scale(&ScaleWorkload::V0_1, json!({"replicas": 1})).run(&mut World::default()).failure();
+    let missing =
+        scale(&ScaleWorkload::V0_1, json!({"replicas": 1})).run(&mut FakeCluster::default()).failure();
     assert!(missing.ends_with("it does not exist"), "{missing}");
 }

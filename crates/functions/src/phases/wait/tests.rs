@@ -11,7 +11,7 @@ use ferroplane_engine::action::Scope;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::phases::testing::{CrashCase, End, Plane, World, object, refused};
+use crate::phases::testing::{CrashCase, End, FakeCluster, Plane, object, refused};
 
 fn pod(phase: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0", "namespace": "team"}, "status": {
@@ -35,8 +35,8 @@ const RUNS: [(&Wait, &str); 2] = [
 ];
 
 /// The pod begins to run.
-fn begins(world: &mut World) -> bool {
-    world.change("Pod", "team", "db-0", &json!({"status": {"phase": "Running"}}));
+fn begins(cluster: &mut FakeCluster) -> bool {
+    cluster.change("Pod", "team", "db-0", &json!({"status": {"phase": "Running"}}));
     true
 }
 
@@ -51,8 +51,8 @@ pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
     ];
     let case = |(function, version, condition)| {
         let arguments = json!({"timeout": "10s", "conditions": {"anyOf": [about("db-0", condition)]}});
-        let world = World::with([pod("Pending")]);
-        CrashCase { world, meanwhile: Box::new(begins), ..CrashCase::of(function, version, arguments) }
+        let cluster = FakeCluster::with([pod("Pending")]);
+        CrashCase { cluster, meanwhile: Box::new(begins), ..CrashCase::of(function, version, arguments) }
     };
     versions.into_iter().map(case).collect()
 }
@@ -61,8 +61,8 @@ pub(in crate::phases) fn crashes() -> Vec<CrashCase> {
 fn condition_that_holds_ends_the_phase_at_once() {
     for (version, condition) in RUNS {
         for list in ["anyOf", "allOf"] {
-            let mut world = World::with([pod("Running")]);
-            let end = wait_for(version, "1m", json!({list: [about("db-0", condition)]})).run(&mut world);
+            let mut cluster = FakeCluster::with([pod("Running")]);
+            let end = wait_for(version, "1m", json!({list: [about("db-0", condition)]})).run(&mut cluster);
             assert_eq!(end, End::Done(json!({})), "{condition}");
         }
     }
@@ -73,7 +73,7 @@ fn change_of_the_object_ends_the_wait_before_its_time() {
     for (version, condition) in RUNS {
         let mut first = wait_for(version, "10s", json!({"anyOf": [about("db-0", condition)]}));
         let begun = first.now;
-        assert_eq!(first.run_while(&mut World::with([pod("Pending")]), &begins), End::Done(json!({})));
+        assert_eq!(first.run_while(&mut FakeCluster::with([pod("Pending")]), &begins), End::Done(json!({})));
         assert_eq!(first.now, begun);
     }
 }
@@ -103,13 +103,13 @@ fn wait_that_is_interrupted_keeps_its_deadline_and_watches_its_objects() {
 #[test]
 fn too_long_a_wait_fails_with_the_last_error() {
     for (version, condition) in RUNS {
-        let end =
-            wait_for(version, "10s", json!({"anyOf": [about("db-0", condition)]})).run(&mut World::default());
+        let end = wait_for(version, "10s", json!({"anyOf": [about("db-0", condition)]}))
+            .run(&mut FakeCluster::default());
         let expected =
             "the conditions did not hold within 10s: pods `db-0` in namespace `team` does not exist";
         assert_eq!(end, End::Failed(Cause::PhaseTimeout, expected.to_owned()));
         let plain = wait_for(version, "10s", json!({"anyOf": [about("db-0", condition)]}))
-            .run(&mut World::with([pod("Pending")]));
+            .run(&mut FakeCluster::with([pod("Pending")]));
         assert_eq!(plain.failure(), "the conditions did not hold within 10s");
     }
 }
@@ -118,7 +118,7 @@ fn too_long_a_wait_fails_with_the_last_error() {
 fn one_of_any_is_enough_and_all_of_all_are_needed() {
     let (yes, no) = (r#"{{ eq .status.phase "Running" }}"#, r#"{{ eq .status.phase "Failed" }}"#);
     let holds = |conditions: Value| {
-        let end = wait_for(&Wait::V2, "1s", conditions).run(&mut World::with([pod("Running")]));
+        let end = wait_for(&Wait::V2, "1s", conditions).run(&mut FakeCluster::with([pod("Running")]));
         matches!(end, End::Done(_))
     };
     let (yes, no) = (about("db-0", yes), about("db-0", no));
@@ -135,9 +135,9 @@ fn one_of_any_is_enough_and_all_of_all_are_needed() {
 #[test]
 fn condition_that_cannot_be_evaluated_hides_others_at_first_only() {
     let lists = |condition: &str| json!({"anyOf": [about("missing", condition), about("db-0", condition)]});
-    let mut world = World::with([pod("Running")]);
-    assert!(matches!(wait_for(&Wait::V0_0, "1s", lists(RUNS[0].1)).run(&mut world), End::Failed(..)));
-    assert_eq!(wait_for(&Wait::V2, "1s", lists(RUNS[1].1)).run(&mut world), End::Done(json!({})));
+    let mut cluster = FakeCluster::with([pod("Running")]);
+    assert!(matches!(wait_for(&Wait::V0_0, "1s", lists(RUNS[0].1)).run(&mut cluster), End::Failed(..)));
+    assert_eq!(wait_for(&Wait::V2, "1s", lists(RUNS[1].1)).run(&mut cluster), End::Done(json!({})));
 }
 
 #[test]
@@ -145,7 +145,8 @@ fn template_that_cannot_be_parsed_fails_at_once_in_the_later_version() {
     let broken = json!({"anyOf": [about("db-0", "{{ if }}")]});
     let mut plane = wait_for(&Wait::V2, "1h", broken.clone());
     let begun = plane.now;
-    let End::Failed(Cause::PhaseArgumentsInvalid, message) = plane.run(&mut World::with([pod("Running")]))
+    let End::Failed(Cause::PhaseArgumentsInvalid, message) =
+        plane.run(&mut FakeCluster::with([pod("Running")]))
     else {
         panic!("did not fail")
     };
@@ -158,11 +159,11 @@ fn template_that_cannot_be_parsed_fails_at_once_in_the_later_version() {
     let sprig = json!({"anyOf": [about("db-0", r#"{{ contains "a" .status.phase }}"#)]});
     assert!(
         wait_for(&Wait::V2, "1h", sprig)
-            .run(&mut World::default())
+            .run(&mut FakeCluster::default())
             .failure()
             .contains("\"contains\" not defined")
     );
-    let end = wait_for(&Wait::V0_0, "1h", broken.clone()).run(&mut World::with([pod("Running")]));
+    let end = wait_for(&Wait::V0_0, "1h", broken.clone()).run(&mut FakeCluster::with([pod("Running")]));
     assert!(matches!(end, End::Failed(Cause::PhaseTimeout, _)), "{end:?}");
     let mistakes =
         Wait::V2.argument_mistakes(json!({"timeout": "soon", "conditions": broken}).as_object().unwrap());
@@ -173,14 +174,14 @@ fn template_that_cannot_be_parsed_fails_at_once_in_the_later_version() {
 #[test]
 fn object_that_is_not_complete_yet_is_waited_for() {
     let bare = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-0", "namespace": "team"}});
-    let complete = |world: &mut World| {
-        world.put(object(pod("Running")));
+    let complete = |cluster: &mut FakeCluster| {
+        cluster.put(object(pod("Running")));
         true
     };
     for (version, condition) in RUNS {
         let mut plane = wait_for(version, "1m", json!({"allOf": [about("db-0", condition)]}));
         assert_eq!(
-            plane.run_while(&mut World::with([bare.clone()]), &complete),
+            plane.run_while(&mut FakeCluster::with([bare.clone()]), &complete),
             End::Done(json!({})),
             "{condition}"
         );
@@ -194,11 +195,11 @@ fn timeout_and_references_are_rendered_with_what_the_action_knows() {
         let conditions = json!({"anyOf": [about("{{ .Options.name }}", condition)]});
         let plane = wait_for(version, "{{ .Options.t }}", conditions);
         let mut plane = Plane { scope: scope(), ..plane };
-        let failure = plane.run(&mut World::with([pod("Pending")])).failure();
+        let failure = plane.run(&mut FakeCluster::with([pod("Pending")])).failure();
         assert_eq!(failure, "the conditions did not hold within 7s");
         let missing = json!({"anyOf": [about("{{ .Options.nothing }}", condition)]});
         let mut plane = Plane { scope: scope(), ..wait_for(version, "1h", missing) };
-        let End::Failed(Cause::PhaseTemplateFailed, message) = plane.run(&mut World::default()) else {
+        let End::Failed(Cause::PhaseTemplateFailed, message) = plane.run(&mut FakeCluster::default()) else {
             panic!("did not fail")
         };
         assert!(message.contains("args.conditions.anyOf[0].objectReference.name"), "{message}");
@@ -217,7 +218,7 @@ fn paths_may_have_filters_and_sprig_may_be_used_in_the_first_version() {
         ("TRUE", false),
     ] {
         let end = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [about("db-0", condition)]}))
-            .run(&mut World::with([pod("Running")]));
+            .run(&mut FakeCluster::with([pod("Running")]));
         assert_eq!(matches!(end, End::Done(_)), expected, "{condition}: {end:?}");
     }
 }
@@ -236,7 +237,7 @@ fn templates_have_the_functions_and_numbers_of_kubectl_in_the_later_version() {
         ),
     ] {
         let end = wait_for(&Wait::V2, "1s", json!({"anyOf": [about("db-0", condition)]}))
-            .run(&mut World::with([pod("Running")]));
+            .run(&mut FakeCluster::with([pod("Running")]));
         assert_eq!(matches!(end, End::Done(_)), expected, "{condition}: {end:?}");
     }
 }
@@ -289,23 +290,28 @@ fn hostile_arguments_fail_at_once() {
         (json!({"timeout": "later", "conditions": {"anyOf": [good]}}), "invalid duration"),
     ] {
         for version in [&Wait::V0_0, &Wait::V2] {
-            let failure = Plane::of(version, arguments.clone()).run(&mut World::default()).failure();
+            let failure = Plane::of(version, arguments.clone()).run(&mut FakeCluster::default()).failure();
             assert!(failure.contains(expected), "{arguments}: {failure}");
         }
     }
     let path = json!({"anyOf": [about("db-0", "{ $.a[ }")]});
     assert!(
-        wait_for(&Wait::V0_0, "1s", path).run(&mut World::default()).failure().contains("cannot be parsed")
+        wait_for(&Wait::V0_0, "1s", path)
+            .run(&mut FakeCluster::default())
+            .failure()
+            .contains("cannot be parsed")
     );
     let open = json!({"anyOf": [about("db-0", "{ $.a")]});
-    assert!(wait_for(&Wait::V0_0, "1s", open).run(&mut World::default()).failure().contains("not closed"));
+    assert!(
+        wait_for(&Wait::V0_0, "1s", open).run(&mut FakeCluster::default()).failure().contains("not closed")
+    );
 }
 
 #[test]
 fn template_that_never_ends_is_an_error_like_others() {
     let endless = r"{{ range $i, $c := (until 100000000) }}x{{ end }}";
     let end = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [about("db-0", endless)]}))
-        .run(&mut World::with([pod("Running")]));
+        .run(&mut FakeCluster::with([pod("Running")]));
     assert!(matches!(end, End::Failed(Cause::PhaseTimeout, _)), "{end:?}");
 }
 
@@ -316,7 +322,7 @@ fn condition_about_a_secret_keeps_nothing_of_it() {
     let condition = json!({"condition": r#"{{ fail "no { $.data.password }" }}"#, "objectReference":
         {"apiVersion": "v1", "group": "", "resource": "secrets", "name": "login", "namespace": "team"}});
     let mut plane = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [condition]}));
-    let failure = plane.run(&mut World::with([secret])).failure();
+    let failure = plane.run(&mut FakeCluster::with([secret])).failure();
     assert!(failure.contains("secrets `login` in namespace `team` cannot be evaluated"), "{failure}");
     assert!(!failure.contains("aHVudGVy"), "{failure}");
     let kept = plane.checkpoints.concat();
@@ -329,7 +335,7 @@ fn errors_are_kept_without_values_of_secrets() {
     let mut plane = wait_for(&Wait::V0_0, "1s", json!({"anyOf": [broken]}));
     let encoded = ferroplane_golang::base64::encode(b"hunter2-hunter2");
     plane.secrets.add(&object(json!({"data": {"password": encoded}})));
-    assert!(plane.run(&mut World::with([pod("Running")])).failure().contains("no ***"));
+    assert!(plane.run(&mut FakeCluster::with([pod("Running")])).failure().contains("no ***"));
     let kept = plane.checkpoints.concat();
     assert!(kept.contains("no ***") && !kept.contains("hunter2"), "{kept}");
 }
