@@ -5,16 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use ferroplane_controllers::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
+use ferroplane_controllers::{
+    ImageProgram, ImageRequest, LoadedPackage, PackagePullPolicy, PackageSource, SourceAnswer, SourceError,
+};
 use ferroplane_image::auth::Credentials;
 use ferroplane_image::registry::{
     self, ImageSignature, Options, Pull, PullPolicy, Registry, RetryPolicy, Timeouts,
 };
 use ferroplane_image::store::{Limits, Store};
 use ferroplane_image::{Image, ImageConfig, Reference};
-use ferroplane_package::{PackageContents, open};
+use ferroplane_package::image::read_stream;
+use ferroplane_package::{OpenError, PackageContents, read_package};
 use http::HeaderValue;
 use tempfile::TempDir;
+use tokio::sync::Semaphore;
 
 /// Where the content is, as where images are run.
 const CONTENT: &str = "content";
@@ -24,6 +28,8 @@ const ATTEMPTS: u32 = 3;
 const CONNECT: Duration = Duration::from_secs(10);
 /// How long an image may take.
 const TOTAL: Duration = Duration::from_mins(10);
+/// How long the text of a package may be without being a large one: of those, one at a time is in memory.
+const LARGE: usize = 16 << 20;
 
 /// The content of the images in a directory. A command that puts images there for the control plane uses the same one.
 pub(crate) fn open_store(images: &Path) -> anyhow::Result<Store> {
@@ -50,6 +56,10 @@ pub(crate) struct RegistryPackages {
     /// For those who bring no credentials of their own. Shares connections.
     registry: Registry,
     access: Arc<RegistryAccess>,
+    /// Held while a package is read: its text and what is made of it are in memory together.
+    reading: Arc<Semaphore>,
+    /// Held while a large package is in memory.
+    large: Arc<Semaphore>,
     /// Holds the content store of a plane that keeps nothing.
     _temporary: Option<Arc<TempDir>>,
 }
@@ -71,7 +81,8 @@ impl RegistryPackages {
         let registry = Registry::new(options(Credentials::of_the_user(), &access))
             .context("cannot set up the client for registries")?;
         let (access, directory) = (Arc::new(access), directory.into());
-        Ok(Self { store, registry, access, directory, _temporary: temporary })
+        let (reading, large) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
+        Ok(Self { store, registry, access, directory, reading, large, _temporary: temporary })
     }
 
     /// Where images are: their content, and what was unpacked of it.
@@ -88,6 +99,30 @@ impl RegistryPackages {
     fn recall(&self, request: &ImageRequest, reference: &Reference) -> Option<String> {
         let known = self.store.recall(reference).ok().flatten();
         known.filter(|_| request.policy != PackagePullPolicy::Always).map(|found| found.digest.to_string())
+    }
+
+    /// The package in a fetched image. None if its text is longer than this.
+    async fn read_up_to(
+        &self,
+        limit: usize,
+        request: ImageRequest,
+    ) -> Result<Option<PackageContents>, SourceError> {
+        let turn = self.reading.clone().acquire_owned().await.map_err(refused)?;
+        let store = self.store.clone();
+        let reading = move || {
+            // Until it is read, also if the caller has stopped waiting.
+            let _turn = turn;
+            let reference: Reference = request.image.parse().map_err(refused)?;
+            let image = store.recall(&reference).map_err(refused)?;
+            let image = image.ok_or_else(|| absent(&reference))?;
+            let text = read_stream(&store, &image.digest).map_err(refused)?;
+            if text.len() > limit {
+                return Ok(None);
+            }
+            let contents = read_package(&text).map_err(|error| refused(OpenError::from(error)))?;
+            Ok(Some(contents))
+        };
+        tokio::task::spawn_blocking(reading).await.map_err(refused)?
     }
 
     fn registry(&self, request: &ImageRequest) -> Result<Registry, SourceError> {
@@ -147,21 +182,20 @@ impl PackageSource for RegistryPackages {
         })
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>> {
-        let store = self.store.clone();
+    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
+        let source = self.clone();
         Box::pin(async move {
-            let reading = move || {
-                let reference: Reference = request.image.parse().map_err(refused)?;
-                let image = store.recall(&reference).map_err(refused)?;
-                let image = image.ok_or_else(|| absent(&reference))?;
-                let package = open(&store, &image.digest).map_err(refused)?;
-                Ok(Arc::new(package.contents))
-            };
-            tokio::task::spawn_blocking(reading).await.map_err(refused)?
+            if let Some(contents) = source.read_up_to(LARGE, request.clone()).await? {
+                return Ok(LoadedPackage::new(contents, None));
+            }
+            // Before anything of it is read again. Small packages do not wait for large ones.
+            let turn = source.large.clone().acquire_owned().await.map_err(refused)?;
+            let contents = source.read_up_to(usize::MAX, request).await?.unwrap_or_default();
+            Ok(LoadedPackage::new(contents, Some(turn)))
         })
     }
 
-    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool> {
+    fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram> {
         let store = self.store.clone();
         Box::pin(async move {
             let reading = move || {
@@ -169,7 +203,7 @@ impl PackageSource for RegistryPackages {
                 let image = store.recall(&reference).map_err(refused)?;
                 let image = image.ok_or_else(|| absent(&reference))?;
                 let image = Image::load(&store, &image.digest).map_err(refused)?;
-                Ok(is_webassembly(&image.config))
+                Ok(program(&image.config))
             };
             tokio::task::spawn_blocking(reading).await.map_err(refused)?
         })
@@ -202,7 +236,17 @@ impl PackageSource for RegistryPackages {
     }
 }
 
-/// Whether an image says that its program is WebAssembly: by its processor, or by the name of the program. Its layers are not read for that.
+/// The program that an image names. Its layers are not read for that.
+fn program(config: &ImageConfig) -> ImageProgram {
+    let execution = config.config.clone().unwrap_or_default();
+    ImageProgram {
+        is_webassembly: is_webassembly(config),
+        entrypoint: execution.entrypoint.unwrap_or_default(),
+        cmd: execution.cmd.unwrap_or_default(),
+    }
+}
+
+/// Whether an image says that its program is WebAssembly: by its processor, or by the name of the program.
 fn is_webassembly(config: &ImageConfig) -> bool {
     let execution = config.config.as_ref();
     let entrypoint = execution.and_then(|it| it.entrypoint.as_ref()?.first());
@@ -250,5 +294,7 @@ mod tests {
         assert!(!is_webassembly(&image("amd64", &["/run"], &["/function.wasm"])));
         assert!(!is_webassembly(&image("arm64", &["/function"], &[])));
         assert!(!is_webassembly(&ImageConfig::default()));
+        let named = program(&image("amd64", &["/run"], &["--all"]));
+        assert_eq!((named.entrypoint, named.cmd), (vec!["/run".to_owned()], vec!["--all".to_owned()]));
     }
 }

@@ -52,7 +52,9 @@ use verification::VerifiedImages;
 
 pub use deployments::DeploymentRuntime;
 pub use establish::ESTABLISHERS;
-pub use source::{ImageRequest, PackagePullPolicy, PackageSource, SourceAnswer, SourceError};
+pub use source::{
+    ImageProgram, ImageRequest, LoadedPackage, PackagePullPolicy, PackageSource, SourceAnswer, SourceError,
+};
 
 /// How packages are installed.
 #[derive(Debug, Clone)]
@@ -197,6 +199,7 @@ impl Manager {
         manager.image_configs.synced().await;
         manager.managed_definitions.synced().await;
         manager.activation_policies.synced().await;
+        manager.registry.follow_image_configs(&manager.image_configs);
         manager
     }
 

@@ -49,8 +49,8 @@ pub use revisions::{
     FetchedPackage, PackageRevisions, RevisionOptions, copied_labels, known_digest, plan_package_revisions,
 };
 pub use runtime::{
-    RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects, deployment_trouble, function_endpoint,
-    is_available, is_owned_by, keep_pull_secrets, keep_tag, runtime_objects, secret_owners, server_names,
-    take_over,
+    AdaptedProgram, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects, deployment_trouble,
+    function_endpoint, is_available, is_owned_by, keep_pull_secrets, keep_tag, runtime_objects,
+    secret_owners, server_names, take_over,
 };
 pub use webhooks::{WebhookAddress, converts_by_webhook, is_webhook_configuration, with_webhook_address};

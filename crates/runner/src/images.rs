@@ -8,7 +8,7 @@
 //! * [`Images::call`] runs its program once, with bytes on its standard input and its answer from standard output.
 //! * [`Images::serve`] keeps a gRPC function server running, such as that of a Function package, and gives a [`ServedImage`] to call it.
 //!   Where containers cannot be run, [`Images::serve_process`] does the same for one that is a static executable.
-//!   Packages that are no servers are called by what [`Images::unserved_function`] gives.
+//!   Packages that are no servers are called by what [`Images::unserved_function`] gives. In a pod, [`serve_program`] serves them.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,6 +41,7 @@ mod group;
 mod package;
 mod process;
 mod program;
+mod program_server;
 mod ready;
 mod serve;
 mod source;
@@ -58,11 +59,12 @@ use ferroplane_image::unpack::{self, Roots};
 use ferroplane_sandbox::{CgroupChoice, Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
 use tokio::sync::OnceCell;
 
-pub use adapter::FunctionGrants;
+pub use adapter::{FunctionGrants, function_protocol};
 pub use error::ImageError;
 pub use group::{ContainerError, ContainerRunner};
 pub use package::PROTOCOL_ANNOTATION;
 pub use program::{KeepImage, KeptImage};
+pub use program_server::{ServeProgramError, ServedProgram, serve_program};
 pub use ready::ReadyImage;
 pub use serve::{ServeImage, ServedImage};
 pub use source::{ImageSource, PullSecret, PullWhen};
@@ -98,10 +100,15 @@ pub struct ImageSettings {
     pub lines: Option<LineSink>,
     /// Takes what functions in packages print, too.
     pub function_log: Option<FunctionLog>,
+    /// Is given how far images are that are pulled.
+    pub pull_progress: Option<PullProgress>,
 }
 
 /// Is given the name of a function, and every line that it prints.
 pub type FunctionLog = Arc<dyn Fn(&str, &str) + Send + Sync>;
+
+/// Is given how far a part of an image is, whenever some of it has come.
+pub type PullProgress = Arc<dyn Fn(registry::Progress) + Send + Sync>;
 
 impl ImageSettings {
     pub fn new(directory: impl Into<PathBuf>, helper: Vec<OsString>) -> Self {
@@ -115,6 +122,7 @@ impl ImageSettings {
             cgroup: CgroupChoice::None,
             lines: None,
             function_log: None,
+            pull_progress: None,
         }
     }
 }

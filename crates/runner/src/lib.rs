@@ -33,8 +33,8 @@ pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput
 pub use ferroplane_wasm as wasm;
 pub use images::{
     ContainerError, ContainerRunner, FunctionGrants, FunctionLog, ImageError, ImageSettings, ImageSource,
-    Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullSecret, PullWhen, ReadyImage, ServeImage,
-    ServedImage,
+    Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullProgress, PullSecret, PullWhen, ReadyImage,
+    ServeImage, ServeProgramError, ServedImage, ServedProgram, function_protocol, serve_program,
 };
 pub use long_calls::LongCallSignal;
 pub use observer::{Happening, Observer, Peer};

@@ -21,6 +21,7 @@ use std::process::ExitCode;
 
 use crate::protocol::{self, Report};
 pub(crate) use chroot::FIRST_STAGE as CHROOT_STAGE;
+pub use chroot::end_descendants;
 pub(crate) use process::FIRST_STAGE as PROCESS_STAGE;
 
 /// The argument that starts the second stage.

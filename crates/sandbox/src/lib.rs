@@ -40,7 +40,7 @@ pub use container::{Container, ImageConfig, SharedDirectory};
 pub use engine::{Engine, EngineKind};
 pub use error::{Error, Limit, NotStatic, SpecError};
 pub use limits::{Grants, Limits, Network};
-pub use lines::{Line, LineSink};
+pub use lines::{Budget, Line, LineSink, hand_on};
 pub use runtime::{
     Call, Chroots, Connector, Forward, Options, Output, Processes, Runtime, Serve, ServeProcess, Server,
     ServerState, Usage, remove_leftovers,

@@ -45,18 +45,14 @@ impl fmt::Debug for LineSink {
 
 /// How much may be said.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Budget {
-    pub(crate) bytes: u64,
+pub struct Budget {
+    pub bytes: u64,
     /// After this time there is a new budget. Without it there is one for all.
-    pub(crate) renewed_after: Option<Duration>,
+    pub renewed_after: Option<Duration>,
 }
 
 /// Hands on everything that is read, until the end.
-pub(crate) async fn hand_on(
-    mut from: impl AsyncRead + Unpin,
-    budget: Budget,
-    sink: LineSink,
-) -> io::Result<()> {
+pub async fn hand_on(mut from: impl AsyncRead + Unpin, budget: Budget, sink: LineSink) -> io::Result<()> {
     let mut lines = Lines::new(budget, sink);
     let mut bytes = vec![0; LONGEST_LINE];
     loop {

@@ -41,7 +41,7 @@ use write_log::WriteLog;
 pub use api_server::{
     ApiServer, RestartableServer, RestartableService, StoredState, master, protection_address,
 };
-pub use functions::built_ins;
+pub use functions::{aged, built_ins};
 pub use registry::FakeRegistry;
 pub use signer::ImageSigner;
 
@@ -74,6 +74,8 @@ pub struct Plane {
     pub allows_development_functions: bool,
     /// Whether operations are run. Counts from the next start on.
     pub runs_operations: bool,
+    /// Whether ActionSets are run. Counts from the next start on.
+    pub runs_actions: bool,
     /// How functions are called that are served somewhere. Counts from the next start on.
     pub calls: grpc::Options,
     /// What runs images and calls webhooks. Counts from the next start on; without it, that is off.
@@ -137,6 +139,7 @@ impl Plane {
             enables_function_revision_selectors: true,
             allows_development_functions: true,
             runs_operations: true,
+            runs_actions: true,
             calls: grpc::Options::default(),
             external: None,
             registry: None,
@@ -292,6 +295,9 @@ impl Plane {
         if kubelet.is_some() {
             settings.actions =
                 Some(ActionSettings { has_exec: true, pods: PodSupport::Cluster, ..actions() });
+        }
+        if !self.runs_actions {
+            settings.actions = Some(ActionSettings { runs: false, ..actions() });
         }
         if let Some(external) = &self.external {
             settings.built_ins.directory.enable_external(external);

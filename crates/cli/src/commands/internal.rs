@@ -1,6 +1,9 @@
 //! `ferroplane internal`: commands that other programs call, and users do not.
 
+mod adapter;
 mod complete;
+mod copy_to;
+mod execute;
 mod host;
 mod supervise;
 
@@ -17,7 +20,10 @@ use prost::Message as _;
 use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
+use adapter::Adapter;
 use complete::Complete;
+use copy_to::CopyTo;
+use execute::Execute;
 use host::Host;
 use supervise::Supervise;
 pub(crate) use supervise::supervising_command;
@@ -35,6 +41,9 @@ enum Command {
     Supervise(Supervise),
     Host(Host),
     Complete(Complete),
+    Adapter(Adapter),
+    Execute(Execute),
+    CopyTo(CopyTo),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -60,6 +69,9 @@ impl Internal {
             Command::Supervise(supervise) => match supervise.run()? {},
             Command::Host(host) => Ok(host.run()),
             Command::Complete(complete) => complete.run(&definition(), terminal),
+            Command::Adapter(adapter) => adapter.run(),
+            Command::Execute(execute) => match execute.run()? {},
+            Command::CopyTo(copy_to) => copy_to.run(),
         }
     }
 }

@@ -29,11 +29,11 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
     let mut text = format!("On {}, in the namespace `{}`:\n", site.server, configuration.namespace);
     text += &changes(configuration, &cluster).await?;
     text += "\nControllers that run there:\n";
-    text += &tell_company(&company);
+    text += &report_company(&company);
     let found = count_objects(&cluster).await.context("cannot count the objects")?;
     if !found.is_empty() {
         text += "\nObjects that exist:\n";
-        text += &tell_counts(&found, configuration.packages.is_some());
+        text += &report_counts(&found, configuration.packages.is_some());
     }
     let mut objection = company.objection();
     if objection.is_none() && !has_namespace(&cluster, &configuration.namespace).await {
@@ -104,7 +104,7 @@ fn line(found: Standing, kind: &str, name: &str) -> String {
     format!("  {what} {kind} `{name}`{why}\n")
 }
 
-fn tell_company(company: &OtherControlPlanes) -> String {
+fn report_company(company: &OtherControlPlanes) -> String {
     let mut text = String::new();
     for deployed in &company.deployed {
         let (namespace, name, replicas) = (&deployed.namespace, &deployed.name, deployed.replicas);
@@ -122,7 +122,7 @@ fn tell_company(company: &OtherControlPlanes) -> String {
     if text.is_empty() { "  none found\n".to_owned() } else { text }
 }
 
-fn tell_counts(found: &[Counted], installs_packages: bool) -> String {
+fn report_counts(found: &[Counted], installs_packages: bool) -> String {
     let about = if installs_packages {
         "installed packages are managed from now on"
     } else {

@@ -215,15 +215,22 @@ pub(crate) struct Options {
         value_parser = BoolishValueParser::new())]
     enable_provider_deletion_protection: Option<bool>,
 
+    /// Image of this control plane, to run Function packages whose programs are not servers [default: none; they do not run]
+    ///
+    /// Its program is copied into their pods, and starts the program of the package once for every call. Has an effect with
+    /// --enable-packages only.
+    #[arg(long, env = "FUNCTION_ADAPTER_IMAGE", value_name = "IMAGE")]
+    function_adapter_image: Option<String>,
+
     /// Number of XRs, and of claims, of one kind to reconcile at a time [default: 100 XRs, 50 claims]
     #[arg(long, alias = "max-reconcile-rate", env = "MAX_CONCURRENT_RECONCILES", value_name = "COUNT")]
     max_concurrent_reconciles: Option<NonZeroUsize>,
 
-    /// Number of changes of its composed resources after which the circuit breaker of an XR opens [default: 50]
+    /// Number of changes of its composed resources after which the circuit breaker of an XR opens [default: 100]
     #[arg(long, env = "CIRCUIT_BREAKER_BURST", value_name = "COUNT")]
     circuit_breaker_burst: Option<f64>,
 
-    /// Changes per second that the circuit breaker tolerates [default: 0.5]
+    /// Changes per second that the circuit breaker tolerates [default: 1]
     #[arg(long, env = "CIRCUIT_BREAKER_REFILL_RATE", value_name = "RATE")]
     circuit_breaker_refill_rate: Option<f64>,
 
@@ -372,7 +379,7 @@ impl Options {
             remote_templates_dir, enable_packages, package_runtime, xpkg_cache_dir, ca_bundle_path,
             user_agent, max_concurrent_package_establishers,
             enable_dependency_version_upgrades, enable_dependency_version_downgrades, enable_deployment_runtime_configs,
-            enable_custom_to_managed_resource_conversion, enable_provider_deletion_protection,
+            enable_custom_to_managed_resource_conversion, enable_provider_deletion_protection, function_adapter_image,
             max_concurrent_reconciles, circuit_breaker_burst, circuit_breaker_refill_rate, circuit_breaker_cooldown,
             poll_interval, recording_size, recording_dir,
             recording_address, recording_redact_fields, write_roles, compose_as, health_probe_port,
@@ -397,6 +404,7 @@ impl Options {
             uses_configs: self.enable_deployment_runtime_configs.unwrap_or(true),
             converts_definitions: self.enable_custom_to_managed_resource_conversion.unwrap_or(true),
             protects_providers: self.enable_provider_deletion_protection.unwrap_or(false),
+            adapter_image: self.function_adapter_image.clone().filter(|image| !image.is_empty()),
         };
         Ok(self.enable_packages.unwrap_or(false).then_some(packages))
     }

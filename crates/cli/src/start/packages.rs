@@ -30,6 +30,8 @@ pub(super) struct Packages {
     pub(super) converts_definitions: bool,
     /// Whether providers are protected from deletion while managed resources of their kinds exist.
     pub(super) protects_providers: bool,
+    /// The image of this control plane, for pods of programs that are not servers. None runs no such program.
+    pub(super) adapter_image: Option<String>,
 }
 
 impl Packages {
@@ -62,6 +64,7 @@ impl Packages {
                 service_account: configuration.service_account.clone(),
                 authority_secret: configuration.authority_secret.clone(),
                 uses_configs: self.uses_configs,
+                adapter_image: self.adapter_image.clone(),
             }),
         }
     }

@@ -16,21 +16,26 @@ use ferroplane_client::{
     Change, Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource,
 };
 use ferroplane_engine::packages::{
-    AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects,
-    deployment_trouble, function_endpoint, is_available, keep_pull_secrets, keep_tag, runtime_objects,
-    select_image_config, server_names, take_over,
+    AdaptedProgram, AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames,
+    RuntimeObjects, deployment_trouble, function_endpoint, is_available, keep_pull_secrets, keep_tag,
+    runtime_objects, select_image_config, server_names, take_over,
 };
 use ferroplane_ownership::holds;
+use ferroplane_runner::function_protocol;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::caches::{PackageKey, PackageQueue};
 use super::certificates::CertificateProblem;
-use super::cluster_scoped;
+use super::{ImageProgram, cluster_scoped};
 use crate::context::Context;
 use crate::runtime::refused::cause_of;
 use crate::setup::credentials::{CredentialsError, authority};
 
+/// The message about a program that is not a server, where nothing serves it in pods.
+const POD_NEEDS_A_SERVER: &str = "pods cannot run its program, which is not a server but is run for every call: package a function server, compile the program to WebAssembly, or start the control plane with --function-adapter-image";
+/// The message about such a program that is not there.
+const NO_PROGRAM: &str = "pods cannot run its program: its image has neither an `Entrypoint` nor a `Cmd`";
 /// The configuration of a package that names none. It need not exist.
 const DEFAULT_CONFIG: &str = "default";
 
@@ -45,6 +50,8 @@ pub struct DeploymentRuntime {
     pub authority_secret: String,
     /// Whether a `DeploymentRuntimeConfig` is used.
     pub uses_configs: bool,
+    /// The image of this control plane. Pods of Functions whose programs are not servers take the adapter from it; without it, there are none.
+    pub adapter_image: Option<String>,
 }
 
 /// What runs in pods.
@@ -76,6 +83,8 @@ pub(super) struct Program<'a> {
     pub(super) image_configs: &'a [ImageConfig],
     /// Whether it has nothing to do yet, and needs no pods.
     pub(super) awaits_activation: bool,
+    /// The program, if it is not a server but is run for every call.
+    pub(super) adapted: Option<AdaptedProgram<'a>>,
     pub(super) names: RuntimeNames,
 }
 
@@ -198,6 +207,27 @@ impl Deployments {
         self.runtime.kinds.contains(&kind)
     }
 
+    /// Why pods cannot run the program of a Function that is not a server, but reads and writes this protocol, if they cannot.
+    pub(super) fn why_not_adapted(&self, protocol: &str, program: &ImageProgram) -> Option<String> {
+        if self.runtime.adapter_image.is_none() {
+            return Some(POD_NEEDS_A_SERVER.to_owned());
+        }
+        if program.entrypoint.is_empty() && program.cmd.is_empty() {
+            return Some(NO_PROGRAM.to_owned());
+        }
+        function_protocol(protocol).err().map(|error| error.to_string())
+    }
+
+    /// The program as pods run it, if it is not a server but reads and writes this protocol.
+    pub(super) fn adapted<'a>(
+        &'a self,
+        protocol: Option<&'a str>,
+        program: &'a ImageProgram,
+    ) -> Option<AdaptedProgram<'a>> {
+        let (image, protocol) = self.runtime.adapter_image.as_deref().zip(protocol)?;
+        Some(AdaptedProgram { image, protocol, entrypoint: &program.entrypoint, cmd: &program.cmd })
+    }
+
     /// Requeue revisions when one of their objects changes, and all of them when a configuration does.
     pub(super) fn listen(
         &self,
@@ -283,6 +313,7 @@ impl Deployments {
             image_pull_secret: of_image.and_then(ImageConfig::pull_secret),
             own_pull_secrets: &self.own_pull_secrets(),
             awaits_activation: program.awaits_activation,
+            adapted: program.adapted,
             names: program.names,
         })
     }

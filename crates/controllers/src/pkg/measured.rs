@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use ferroplane_package::PackageContents;
 use ferroplane_package::signature::ImageSignature;
 use tokio::time::Instant;
 
-use super::{ImageRequest, PackageSource, SourceAnswer};
+use super::{ImageProgram, ImageRequest, LoadedPackage, PackageSource, SourceAnswer};
 use crate::metrics::Metrics;
 
 /// A source whose registries are measured.
@@ -45,12 +44,12 @@ impl PackageSource for MeasuredSource {
         self.measure("fetch", self.source.fetch(request))
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>> {
+    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
         self.source.read(request)
     }
 
-    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool> {
-        self.source.is_webassembly(request)
+    fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram> {
+        self.source.program(request)
     }
 
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {

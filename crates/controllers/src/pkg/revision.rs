@@ -6,7 +6,7 @@
 //! * What is done after a registry has answered is decided from the objects of that moment: a revision, policy or Secret that changed meanwhile is
 //!   reconciled again, and the answer is dropped.
 //! * The contents of a package are in memory only while they are written, and never for more packages than are reconciled at the same
-//!   time.
+//!   time. Of large ones, one at a time.
 
 mod memory;
 mod report;
@@ -26,13 +26,13 @@ use ferroplane_engine::packages::{
     examine_dependencies, is_webhook_configuration, managed_definition, with_webhook_address,
 };
 use ferroplane_engine::{chain, defined_group, is_reserved_group};
-use ferroplane_package::{PackageContents, PackageManifest, lint, validate};
+use ferroplane_package::{PackageManifest, lint, validate};
 use ferroplane_runner::PROTOCOL_ANNOTATION;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::Manager;
 use super::caches::{PackageCache, PackageKey, PackageQueue};
 use super::deployments::Program;
 use super::establish::{EstablishError, establish_all, release_all};
@@ -40,13 +40,14 @@ use super::images::PreparedImage;
 use super::lock::entry;
 use super::status::{self, write};
 use super::verification::VerificationProblem;
+use super::{LoadedPackage, Manager};
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::finalizers;
 use crate::runtime::owner::is_unchanged;
 use crate::runtime::queue::{Next, Slot};
 use crate::runtime::refused::cause_of;
-use memory::{Known, Memory};
+use memory::{Establishment, Known, LOOK_AGAIN, Memory};
 use report::{Report, Trouble};
 use runtime::RuntimeStanding;
 
@@ -133,6 +134,7 @@ impl Look {
             may_keep_tag: false,
             image_configs,
             awaits_activation: false,
+            adapted: None,
             names: RuntimeNames::default(),
         }
     }
@@ -175,17 +177,30 @@ impl Revisions {
         if let Some(accounts) = &self.manager.accounts {
             accounts.listen(&self.queue);
         }
-        let (memory, queue) = (self.memory.clone(), self.queue.clone());
-        // A deleted definition is written again.
-        self.manager.context.kinds.listen(move |_, change| {
-            let Change::Deleted { header, .. } = change else { return };
-            for owner in header.metadata.owner_references.iter().flatten() {
-                let Some(kind) = PackageKind::of_revision(&owner.kind) else { continue };
-                let key = (kind, owner.name.to_string());
-                memory.forget_objects(&key);
-                queue.add(key);
-            }
-        });
+        self.follow_deletions();
+    }
+
+    /// Write objects of packages again when users delete them. Others than these kinds are missed within an hour.
+    fn follow_deletions(&self) {
+        let context = &self.manager.context;
+        for informer in [
+            &context.kinds,
+            &context.definitions,
+            &context.compositions,
+            &self.manager.managed_definitions,
+            &self.manager.activation_policies,
+        ] {
+            let (memory, queue) = (self.memory.clone(), self.queue.clone());
+            informer.listen(move |_, change| {
+                let Change::Deleted { header, .. } = change else { return };
+                for owner in header.metadata.owner_references.iter().flatten() {
+                    let Some(kind) = PackageKind::of_revision(&owner.kind) else { continue };
+                    let key = (kind, owner.name.to_string());
+                    memory.forget_objects(&key);
+                    queue.add(key);
+                }
+            });
+        }
     }
 
     pub(super) async fn run(self: &Arc<Self>) {
@@ -264,7 +279,11 @@ impl Revisions {
             Ok(()) if look.is_active() => self.runtime(&look, &mut report).await,
             _ => RuntimeStanding::default(),
         };
-        self.conclude(&look, report, outcome, runtime).await
+        let is_installed = outcome.is_ok() && look.is_active();
+        match self.conclude(&look, report, outcome, runtime).await {
+            Next::Rest if is_installed => Next::After(LOOK_AGAIN),
+            next => next,
+        }
     }
 
     /// Install an active revision. Each line must hold before the next may happen.
@@ -272,8 +291,8 @@ impl Revisions {
         let (image, known) = self.contents_of(look, report, slot).await?;
         report.runs = Some(image.pinned(&known.digest));
         report.is_verified = image.demands.is_some();
-        report.is_webassembly = known.is_webassembly;
-        report.is_run_for_every_call = known.manifest.annotations.contains_key(PROTOCOL_ANNOTATION);
+        report.program = known.program.clone();
+        report.protocol = known.manifest.annotations.get(PROTOCOL_ANNOTATION).cloned();
         self.adopt_metadata(look, &known.manifest).await?;
         if look.spec.ignore_crossplane_constraints != Some(true) {
             known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
@@ -334,7 +353,9 @@ impl Revisions {
         let RevisionSpec { image, package_pull_secrets, package_pull_policy, .. } = &look.spec;
         let prepared =
             self.manager.prepare_image(image, package_pull_secrets, package_pull_policy.as_deref()).await;
-        prepared.map_err(|problem| Trouble::unavailable(chain(&problem)))
+        prepared
+            .map_err(|problem| Trouble::preparing(&problem))
+            .inspect_err(|trouble| self.stop_unverified(look, trouble))
     }
 
     /// The contents of the package, if they are known without its registry, and verified.
@@ -347,10 +368,8 @@ impl Revisions {
     /// Fetch, verify and validate the image.
     async fn examine(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<Known, Trouble> {
         let digest = self.digest_of(look, image, slot).await?;
-        self.manager.verify(image, &digest, slot).await.map_err(|problem| match &problem {
-            VerificationProblem::Source(error) => Trouble::source(image, error),
-            VerificationProblem::Unverified { .. } => Trouble::unverified(problem.to_string()),
-        })?;
+        let verified = self.manager.verify(image, &digest, slot).await;
+        verified.map_err(|problem| Trouble::unverified(problem.to_string()))?;
         let (uid, name) = (meta::uid(&look.revision), image.request.image.clone());
         if let Some(known) = self.memory.get(&look.key, uid, &name, Some(&digest)) {
             // The same content under another name: an `ImageConfig` may rewrite it now.
@@ -363,17 +382,18 @@ impl Revisions {
         for lint in lint(look.kind(), &contents).1 {
             self.recorder.warning(&look.revision, "LintPackage", lint.to_string());
         }
-        let asking = self.manager.options.source.is_webassembly(image.pinned(&digest));
-        let is_webassembly = asking.await.map_err(|error| Trouble::source(image, &error))?;
+        let asking = self.manager.options.source.program(image.pinned(&digest));
+        let program = asking.await.map_err(|error| Trouble::source(image, &error))?;
         let manifest = Arc::new(manifest);
-        let known = Known { image: name, digest, manifest, is_webassembly, established: None };
+        let known = Known { image: name, digest, manifest, program, established: None };
         self.memory.set(&look.key, uid, known.clone());
         Ok(known)
     }
 
-    /// An image without the required signatures does not run, even if it did until now.
+    /// An image without the required signatures does not run, even if it did until now. An API server that is away stops nothing: no policy
+    /// can come meanwhile.
     fn stop_unverified(&self, look: &Look, trouble: &Trouble) {
-        if trouble.cause == Cause::PackageUnverified {
+        if trouble.cause == Cause::PackageUnverified && !trouble.is_unreachable {
             self.release(&look.key);
         }
     }
@@ -411,7 +431,14 @@ impl Revisions {
             return Ok(digest.to_owned());
         }
         let asking = self.manager.options.source.resolve(image.request.clone());
-        slot.wait_for(asking).await.map_err(|error| Trouble::source(image, &error))
+        slot.wait_for(asking).await.map_err(|error| {
+            // Its signatures cannot be verified without its digest, if that is demanded.
+            let unverified = VerificationProblem::of_demanded(image, &error);
+            unverified.map_or_else(
+                || Trouble::source(image, &error),
+                |problem| Trouble::unverified(problem.to_string()),
+            )
+        })
     }
 
     async fn fetch(
@@ -419,7 +446,7 @@ impl Revisions {
         image: &PreparedImage,
         digest: &str,
         slot: &Slot,
-    ) -> Result<Arc<PackageContents>, Trouble> {
+    ) -> Result<LoadedPackage, Trouble> {
         let (source, request) = (&self.manager.options.source, image.pinned(digest));
         // Only the transfer waits without a slot: contents that are read are in memory.
         let fetched = slot.wait_for(source.fetch(request.clone())).await;
@@ -492,9 +519,9 @@ impl Revisions {
         known: &Known,
         report: &mut Report,
     ) -> Result<(), Trouble> {
-        let control = look.is_leading();
-        let mode = Some((meta::generation(&look.revision), control));
-        if known.established == mode {
+        let (generation, control) = (meta::generation(&look.revision), look.is_leading());
+        let wanted = Establishment { generation, control, service: self.service_of(look, image) };
+        if known.is_established(&wanted) {
             return Ok(());
         }
         let read = self.manager.options.source.read(image.pinned(&known.digest)).await;
@@ -525,8 +552,18 @@ impl Revisions {
         let concurrency = self.manager.options.establishers.max(1);
         let references = establish_all(cluster, look.kind(), &objects, &how, concurrency).await;
         report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
-        self.memory.set(&look.key, meta::uid(&look.revision), Known { established: mode, ..known.clone() });
+        let known = Known { established: Some((wanted, Instant::now())), ..known.clone() };
+        self.memory.set(&look.key, meta::uid(&look.revision), known);
         Ok(())
+    }
+
+    /// The Service of the pods that run the revision, if pods do and it is known how.
+    fn service_of(&self, look: &Look, image: &PreparedImage) -> Option<Object> {
+        let deployments = self.manager.deployments.as_ref().filter(|it| it.runs(look.kind()))?;
+        let (siblings, image_configs) = (look.sibling_uids(), self.image_configs());
+        let program = look.program(&siblings, &image.request.image, &image_configs);
+        // If it is not known, the program reports that.
+        deployments.service_of(&program).ok()
     }
 
     /// Make sure that the revision did not change, as the API server has it: caches lag behind, and one that is no longer active must not take

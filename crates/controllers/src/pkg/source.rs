@@ -1,11 +1,12 @@
 //! The interface to registries. Controllers use nothing else of them; the process that starts controllers implements it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::ops::Deref;
 
 use ferroplane_package::PackageContents;
 use ferroplane_package::signature::ImageSignature;
 use futures_util::future::BoxFuture;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// The answer of a registry, as a future.
 pub type SourceAnswer<T> = BoxFuture<'static, Result<T, SourceError>>;
@@ -21,10 +22,10 @@ pub trait PackageSource: fmt::Debug + Send + Sync {
     fn fetch(&self, request: ImageRequest) -> SourceAnswer<()>;
 
     /// The contents of the package in a fetched image. Asks no registry.
-    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<PackageContents>>;
+    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage>;
 
-    /// Whether the program of a fetched image is WebAssembly. Asks no registry.
-    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool>;
+    /// The program of a fetched image. Asks no registry.
+    fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram>;
 
     /// The tags of the repository that an image is in.
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>>;
@@ -34,6 +35,39 @@ pub trait PackageSource: fmt::Debug + Send + Sync {
 
     /// The same for attestations beside the image. Those in bundles are among the signatures.
     fn attestations(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>>;
+}
+
+/// The program of an image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ImageProgram {
+    pub is_webassembly: bool,
+    /// The entry point and its default arguments, as the image names them.
+    pub entrypoint: Vec<String>,
+    pub cmd: Vec<String>,
+}
+
+/// The contents of a package, while they are in memory.
+#[derive(Debug)]
+pub struct LoadedPackage {
+    contents: PackageContents,
+    /// Lets no other package of such a size into memory meanwhile.
+    _turn: Option<OwnedSemaphorePermit>,
+}
+
+impl LoadedPackage {
+    /// Contents, and the permit that others of their size have to wait for, if they have to.
+    #[must_use]
+    pub fn new(contents: PackageContents, turn: Option<OwnedSemaphorePermit>) -> Self {
+        Self { contents, _turn: turn }
+    }
+}
+
+impl Deref for LoadedPackage {
+    type Target = PackageContents;
+
+    fn deref(&self) -> &PackageContents {
+        &self.contents
+    }
 }
 
 /// A request for an image.

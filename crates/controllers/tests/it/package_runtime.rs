@@ -247,6 +247,51 @@ async fn function_that_is_run_for_every_call_has_no_pods_and_says_what_helps() {
     healthy(&plane, &path).await;
 }
 
+#[tokio::test]
+async fn function_that_is_run_for_every_call_runs_in_pods_with_an_adapter_where_one_is_named() {
+    let registry = FakeRegistry::default();
+    let manifest = |protocol: &str| {
+        json!({
+            "apiVersion": "meta.pkg.crossplane.io/v1", "kind": "Function",
+            "metadata": {"name": "p", "annotations": {"ferroplane.io/protocol": protocol}}, "spec": {},
+        })
+        .to_string()
+    };
+    registry.push("registry.example.org/acme/function-own:v1.0.0", &manifest("KRM"));
+    registry.push("registry.example.org/acme/function-other:v1.0.0", &manifest("Telepathy"));
+    registry.adapt_programs(Some("registry.example.org/ferroplane:v1"));
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    let deployment = deployed(&plane, &name).await;
+    let pods = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pods["initContainers"][0]["image"], "registry.example.org/ferroplane:v1");
+    let command = pods["containers"][0]["command"].as_array().unwrap();
+    assert_eq!(command[1..], ["internal", "adapter", "--protocol", "KRM", "--", "/function"]);
+    assert!(image_of(&deployment).starts_with("registry.example.org/acme/function-own@"), "its own image");
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    let revision = format!("{PKG}/functionrevisions/{name}");
+    assert_eq!(plane.get(&revision).await["status"]["endpoint"], "dns:///own.crossplane-system:9443");
+    plane.quiet().await;
+    plane.stop().await;
+    plane.start_as(master("ferroplane")).await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
+
+    // There is no such protocol.
+    let other = apply(&plane, "Function", "other", "acme/function-other:v1.0.0", &json!({})).await;
+    let words = "expected RunFunction, ResourceList or KRM";
+    plane.until(&other, |it| message(it, "Healthy").contains(words)).await;
+
+    // Without the adapter, its pods end.
+    plane.stop().await;
+    registry.adapt_programs(None);
+    plane.start_as(master("ferroplane")).await;
+    plane.until(&path, |it| message(it, "Healthy").contains("--function-adapter-image")).await;
+    plane.until(&format!("{}/{name}", deployments()), Value::is_null).await;
+    assert_eq!(plane.get(&revision).await["status"].get("endpoint"), None);
+}
+
 fn managed_definition(plural: &str) -> Value {
     let mut definition = crd(plural, "cloud.acme.org");
     definition["apiVersion"] = json!("apiextensions.crossplane.io/v1alpha1");
@@ -515,6 +560,42 @@ async fn config_names_everything_and_a_fixed_name_changes_hands() {
         [second],
         "an inactive revision deletes what is its own, and nothing else"
     );
+}
+
+#[tokio::test]
+async fn names_of_a_config_are_told_apart_while_several_revisions_are_active() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0", "v1.1.0"]);
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    plane.stop().await;
+    plane.enables_function_revision_selectors = true;
+    plane.start_as(master("ferroplane")).await;
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "custom"},
+        "spec": {"serviceTemplate": {"metadata": {"name": "front"}}},
+    });
+    plane.apply(&format!("{CONFIGS}/custom"), &config).await;
+    let spec = json!({
+        "runtimeConfigRef": {"name": "custom"}, "activeRevisionLimit": 2, "revisionHistoryLimit": 4,
+    });
+    let mut active = Vec::new();
+    for (count, version) in ["v1.0.0", "v1.1.0"].into_iter().enumerate() {
+        let image = format!("acme/function-own:{version}");
+        let path = apply(&plane, "Function", "own", &image, &spec).await;
+        let revision = newest(&plane, "function", count + 1).await;
+        set_available(&plane, &revision, "True").await;
+        healthy(&plane, &path).await;
+        active.push(revision);
+    }
+    for revision in &active {
+        let name = format!("front-{}", revision.rsplit('-').next().unwrap());
+        let endpoint = format!("dns:///{name}.crossplane-system:9443");
+        let path = format!("{PKG}/functionrevisions/{revision}");
+        plane.until(&path, |it| it["status"]["endpoint"] == endpoint).await;
+        let service = plane.until(&of_core("services", &name), |it| !it.is_null()).await;
+        assert_eq!((selected(&service), controllers(&service)), (&**revision, vec![revision.clone()]));
+        let secret = plane.get(&of_core("secrets", &format!("{revision}-tls-server"))).await;
+        assert!(certifies(&secret, &format!("{name}.crossplane-system.svc")), "{secret}");
+    }
 }
 
 #[tokio::test]
@@ -878,4 +959,34 @@ async fn runtime_configuration_of_an_image_config_counts_more_than_that_of_the_p
         revision["status"]["appliedImageConfigRefs"],
         json!([{"name": "runtime", "reason": "ConfigureRuntime"}])
     );
+}
+
+#[tokio::test]
+async fn webhooks_follow_a_service_that_is_renamed() {
+    const WEBHOOKS: &str =
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/crossplane-provider-s3";
+    let registry = FakeRegistry::default();
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validating-webhook-configuration"},
+        "webhooks": [{
+            "name": "a.acme.org", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": {"service": {"name": "webhook-service", "namespace": "system", "path": "/validate"}},
+            "rules": [{"apiGroups": ["s3.acme.org"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["buckets"]}],
+        }],
+    });
+    let package = package_yaml("Provider", &json!({}), &[hooks]);
+    registry.push("registry.example.org/acme/s3:v1.0.0", &package);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    apply(&plane, "Provider", "s3", "acme/s3:v1.0.0", &json!({})).await;
+    let leads_to = |service: &'static str| {
+        move |hooks: &Value| hooks["webhooks"][0]["clientConfig"]["service"]["name"] == service
+    };
+    plane.until(WEBHOOKS, leads_to("s3")).await;
+    let config = json!({
+        "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "default"},
+        "spec": {"serviceTemplate": {"metadata": {"name": "front"}}},
+    });
+    plane.apply(&format!("{CONFIGS}/default"), &config).await;
+    plane.until(WEBHOOKS, leads_to("front")).await;
 }

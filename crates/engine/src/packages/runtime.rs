@@ -4,13 +4,15 @@
 //!
 //! # Invariants
 //! * Pods are the same as Crossplane's in every field but the image, and in the order of variables, volumes and ports: any difference would
-//!   restart everything that Crossplane runs when we take over from it.
+//!   restart everything that Crossplane runs when we take over from it. Those of programs that are not servers have an adapter, too, which
+//!   Crossplane does not know.
 //! * Pods run the image that was resolved and verified, by its digest: a tag may move. Only those that Crossplane started keep the tag.
 //! * A `DeploymentRuntimeConfig` can change everything except what the plane relies on: the namespace, owners, selectors, pull secrets
 //!   and certificates.
 //! * One revision controls each object. Another revision of the package keeps its owner reference, without control: an API server refuses
 //!   two controllers, and an object that loses all owners is deleted.
 
+mod adapter;
 mod deployment;
 mod health;
 mod image;
@@ -21,6 +23,7 @@ use ferroplane_api::{Object, PackageKind, keys, meta};
 use serde_json::{Map, Value, json};
 
 use super::establish::{AlreadyControlled, Party, foreign_controller, owners, set_owner};
+pub use adapter::AdaptedProgram;
 use deployment::deployment;
 pub use health::{deployment_trouble, is_available};
 pub use image::keep_tag;
@@ -64,6 +67,8 @@ pub struct RuntimeInputs<'a> {
     pub own_pull_secrets: &'a [String],
     /// Whether a provider that can wait for its kinds does so: none of them is active.
     pub awaits_activation: bool,
+    /// The program, if it is not a server but is run for every call.
+    pub adapted: Option<AdaptedProgram<'a>>,
     pub names: RuntimeNames,
 }
 

@@ -45,12 +45,7 @@ impl Images {
         let path = image.path().to_owned();
         let meta = blocking(move || package::read(&path)).await?;
         let Some(protocol) = meta.and_then(|meta| meta.protocol) else { return Ok(None) };
-        let protocol = match protocol.as_str() {
-            "RunFunction" => FunctionProtocol::RunFunction,
-            "ResourceList" => FunctionProtocol::ResourceList,
-            "KRM" => FunctionProtocol::KRM,
-            _ => return Err(ImageError::Protocol { protocol }),
-        };
+        let protocol = function_protocol(&protocol)?;
         Ok(Some(self.adapt(name, source, protocol, grants.has_network)))
     }
 
@@ -64,41 +59,64 @@ impl Images {
     ) -> Runner {
         let external = External::new(self.runner_of_function(name, source.clone()));
         let (name, image) = (name.to_owned(), source.name());
+        let program = AdaptedProgram { name, image, protocol, has_network, timeout: TIMEOUT };
         let function = AsyncFunction::new(move |request| {
-            let (external, name, image) = (external.clone(), name.clone(), image.clone());
-            async move { call(&external, name, image, protocol, has_network, &request).await }
+            let (external, program) = (external.clone(), program.clone());
+            async move { program.call(&external, &request).await }
         });
         let described = |function: AsyncFunction| function.described(WITH_NETWORK.to_owned());
         Runner::AsyncFunction(if has_network { described(function) } else { function })
     }
 }
 
-async fn call(
-    external: &External,
-    name: String,
-    image: String,
-    protocol: FunctionProtocol,
-    has_network: bool,
-    request: &RunFunctionRequest,
-) -> Result<RunFunctionResponse, CallError> {
-    let invalid = |reason: String| CallError::Input { function: name.clone(), reason };
-    let config = request.input.clone().map(Struct::into_json).transpose();
-    let function = ExternalFunction {
-        callee: ExternalCallee::Image(ExternalImage {
-            reference: image,
-            isolation: Isolation::Container,
-            pull_policy: None,
-            pull_credentials: Vec::new(),
-            wants_network: has_network,
-            memory: None,
-            cpu: None,
-        }),
-        protocol,
-        timeout: TIMEOUT,
-        config: config.map_err(|error| invalid(error.to_string()))?,
-        sees_unwanted: true,
-    };
-    let permits = Permits { network: has_network, ..Permits::default() };
-    let context = CallContext { step: name.clone(), permits, ..CallContext::default() };
-    external.call(&function, request, &context).await
+/// What a program that is not a server reads and writes, as the annotation of its package says it.
+pub fn function_protocol(text: &str) -> Result<FunctionProtocol, ImageError> {
+    match text {
+        "RunFunction" => Ok(FunctionProtocol::RunFunction),
+        "ResourceList" => Ok(FunctionProtocol::ResourceList),
+        "KRM" => Ok(FunctionProtocol::KRM),
+        _ => Err(ImageError::Protocol { protocol: text.to_owned() }),
+    }
+}
+
+/// A program that is called as a function.
+#[derive(Debug, Clone)]
+pub(super) struct AdaptedProgram {
+    /// Names it in the log.
+    pub(super) name: String,
+    /// Names it in errors.
+    pub(super) image: String,
+    pub(super) protocol: FunctionProtocol,
+    pub(super) has_network: bool,
+    pub(super) timeout: Duration,
+}
+
+impl AdaptedProgram {
+    /// Call it, by what runs it.
+    pub(super) async fn call(
+        &self,
+        external: &External,
+        request: &RunFunctionRequest,
+    ) -> Result<RunFunctionResponse, CallError> {
+        let invalid = |reason: String| CallError::Input { function: self.name.clone(), reason };
+        let config = request.input.clone().map(Struct::into_json).transpose();
+        let function = ExternalFunction {
+            callee: ExternalCallee::Image(ExternalImage {
+                reference: self.image.clone(),
+                isolation: Isolation::Container,
+                pull_policy: None,
+                pull_credentials: Vec::new(),
+                wants_network: self.has_network,
+                memory: None,
+                cpu: None,
+            }),
+            protocol: self.protocol,
+            timeout: self.timeout,
+            config: config.map_err(|error| invalid(error.to_string()))?,
+            sees_unwanted: true,
+        };
+        let permits = Permits { network: self.has_network, ..Permits::default() };
+        let context = CallContext { step: self.name.clone(), permits, ..CallContext::default() };
+        external.call(&function, request, &context).await
+    }
 }

@@ -141,13 +141,18 @@ fn limits(call: &ImageCall) -> Limits {
 }
 
 fn ended(output: ferroplane_sandbox::Output, words: &LastWords) -> ImageOutput {
-    let failure = match output.exit_code {
+    let failure = failure(output.exit_code);
+    ImageOutput { standard_output: output.stdout, failure, last_words: words.text() }
+}
+
+/// How a program with this exit code ended, unless it ended well.
+pub(super) fn failure(exit_code: i32) -> Option<String> {
+    match exit_code {
         0 => None,
         // The convention of shells and of container runtimes; 137 means little to most people, signal 9 more.
         code if code > SIGNALS => Some(format!("exit code {code}, as of signal {}", code - SIGNALS)),
         code => Some(format!("exit code {code}")),
-    };
-    ImageOutput { standard_output: output.stdout, failure, last_words: words.text() }
+    }
 }
 
 fn explain(error: Error, image: &str, call: &ImageCall, words: &LastWords) -> CallError {

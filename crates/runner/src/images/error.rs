@@ -64,7 +64,7 @@ pub enum ImageError {
     #[error("its program is WebAssembly, which has no network: leave out `network`")]
     NetworkForCode,
     #[error(
-        "its program is WebAssembly, which this build of ferroplane cannot run: use a released binary, or build one with \
+        "its program is WebAssembly, which this build of ferroplane cannot run: build one with \
          `cargo build --release --features wasm`"
     )]
     NoCode,

@@ -115,7 +115,10 @@ impl Images {
         match source {
             ImageSource::Registry { reference, policy, secrets } => {
                 let reference = Reference::parse(reference, None)?;
-                let pull = Pull::into(store).with_policy(when(&reference, *policy));
+                let mut pull = Pull::into(store).with_policy(when(&reference, *policy));
+                if let Some(report) = self.inner.settings.pull_progress.clone() {
+                    pull = pull.with_progress(move |progress| report(progress));
+                }
                 // Reads the certificates of the system.
                 let (images, secrets) = (self.clone(), secrets.clone());
                 let registry = blocking(move || images.registry(&secrets)).await??;

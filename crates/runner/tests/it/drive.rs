@@ -18,10 +18,10 @@ fn object(value: Value) -> Struct {
     serde_json::from_value::<serde_json::Map<_, _>>(value).unwrap().try_into().unwrap()
 }
 
-/// A world of one object.
-struct World;
+/// An API server with one object.
+struct OneConfigMap;
 
-impl Resources for World {
+impl Resources for OneConfigMap {
     async fn fetch(&self, want: &Want) -> Answer {
         match want {
             Want::Resources(_) | Want::ClusterResources(_) => {
@@ -69,7 +69,7 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
         context: None,
         grants: std::sync::Arc::default(),
     };
-    drive(inputs, &functions, &World).await
+    drive(inputs, &functions, &OneConfigMap).await
 }
 
 /// What the steps before wanted, and one more.

@@ -71,8 +71,10 @@ fn make_namespaces() -> Result<bool, Refusal> {
     Ok(true)
 }
 
+/// End all processes that descend from this one. It has to have adopted what its children leave behind (`set_child_subreaper`).
+///
 /// Without a pid namespace, children of the program may have outlived it. New ones may appear while others are being ended.
-pub(super) fn end_descendants() {
+pub fn end_descendants() {
     let Some(own) = Pid::from_raw(std::process::id().cast_signed()) else { return };
     loop {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}

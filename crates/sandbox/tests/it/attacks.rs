@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use ferroplane_sandbox::Call;
 
@@ -174,31 +174,69 @@ async fn no_attempt_to_get_out_succeeds() {
     }
 }
 
+/// Attempts that succeed for every user where there is no container, and do the machine no harm.
+const OPEN_TO_EVERYBODY: &[&str] = &[
+    "host-file",
+    "host-file-by-parents",
+    "host-file-by-link",
+    "input-can-be-changed",
+    "name-to-handle",
+    "host-port",
+    "abstract-socket",
+    "foreign-process",
+    "environment",
+    "environment-of-others",
+    "signal-outside",
+    "trace-inside",
+    "files-outside",
+    "proc-kallsyms",
+    "proc-cmdline",
+    "personality",
+    "memory-of-nobody",
+    "clone-user",
+];
+
+/// The same for an administrator.
+const OPEN_TO_ROOT: &[&str] = &[
+    "raw-socket",
+    "packet-socket",
+    "become-root",
+    "become-root-group",
+    "take-groups",
+    "priority",
+    "unshare-mount",
+    "clone-network",
+    "new-mount-calls",
+    "open-tree",
+];
+
+/// Whether this process has all rights that the attempts of an administrator need. Root in a container may have none of them.
+fn has_rights_of_root() -> bool {
+    // Users, groups, raw sockets, administration, priorities.
+    let needed = [6, 7, 13, 21, 23].iter().fold(0_u64, |needed, right| needed | (1_u64 << right));
+    let status = fs::read_to_string("/proc/self/status").expect("status");
+    let rights = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("rights");
+    u64::from_str_radix(rights.trim(), 16).expect("number") & needed == needed
+}
+
 /// Otherwise the other test could not fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_attempts_succeed_without_a_container() {
     let Some(sandbox) = crate::support::sandbox().await else { return };
     let targets = Targets::new(&sandbox);
+    let of_root = if has_rights_of_root() { OPEN_TO_ROOT } else { &[] };
+    let attempts = [OPEN_TO_EVERYBODY, of_root].concat();
     let output = Command::new(image().join("bin/attack"))
         .arg("escape")
         .args(&targets.arguments)
-        .arg("harmless-attempts-only")
+        .arg(format!(",{},", attempts.join(",")))
         .env("SECRET", &targets.arguments[1])
+        .stdin(Stdio::null())
         .output()
         .expect("attack");
     let report = String::from_utf8_lossy(&output.stdout).into_owned();
-    let escaped = [
-        "host-file",
-        "host-file-by-link",
-        "host-port",
-        "abstract-socket",
-        "foreign-process",
-        "environment",
-        "environment-of-others",
-        "signal-outside",
-        "name-to-handle",
-    ];
-    for attempt in escaped {
-        assert!(report.contains(&format!("{attempt} ESCAPED\n")), "{report}");
+    for attempt in &attempts {
+        assert!(report.contains(&format!("{attempt} ESCAPED\n")), "{attempt}:\n{report}");
     }
+    assert_eq!(report.lines().count(), attempts.len() + 1, "nothing else is tried:\n{report}");
 }

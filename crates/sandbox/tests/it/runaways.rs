@@ -17,8 +17,9 @@ async fn exceeded(sandbox: &Sandbox, arguments: &[&str], limits: Limits) -> Limi
     }
 }
 
+/// It would run for ever. How soon it is stopped is measured in `docs/benchmarks.md`: a busy machine cannot be held to it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_program_that_takes_too_long_is_stopped_on_time() {
+async fn a_program_that_takes_too_long_is_stopped() {
     for sandbox in sandboxes().await {
         let limits = Limits { time: Duration::from_millis(300), ..Limits::default() };
         assert_eq!(exceeded(&sandbox, &["sleep"], limits).await, Limit::Time);

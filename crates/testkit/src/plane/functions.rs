@@ -40,7 +40,7 @@ pub fn built_ins(functions: &[(String, Implementation)]) -> BuiltIns {
 }
 
 /// A function with an old version, which will go, and a new one. Steps and phases can call it. Its output says which one ran.
-fn aged() -> Declaration {
+pub fn aged() -> Declaration {
     let release = |text: &str| Some(text.parse().unwrap());
     let capabilities = ["composition", "operation", "action"].map(str::to_owned).to_vec();
     let lifecycle = Lifecycle {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ferroplane_api::PackageKind;
 use ferroplane_controllers::{
-    DeploymentRuntime, ESTABLISHERS, ImageRequest, PackageManager, PackageSource, PackagedFunctions,
-    PackagedProviders, SourceAnswer, SourceError,
+    DeploymentRuntime, ESTABLISHERS, ImageProgram, ImageRequest, LoadedPackage, PackageManager,
+    PackageSource, PackagedFunctions, PackagedProviders, SourceAnswer, SourceError,
 };
 use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_package::read_package;
@@ -56,6 +56,8 @@ struct Contents {
     deployments: Option<DeploymentRuntime>,
     /// Whether `DeploymentRuntimeConfig`s have no effect.
     ignores_configs: bool,
+    /// The image with the adapter of programs that are not servers, if they are run.
+    adapter_image: Option<String>,
 }
 
 impl Contents {
@@ -104,7 +106,8 @@ impl FakeRegistry {
         self.lock().required_secret = Some(secret.to_vec());
     }
 
-    /// Answer questions of this kind, such as `resolve` or `tags`, late: with what was so when they were asked, once nothing is held any more.
+    /// Answer questions of this kind, such as `resolve` or `tags`, or a single one (`tags REPOSITORY`) late: with what was so when they were
+    /// asked, once nothing is held any more.
     pub fn hold(&self, what: Option<&'static str>) {
         self.lock().held.send_replace(what);
     }
@@ -141,7 +144,14 @@ impl FakeRegistry {
             service_account: "crossplane".to_owned(),
             authority_secret: "crossplane-root-ca".to_owned(),
             uses_configs: true,
+            adapter_image: None,
         });
+    }
+
+    /// Have programs that are not servers run in pods with an adapter from this image, or not any more. Counts from the next start of
+    /// controllers on.
+    pub fn adapt_programs(&self, image: Option<&str>) {
+        self.lock().adapter_image = image.map(str::to_owned);
     }
 
     /// Have `DeploymentRuntimeConfig`s ignored. Counts from the next start of controllers on.
@@ -172,10 +182,11 @@ impl FakeRegistry {
             protects_providers: contents.protects_providers,
             functions: contents.functions.clone(),
             providers: contents.providers.clone(),
-            deployments: contents
-                .deployments
-                .clone()
-                .map(|runtime| DeploymentRuntime { uses_configs: !contents.ignores_configs, ..runtime }),
+            deployments: contents.deployments.clone().map(|runtime| DeploymentRuntime {
+                uses_configs: !contents.ignores_configs,
+                adapter_image: contents.adapter_image.clone(),
+                ..runtime
+            }),
         }
     }
 
@@ -192,8 +203,9 @@ impl FakeRegistry {
     where
         T: Send + 'static,
     {
+        let question = format!("{what} {}", request.image);
         let mut contents = self.lock();
-        contents.asked.push(format!("{what} {}", request.image));
+        contents.asked.push(question.clone());
         contents.secrets.clone_from(&request.pull_secrets);
         let is_denied =
             contents.required_secret.as_ref().is_some_and(|secret| !request.pull_secrets.contains(secret));
@@ -205,7 +217,7 @@ impl FakeRegistry {
         let mut held = contents.held.subscribe();
         drop(contents);
         Box::pin(async move {
-            let _ = held.wait_for(|held| *held != Some(what)).await;
+            let _ = held.wait_for(|held| *held != Some(what) && *held != Some(&*question)).await;
             answer
         })
     }
@@ -236,17 +248,19 @@ impl PackageSource for FakeRegistry {
         })
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<Arc<ferroplane_package::PackageContents>> {
+    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
         let contents = self.lock();
         let text = contents.packages.get(&digest_of(&request.image)).cloned().unwrap_or_default();
-        let read = read_package(&text).map(Arc::new);
+        let read = read_package(&text).map(|contents| LoadedPackage::new(contents, None));
         let read = read.map_err(|error| SourceError { message: error.to_string(), is_unreachable: false });
         Box::pin(std::future::ready(read))
     }
 
-    fn is_webassembly(&self, request: ImageRequest) -> SourceAnswer<bool> {
+    fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram> {
         let is_webassembly = self.lock().webassembly.contains(&digest_of(&request.image));
-        Box::pin(std::future::ready(Ok(is_webassembly)))
+        let entrypoint = vec!["/function".to_owned()];
+        let program = ImageProgram { is_webassembly, entrypoint, cmd: Vec::new() };
+        Box::pin(std::future::ready(Ok(program)))
     }
 
     fn tags(&self, request: ImageRequest) -> SourceAnswer<Vec<String>> {

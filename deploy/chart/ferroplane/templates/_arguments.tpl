@@ -32,6 +32,9 @@
 {{- if .Values.packages.protectProviders }}
 - --enable-provider-deletion-protection
 {{- end }}
+{{- if .Values.packages.functionAdapter }}
+- --function-adapter-image={{ include "ferroplane.image" . }}
+{{- end }}
 {{- end }}
 - --log-format={{ .Values.logFormat }}
 {{- if .Values.debug }}

@@ -313,6 +313,10 @@ mod tests {
         assert!(!packages(&off).unwrap().converts_definitions);
         let protecting = packages(&["--enable-packages", "--enable-provider-deletion-protection"]).unwrap();
         assert!(protecting.protects_providers && !found.protects_providers);
+        let adapting =
+            packages(&["--enable-packages", "--function-adapter-image=registry.example.org/own:v1"]);
+        assert_eq!(adapting.unwrap().adapter_image.as_deref(), Some("registry.example.org/own:v1"));
+        assert_eq!((found.adapter_image, protecting.adapter_image), (None, None));
         assert!(Configuration::new(flags(&["--package-runtime=Docker"])).is_err());
     }
 

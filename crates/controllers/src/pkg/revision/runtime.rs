@@ -21,8 +21,6 @@ use crate::runtime::queue::Next;
 const STARTING: &str = "its program is being started";
 /// The message about the program of a provider where nothing runs it.
 const PROVIDER_IS_NOT_RUN: &str = "this control plane does not run the programs of providers: its kinds are installed; run the provider yourself";
-/// The message about a program that is not a server, where packages run in pods.
-const POD_NEEDS_A_SERVER: &str = "pods cannot run its program, which is not a server but is run for every call: package a function server, or compile the program to WebAssembly";
 
 /// The state of the program of a revision.
 #[derive(Debug)]
@@ -65,15 +63,17 @@ impl Revisions {
             return RuntimeStanding::default();
         }
         match &self.manager.deployments {
-            Some(deployments) if kind == PackageKind::Function && report.is_webassembly => {
+            Some(deployments) if kind == PackageKind::Function && report.program.is_webassembly => {
                 let condition = self.packaged_runtime(look, report.runs.take());
                 self.run_without_pods(look, report, deployments, condition).await
             }
-            Some(deployments) if kind == PackageKind::Function && report.is_run_for_every_call => {
-                let condition = not_running(POD_NEEDS_A_SERVER, Cause::FunctionNotRunnable);
-                self.run_without_pods(look, report, deployments, condition).await
-            }
-            Some(deployments) => self.run_in_pods(look, report, deployments).await,
+            Some(deployments) => match why_no_pods(kind, report, deployments) {
+                Some(why) => {
+                    let condition = not_running(&why, Cause::FunctionNotRunnable);
+                    self.run_without_pods(look, report, deployments, condition).await
+                }
+                None => self.run_in_pods(look, report, deployments).await,
+            },
             None if kind == PackageKind::Provider => self.provider_runtime(look, report).await,
             None => self.function_runtime(look, report.runs.take()).into(),
         }
@@ -200,7 +200,10 @@ impl Revisions {
         let is_of_crossplane = meta::annotation(&look.revision, keys::PACKAGE_DIGEST).is_empty();
         let may_keep_tag = is_of_crossplane && !report.is_verified;
         let names = self.runtime_names(look);
-        let program = Program { pinned: &pinned, may_keep_tag, awaits_activation, names, ..program };
+        let (protocol, of_image) = (report.protocol.take(), std::mem::take(&mut report.program));
+        let protocol = protocol.as_deref().filter(|_| look.kind() == PackageKind::Function);
+        let adapted = deployments.adapted(protocol, &of_image);
+        let program = Program { pinned: &pinned, may_keep_tag, awaits_activation, adapted, names, ..program };
         let spec = look.revision.get("spec");
         for field in ["tlsServerSecretName", "tlsClientSecretName"] {
             let name = spec.and_then(|spec| spec.get(field)).cloned();
@@ -270,6 +273,12 @@ impl Revisions {
     pub(super) fn image_configs(&self) -> Vec<ImageConfig> {
         self.manager.image_configs.objects().iter().map(ImageConfig::of).collect()
     }
+}
+
+/// Why pods cannot run the program, if they cannot.
+fn why_no_pods(kind: PackageKind, report: &Report, deployments: &Deployments) -> Option<String> {
+    let protocol = report.protocol.as_deref().filter(|_| kind == PackageKind::Function)?;
+    deployments.why_not_adapted(protocol, &report.program)
 }
 
 /// The condition of a revision whose program was started once.

@@ -25,14 +25,14 @@ fn package(generation: i64, spec: &Value) -> Object {
 }
 
 /// A package, and the revisions that came of it.
-struct World {
+struct PackageModel {
     kind: PackageKind,
     package: Object,
     revisions: BTreeMap<String, Object>,
     options: RevisionOptions,
 }
 
-impl World {
+impl PackageModel {
     fn new(spec: &Value) -> Self {
         let options =
             RevisionOptions { function_revision_selectors: true, runs_packages: true, reports_runtime: true };
@@ -82,177 +82,179 @@ impl World {
 
 #[test]
 fn first_revision_is_active_and_named_as_in_crossplane() {
-    let mut world = World::new(&json!({}));
-    let plan = world.reconcile(DIGEST);
+    let mut model = PackageModel::new(&json!({}));
+    let plan = model.reconcile(DIGEST);
     assert_eq!((&*plan.current, plan.is_active), ("f-fc53eaee07bb", true));
     let revision = plan.create.unwrap();
     assert_eq!(meta::label(&revision, keys::PACKAGE), "f");
     assert_eq!(meta::controller_uid(&revision), Some("uid-f"));
     assert_eq!(revision["spec"]["image"], "registry.example.org/f:v1");
     assert_eq!(revision["spec"]["tlsServerSecretName"], "f-fc53eaee07bb-tls-server");
-    assert_eq!(world.states(), [(1, true)]);
-    let again = world.reconcile(DIGEST);
+    assert_eq!(model.states(), [(1, true)]);
+    let again = model.reconcile(DIGEST);
     assert_eq!((again.create, again.update, again.deactivate), (None, vec![], vec![]), "nothing changed");
 }
 
 #[test]
 fn secret_changes_hands_when_revisions_come_to_have_their_own_and_lose_them() {
-    let mut world = World::new(&json!({}));
+    let mut model = PackageModel::new(&json!({}));
     for (is_on, secret) in [
         (false, "f-tls-server"),
         (true, "f-fc53eaee07bb-tls-server"),
         (true, "f-fc53eaee07bb-tls-server"),
         (false, "f-tls-server"),
     ] {
-        world.options.function_revision_selectors = is_on;
-        let current = world.reconcile(DIGEST).current;
-        assert_eq!(world.revisions[&current]["spec"]["tlsServerSecretName"], secret);
+        model.options.function_revision_selectors = is_on;
+        let current = model.reconcile(DIGEST).current;
+        assert_eq!(model.revisions[&current]["spec"]["tlsServerSecretName"], secret);
     }
     // One that somebody else has named stays.
-    let current = world.reconcile(DIGEST).current;
-    let spec = meta::child(world.revisions.get_mut(&current).unwrap(), "spec");
+    let current = model.reconcile(DIGEST).current;
+    let spec = meta::child(model.revisions.get_mut(&current).unwrap(), "spec");
     spec.insert("tlsServerSecretName".to_owned(), "mine".into());
-    world.options.function_revision_selectors = true;
-    world.reconcile(DIGEST);
-    assert_eq!(world.revisions[&current]["spec"]["tlsServerSecretName"], "mine");
+    model.options.function_revision_selectors = true;
+    model.reconcile(DIGEST);
+    assert_eq!(model.revisions[&current]["spec"]["tlsServerSecretName"], "mine");
 }
 
 #[test]
 fn old_revision_of_a_function_serves_until_the_new_one_answers() {
-    let mut world = World::new(&json!({}));
-    let first = world.reconcile(DIGEST).current;
-    world.serve(&first, "True");
-    world.change(&json!({"package": "registry.example.org/f:v2"}));
-    let second = world.reconcile(OTHER).current;
-    assert_eq!(world.states(), [(1, true), (2, true)]);
-    world.serve(&second, "False");
-    world.reconcile(OTHER);
-    assert_eq!(world.states(), [(1, true), (2, true)], "a new one that fails replaces nothing");
-    world.serve(&second, "True");
-    world.reconcile(OTHER);
-    assert_eq!(world.states(), [(1, false), (2, true)]);
+    let mut model = PackageModel::new(&json!({}));
+    let first = model.reconcile(DIGEST).current;
+    model.serve(&first, "True");
+    model.change(&json!({"package": "registry.example.org/f:v2"}));
+    let second = model.reconcile(OTHER).current;
+    assert_eq!(model.states(), [(1, true), (2, true)]);
+    model.serve(&second, "False");
+    model.reconcile(OTHER);
+    assert_eq!(model.states(), [(1, true), (2, true)], "a new one that fails replaces nothing");
+    model.serve(&second, "True");
+    model.reconcile(OTHER);
+    assert_eq!(model.states(), [(1, false), (2, true)]);
 }
 
 #[test]
 fn provider_never_runs_twice() {
-    let mut world = World::new(&json!({}));
-    world.kind = PackageKind::Provider;
-    let first = world.reconcile(DIGEST).current;
-    world.serve(&first, "True");
-    world.change(&json!({"package": "registry.example.org/f:v2"}));
-    let plan = world.reconcile(OTHER);
-    assert_eq!(world.states(), [(1, false), (2, true)]);
+    let mut model = PackageModel::new(&json!({}));
+    model.kind = PackageKind::Provider;
+    let first = model.reconcile(DIGEST).current;
+    model.serve(&first, "True");
+    model.change(&json!({"package": "registry.example.org/f:v2"}));
+    let plan = model.reconcile(OTHER);
+    assert_eq!(model.states(), [(1, false), (2, true)]);
     assert_eq!(plan.create.unwrap()["spec"]["tlsClientSecretName"], "f-tls-client");
 }
 
 #[test]
 fn as_many_are_active_as_the_limit_says() {
-    let mut world = World::new(&json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 4}));
+    let mut model = PackageModel::new(&json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 4}));
     for version in 2..6 {
-        let current = world.reconcile(DIGEST).current;
-        world.serve(&current, "True");
-        world.reconcile(DIGEST);
-        world.change(&json!({"package": format!("registry.example.org/f:v{version}")}));
+        let current = model.reconcile(DIGEST).current;
+        model.serve(&current, "True");
+        model.reconcile(DIGEST);
+        model.change(&json!({"package": format!("registry.example.org/f:v{version}")}));
     }
-    assert_eq!(world.states(), [(1, false), (2, false), (3, true), (4, true)]);
-    world.options.function_revision_selectors = false;
-    let current = world.reconcile(DIGEST).current;
-    world.serve(&current, "True");
-    world.reconcile(DIGEST);
-    assert_eq!(world.states().iter().filter(|(_, active)| *active).count(), 1, "the feature is off");
+    assert_eq!(model.states(), [(1, false), (2, false), (3, true), (4, true)]);
+    model.options.function_revision_selectors = false;
+    let current = model.reconcile(DIGEST).current;
+    model.serve(&current, "True");
+    model.reconcile(DIGEST);
+    assert_eq!(model.states().iter().filter(|(_, active)| *active).count(), 1, "the feature is off");
 }
 
 #[test]
 fn manual_states_are_the_users() {
-    let mut world = World::new(&json!({"revisionActivationPolicy": "Manual", "revisionHistoryLimit": 0}));
-    let first = world.reconcile(DIGEST);
+    let mut model =
+        PackageModel::new(&json!({"revisionActivationPolicy": "Manual", "revisionHistoryLimit": 0}));
+    let first = model.reconcile(DIGEST);
     assert!(!first.is_active);
-    assert_eq!(world.states(), [(1, false)]);
+    assert_eq!(model.states(), [(1, false)]);
     assert_eq!(first.create.unwrap()["spec"]["desiredState"], INACTIVE, "never empty");
-    world.change(&json!({"package": "registry.example.org/f:v2"}));
-    let second = world.reconcile(OTHER).current;
+    model.change(&json!({"package": "registry.example.org/f:v2"}));
+    let second = model.reconcile(OTHER).current;
     for name in [first.current, second] {
-        let activated = with_state(&world.revisions[&name], ACTIVE);
-        world.revisions.insert(name, activated);
+        let activated = with_state(&model.revisions[&name], ACTIVE);
+        model.revisions.insert(name, activated);
     }
-    world.reconcile(OTHER);
-    assert_eq!(world.states(), [(1, true), (2, true)]);
+    model.reconcile(OTHER);
+    assert_eq!(model.states(), [(1, true), (2, true)]);
 }
 
 #[test]
 fn history_keeps_what_is_active_and_forgets_the_oldest() {
-    let mut world = World::new(&json!({"revisionHistoryLimit": 1}));
+    let mut model = PackageModel::new(&json!({"revisionHistoryLimit": 1}));
     for version in 2..6 {
-        let current = world.reconcile(DIGEST).current;
-        world.serve(&current, "True");
-        world.reconcile(DIGEST);
-        world.reconcile(DIGEST);
-        world.change(&json!({"package": format!("registry.example.org/f:v{version}")}));
+        let current = model.reconcile(DIGEST).current;
+        model.serve(&current, "True");
+        model.reconcile(DIGEST);
+        model.reconcile(DIGEST);
+        model.change(&json!({"package": format!("registry.example.org/f:v{version}")}));
     }
-    assert_eq!(world.states(), [(3, false), (4, true)]);
-    let all: Vec<String> = world.revisions.keys().cloned().collect();
+    assert_eq!(model.states(), [(3, false), (4, true)]);
+    let all: Vec<String> = model.revisions.keys().cloned().collect();
     for name in all {
-        let active = with_state(&world.revisions[&name], ACTIVE);
-        world.revisions.insert(name, active);
+        let active = with_state(&model.revisions[&name], ACTIVE);
+        model.revisions.insert(name, active);
     }
-    world.change(&json!({"revisionActivationPolicy": "Manual", "revisionHistoryLimit": 1}));
-    assert_eq!(world.reconcile(DIGEST).delete, Vec::<String>::new(), "all of them are active");
+    model.change(&json!({"revisionActivationPolicy": "Manual", "revisionHistoryLimit": 1}));
+    assert_eq!(model.reconcile(DIGEST).delete, Vec::<String>::new(), "all of them are active");
 }
 
 #[test]
 fn old_content_that_comes_back_gets_the_highest_number() {
-    let mut world = World::new(&json!({"revisionHistoryLimit": 0}));
-    world.kind = PackageKind::Configuration;
-    world.reconcile(DIGEST);
-    world.reconcile(OTHER);
+    let mut model = PackageModel::new(&json!({"revisionHistoryLimit": 0}));
+    model.kind = PackageKind::Configuration;
+    model.reconcile(DIGEST);
+    model.reconcile(OTHER);
     // The tag moved back: the same generation and digest as at first, so the same revision.
-    let plan = world.reconcile(DIGEST);
+    let plan = model.reconcile(DIGEST);
     assert_eq!(plan.create, None);
-    assert_eq!(world.states(), [(2, false), (3, true)]);
+    assert_eq!(model.states(), [(2, false), (3, true)]);
 }
 
 #[test]
 fn what_an_older_crossplane_installed_is_not_installed_anew() {
-    let mut world = World::new(&json!({}));
-    let mut former = world.reconcile(DIGEST).create.unwrap();
-    world.revisions.clear();
+    let mut model = PackageModel::new(&json!({}));
+    let mut former = model.reconcile(DIGEST).create.unwrap();
+    model.revisions.clear();
     meta::set_field(&mut former, "name", &friendly_id("f", DIGEST));
-    world.revisions.insert(meta::name(&former).to_owned(), former);
-    assert_eq!(world.reconcile(DIGEST).create, None);
-    world.change(&json!({"package": "registry.example.org/f:v2"}));
-    assert!(world.reconcile(DIGEST).create.is_some(), "its spec says something else");
+    model.revisions.insert(meta::name(&former).to_owned(), former);
+    assert_eq!(model.reconcile(DIGEST).create, None);
+    model.change(&json!({"package": "registry.example.org/f:v2"}));
+    assert!(model.reconcile(DIGEST).create.is_some(), "its spec says something else");
 }
 
 #[test]
 fn labels_of_the_package_reach_the_current_revision_only() {
-    let mut world = World::new(&json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 2}));
-    let first = world.reconcile(DIGEST).current;
-    meta::set_label(&mut world.package, "channel", "alpha");
-    meta::set_label(&mut world.package, keys::PACKAGE, "somebody-else");
-    world.change(&json!({"package": "registry.example.org/f:v2"}));
-    let second = world.reconcile(OTHER).current;
-    let label = |world: &World, name: &str, key: &str| meta::label(&world.revisions[name], key).to_owned();
+    let mut model = PackageModel::new(&json!({"activeRevisionLimit": 2, "revisionHistoryLimit": 2}));
+    let first = model.reconcile(DIGEST).current;
+    meta::set_label(&mut model.package, "channel", "alpha");
+    meta::set_label(&mut model.package, keys::PACKAGE, "somebody-else");
+    model.change(&json!({"package": "registry.example.org/f:v2"}));
+    let second = model.reconcile(OTHER).current;
+    let label =
+        |model: &PackageModel, name: &str, key: &str| meta::label(&model.revisions[name], key).to_owned();
     assert_eq!(
-        (label(&world, &first, "channel"), label(&world, &second, "channel")),
+        (label(&model, &first, "channel"), label(&model, &second, "channel")),
         (String::new(), "alpha".into())
     );
-    assert_eq!(label(&world, &second, keys::PACKAGE), "f", "the label of the parent comes last");
-    meta::set_label(world.revisions.get_mut(&second).unwrap(), "by-hand", "stays");
-    meta::child(&mut world.package, "metadata").remove("labels");
-    world.reconcile(OTHER);
-    assert_eq!(label(&world, &second, "channel"), "", "a label that the package lost goes");
-    assert_eq!(label(&world, &second, "by-hand"), "stays");
+    assert_eq!(label(&model, &second, keys::PACKAGE), "f", "the label of the parent comes last");
+    meta::set_label(model.revisions.get_mut(&second).unwrap(), "by-hand", "stays");
+    meta::child(&mut model.package, "metadata").remove("labels");
+    model.reconcile(OTHER);
+    assert_eq!(label(&model, &second, "channel"), "", "a label that the package lost goes");
+    assert_eq!(label(&model, &second, "by-hand"), "stays");
 }
 
 #[test]
 fn revision_of_somebody_else_is_refused() {
-    let mut world = World::new(&json!({}));
-    let mut foreign = world.reconcile(DIGEST).create.unwrap();
+    let mut model = PackageModel::new(&json!({}));
+    let mut foreign = model.reconcile(DIGEST).create.unwrap();
     meta::child(&mut foreign, "metadata").remove("ownerReferences");
     let other = object(json!({"kind": "Function", "metadata": {"name": "other", "uid": "uid-other"}}));
     meta::set_controller(&mut foreign, &other);
     let fetched = FetchedPackage { digest: DIGEST };
     let refused =
-        plan_package_revisions(PackageKind::Function, &world.package, &[foreign], fetched, world.options);
+        plan_package_revisions(PackageKind::Function, &model.package, &[foreign], fetched, model.options);
     assert_eq!(refused.unwrap_err().name, "other");
 }

@@ -5,6 +5,7 @@
 use ferroplane_api::{Object, PackageKind, keys, meta};
 use serde_json::{Value, json};
 
+use super::adapter::AdaptedProgram;
 use super::image::full_name;
 use super::{PORT, REVISION, RuntimeInputs, blank, package_pull_secrets, pull_secrets, selector, spec_text};
 
@@ -52,7 +53,10 @@ fn complete_pods(inputs: &RuntimeInputs<'_>, pods: &mut Object, service_account:
     }
     // In place of those of the template, as Crossplane has it.
     let of_image = inputs.image_pull_secret.map(str::to_owned);
-    let secrets = pull_secrets(package_pull_secrets(inputs.revision).into_iter().chain(of_image));
+    // Those of the service account have no effect on pods that name any, and our own image may need them.
+    let own = if inputs.adapted.is_some() { inputs.own_pull_secrets } else { &[] };
+    let secrets = package_pull_secrets(inputs.revision).into_iter().chain(of_image);
+    let secrets = pull_secrets(secrets.chain(own.iter().cloned()));
     pods.remove("imagePullSecrets");
     if !secrets.is_empty() {
         pods.insert("imagePullSecrets".to_owned(), secrets.into());
@@ -65,6 +69,11 @@ fn complete_pods(inputs: &RuntimeInputs<'_>, pods: &mut Object, service_account:
     container.insert("name".to_owned(), CONTAINER.into());
     let mut volumes = list(pods, "volumes");
     complete_container(inputs, &mut container, &mut volumes);
+    if let Some(adapted) = inputs.adapted {
+        let (own, mut others) = AdaptedProgram::take_init_container(pods);
+        others.insert(0, Value::Object(adapted.serve(&mut container, own, &mut volumes)));
+        pods.insert("initContainers".to_owned(), others.into());
+    }
     containers.insert(0, Value::Object(container));
     // Ports are identified by number and protocol.
     for port in
@@ -191,7 +200,7 @@ fn scrape(pods: &mut Object) {
     meta::set_annotation(pods, "prometheus.io/path", "/metrics");
 }
 
-fn list(object: &Object, field: &str) -> Vec<Value> {
+pub(super) fn list(object: &Object, field: &str) -> Vec<Value> {
     object.get(field).and_then(Value::as_array).cloned().unwrap_or_default()
 }
 

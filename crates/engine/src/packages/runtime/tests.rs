@@ -35,6 +35,7 @@ fn inputs<'a>(revision: &'a Object, config: Option<&'a Object>) -> RuntimeInputs
         image_pull_secret: None,
         own_pull_secrets: &[],
         awaits_activation: false,
+        adapted: None,
         names: RuntimeNames::Package,
     }
 }
@@ -140,6 +141,69 @@ fn pods_of_a_function_are_those_of_crossplane() {
             }},
         })
     );
+}
+
+/// The pods of a function whose program is not a server.
+fn adapted_pods(entrypoint: &[&str], cmd: &[&str], config: Option<&Object>) -> Value {
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let (revision, entrypoint, cmd) = (function(), words(entrypoint), words(cmd));
+    let adapted = AdaptedProgram {
+        image: "registry.example.org/ferroplane:v1",
+        protocol: "KRM",
+        entrypoint: &entrypoint,
+        cmd: &cmd,
+    };
+    let own = ["own".to_owned()];
+    let inputs =
+        RuntimeInputs { adapted: Some(adapted), own_pull_secrets: &own, ..inputs(&revision, config) };
+    runtime_objects(&inputs).deployment["spec"]["template"]["spec"].clone()
+}
+
+#[test]
+fn program_that_is_not_a_server_is_served_by_our_binary_in_its_own_image() {
+    let pods = adapted_pods(&["/bin/sh", "-c"], &["echo $(HOME)"], None);
+    assert_eq!(
+        pods["initContainers"],
+        json!([{
+            "name": "ferroplane-adapter", "image": "registry.example.org/ferroplane:v1",
+            "imagePullPolicy": "IfNotPresent", "args": ["internal", "copy-to", "/ferroplane-adapter"],
+            "securityContext": {
+                "runAsUser": 2000, "runAsGroup": 2000, "runAsNonRoot": true, "privileged": false,
+                "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+            },
+            "volumeMounts": [{"name": "ferroplane-adapter", "mountPath": "/ferroplane-adapter"}],
+        }])
+    );
+    let container = &pods["containers"][0];
+    assert_eq!(container["image"], "registry.example.org/acme/it:v1");
+    let adapter = ["/ferroplane-adapter/ferroplane", "internal", "adapter", "--protocol", "KRM", "--"];
+    assert_eq!(container["command"], json!([&adapter[..], &["/bin/sh", "-c"]].concat()));
+    assert_eq!(container["args"], json!(["echo $$(HOME)"]), "Kubernetes does not replace it");
+    assert_eq!(
+        container["volumeMounts"][1],
+        json!({"name": "ferroplane-adapter", "mountPath": "/ferroplane-adapter", "readOnly": true})
+    );
+    assert_eq!(container["env"][0], json!({"name": "TLS_SERVER_CERTS_DIR", "value": "/tls/server"}));
+    assert_eq!(pods["volumes"][1], json!({"name": "ferroplane-adapter", "emptyDir": {}}));
+    assert_eq!(names(&pods["imagePullSecrets"]), ["own"], "the adapter comes from the registry of the plane");
+
+    let template = json!({"spec": {
+        "initContainers": [
+            {"name": "first", "image": "alpine"},
+            {"name": "ferroplane-adapter", "resources": {"limits": {"memory": "64Mi"}}, "args": ["forged"]},
+        ],
+        "containers": [{"name": "package-runtime", "command": ["/other"], "securityContext": {"runAsUser": 7, "privileged": true}}],
+    }});
+    let config = configured(&json!({"deploymentTemplate": {"spec": {"selector": {}, "template": template}}}));
+    let pods = adapted_pods(&["/run"], &["--all"], Some(&config));
+    assert_eq!(names(&pods["initContainers"]), ["ferroplane-adapter", "first"]);
+    let init_container = &pods["initContainers"][0];
+    assert_eq!(init_container["resources"]["limits"]["memory"], "64Mi");
+    assert_eq!(init_container["args"][1], "copy-to");
+    let context = &init_container["securityContext"];
+    assert_eq!((&context["runAsUser"], &context["privileged"]), (&json!(7), &json!(false)));
+    assert_eq!(pods["containers"][0]["command"], json!([&adapter[..], &["/other"]].concat()));
+    assert_eq!(pods["containers"][0].get("args"), None, "as of any container with a command of its own");
 }
 
 #[test]
