@@ -139,7 +139,7 @@ causes! {
     OperationInvalid: "The Operation cannot be run as it is written.",
     DesiredResourceInvalid: "A function of an Operation returned an object that cannot be applied.",
     DesiredResourceNotApplied: "The API server refused an object that an Operation applies.",
-    OperationAttemptsExhausted: "An Operation failed as often as its retry limit allows.",
+    OperationAttemptsExhausted: "An Operation failed or was interrupted as often as its retry limit allows.",
     OperationTimeout: "An attempt of an Operation, or all of them together, took too long.",
     OperationPanicked: "An attempt of an Operation ended with a panic of a function that is built in, or of the control plane.",
     OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed.",
@@ -147,7 +147,7 @@ causes! {
     ScheduleInvalid: "The schedule of a CronOperation is not a crontab, or matches no time.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
     WatchLoop: "An Operation of a WatchOperation changes the object that triggered it.",
-    StartDeadlineMissed: "A change of a watched object waited longer than its WatchOperation lets it wait, and got no Operation.",
+    StartDeadlineMissed: "A change of a watched object, or a time of a schedule, got no Operation, because that would have started too late.",
     ActionSetFailed: "An ActionSet that an Operation applied failed, or was deleted before it ended.",
 
     // Blueprints and ActionSets.
@@ -168,7 +168,7 @@ causes! {
     KindNotSupported: "Nothing acts on objects of the kind on this control plane.",
     NotReconciled: "No controller has reconciled the object yet.",
     PackageUnavailable: "The image of a package cannot be fetched.",
-    PackageUnverified: "The image of a package is not signed as an ImageConfig demands.",
+    PackageUnverified: "The image of a package is not signed as an ImageConfig demands, or its signatures cannot be read.",
     PackageInvalid: "An object of a package cannot be installed.",
     PackageWebhooksNotServed: "The admission webhooks of a package are left out, because the control plane does not serve them.",
     PackageDependenciesUnmet: "A dependency of a package is missing.",

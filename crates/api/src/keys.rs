@@ -50,7 +50,7 @@ pub const FERROPLANE: &str = "ferroplane.io";
 pub const ROLLOUT: &str = "rollout.ferroplane.io";
 /// The group of Blueprints and ActionSets.
 pub const KANISTER: &str = "cr.kanister.io";
-/// Keeps an ActionSet until the phase that runs at the end has run.
+/// Keeps an ActionSet until the phase that runs at the end has run, and until pods of its phases are deleted.
 pub const ACTION_SET_FINALIZER: &str = "actionset.ferroplane.io/defer-phase";
 /// On ActionSets: `true` ends it as if a phase had failed. The phase that runs at the end runs.
 pub const CANCEL: &str = "ferroplane.io/cancel";

@@ -11,7 +11,9 @@ pub struct UnsupportedKind {
     pub version: &'static str,
     pub kind: &'static str,
     pub plural: &'static str,
-    /// The types of the conditions that say so: those that the columns of the kind show. None if the kind has no status.
+    pub is_namespaced: bool,
+    /// The types of the conditions that say so: those that the columns of the kind show. None if the kind has no status, or another program
+    /// in the cluster may write it.
     pub conditions: &'static [&'static str],
     /// What does not happen, and what to do instead.
     message: &'static str,
@@ -72,7 +74,8 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
         "v1beta1",
         ["DeploymentRuntimeConfig", "deploymentruntimeconfigs"],
         &[],
-        "has no effect: this control plane runs no pods for packages (`ferroplane start --enable-packages` does)",
+        "has no effect: this control plane runs no pods for packages. `ferroplane up` runs packages on this machine; on a cluster, \
+         `ferroplane start --enable-packages` runs them in pods",
     ),
     of(
         keys::PKG,
@@ -125,6 +128,17 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
         OPERATION,
         "nothing acts on it: this control plane does not run operations (`ferroplane start --enable-operations` does)",
     ),
+    UnsupportedKind {
+        is_namespaced: true,
+        // Kanister's own controller, which can run in the same cluster, writes the status.
+        ..of(
+            keys::KANISTER,
+            "v1alpha1",
+            ["ActionSet", "actionsets"],
+            &[],
+            "this control plane does not run it: `ferroplane start --enable-blueprints` does, and so does Kanister's own controller",
+        )
+    },
 ];
 
 const fn of(
@@ -134,7 +148,7 @@ const fn of(
     conditions: &'static [&'static str],
     message: &'static str,
 ) -> UnsupportedKind {
-    UnsupportedKind { group, version, kind, plural, conditions, message }
+    UnsupportedKind { group, version, kind, plural, is_namespaced: false, conditions, message }
 }
 
 /// A kind, if nothing acts on it.
@@ -154,10 +168,11 @@ mod tests {
             let crd = crd.unwrap_or_else(|| panic!("{} is not served", kind.kind));
             assert_eq!(crd.name(), format!("{}.{}", kind.plural, kind.group));
             assert!(crd.yaml.contains(&format!("- name: {}\n", kind.version)), "{}", kind.kind);
+            assert_eq!(crd.yaml.contains("  scope: Namespaced\n"), kind.is_namespaced, "{}", kind.kind);
             // A code that the schema does not have would be pruned, and programs could not tell.
             let has_status = crd.yaml.contains("status: {}");
             assert_eq!(has_status, !kind.conditions.is_empty(), "{}", kind.kind);
-            assert_eq!(has_status, crd.yaml.contains("                    code:\n"), "{}", kind.kind);
+            assert!(!has_status || crd.yaml.contains("                    code:\n"), "{}", kind.kind);
         }
     }
 }

@@ -41,12 +41,16 @@ pub struct InformerScope {
     /// Only their metadata is kept, without managed fields and without the copy of the object that `kubectl apply` leaves in an
     /// annotation: the data of a Secret would be in it.
     pub metadata_only: bool,
+    /// Everything but their data is kept, without the copy of the object either. For Secrets of which only the changes matter, and who
+    /// made them: managed fields stay.
+    pub without_data: bool,
 }
 
 impl InformerScope {
     /// All objects of a kind, whole and in all namespaces.
     pub fn new(resource: Arc<Resource>) -> Self {
-        Self { resource, namespace: None, labels: LabelSelector::default(), metadata_only: false }
+        let labels = LabelSelector::default();
+        Self { resource, namespace: None, labels, metadata_only: false, without_data: false }
     }
 }
 
@@ -485,7 +489,11 @@ impl Informer {
     /// Take over an object from a watch, or from a list of this version.
     fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes, listed: Option<u64>) {
         // A list brings whole objects, whatever was asked for.
-        let kept = if self.scope.metadata_only { metadata_of(bytes) } else { None };
+        let kept = match &self.scope {
+            InformerScope { metadata_only: true, .. } => metadata_of(bytes),
+            InformerScope { without_data: true, .. } => without_data(bytes),
+            _ => None,
+        };
         let object = CachedObject { version: header.version(), bytes: kept.unwrap_or_else(|| bytes.clone()) };
         let mut cache = self.write();
         let inserted = match listed {
@@ -597,10 +605,26 @@ fn metadata_of(bytes: &Bytes) -> Option<Bytes> {
     }
     let mut object: OnlyMetadata = serde_json::from_slice(bytes).ok()?;
     object.metadata.remove("managedFields");
-    if let Some(annotations) = object.metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-        annotations.remove(LAST_APPLIED);
+    remove_last_applied(&mut object.metadata);
+    serde_json::to_vec(&object).ok().map(Bytes::from)
+}
+
+/// As much of an object as is kept where its data is not.
+fn without_data(bytes: &Bytes) -> Option<Bytes> {
+    let mut object: JsonObject = serde_json::from_slice(bytes).ok()?;
+    for field in ["data", "stringData", "binaryData"] {
+        object.remove(field);
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        remove_last_applied(metadata);
     }
     serde_json::to_vec(&object).ok().map(Bytes::from)
+}
+
+fn remove_last_applied(metadata: &mut JsonObject) {
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
 }
 
 /// The key of an object in the cache of its kind.

@@ -138,6 +138,7 @@ impl Standby {
             installs_packages: self.packages.is_some(),
             runs_pods: self.packages.as_ref().is_some_and(|packages| packages.deployments.is_some()),
             runs_operations: self.runs_operations,
+            runs_actions: self.actions.as_ref().is_some_and(|actions| actions.runs),
         };
         tasks.spawn(unsupported::run(context.clone(), functions.clone(), local, acting));
         if let Some(packages) = &self.packages {

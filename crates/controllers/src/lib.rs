@@ -38,8 +38,8 @@ pub use packaged::{
     PackagedProviders, ProviderState,
 };
 pub use pkg::{
-    DeploymentRuntime, ESTABLISHERS, ImageRequest, PackageManager, PackagePullPolicy, PackageSource,
-    SourceAnswer, SourceError,
+    DeploymentRuntime, ESTABLISHERS, ImageProgram, ImageRequest, LoadedPackage, PackageManager,
+    PackagePullPolicy, PackageSource, SourceAnswer, SourceError,
 };
 pub use protection::admission::{PATH as PROTECTION_PATH, Protection};
 pub use runtime::clock::Clock;

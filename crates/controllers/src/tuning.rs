@@ -14,7 +14,7 @@ pub struct Tuning {
     pub poll_interval: Duration,
 }
 
-/// How many changes of composed resources are too many. The defaults are those of Crossplane 2.4.
+/// How many changes of composed resources are too many. The defaults are those of Crossplane (cmd/crossplane/core/core.go).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CircuitBreakerTuning {
     /// How many changes there may be in a row.
@@ -44,6 +44,19 @@ impl Default for Tuning {
 
 impl Default for CircuitBreakerTuning {
     fn default() -> Self {
-        Self { burst: 50.0, refill_per_second: 0.5, cooldown: Duration::from_mins(5) }
+        Self { burst: 100.0, refill_per_second: 1.0, cooldown: Duration::from_mins(5) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An XR that is moved here from Crossplane must not be held back by fewer changes than there.
+    #[test]
+    fn circuit_opens_after_as_many_changes_as_in_crossplane() {
+        let expected =
+            CircuitBreakerTuning { burst: 100.0, refill_per_second: 1.0, cooldown: Duration::from_mins(5) };
+        assert_eq!(CircuitBreakerTuning::default(), expected);
     }
 }

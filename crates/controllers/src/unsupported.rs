@@ -42,11 +42,14 @@ const RUN: [&str; 3] = ["Operation", "CronOperation", "WatchOperation"];
 
 /// Which other controllers run.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub(crate) struct Acting {
     pub(crate) installs_packages: bool,
     /// Whether programs of packages run in pods.
     pub(crate) runs_pods: bool,
     pub(crate) runs_operations: bool,
+    /// Whether ActionSets are run.
+    pub(crate) runs_actions: bool,
 }
 
 impl Acting {
@@ -54,11 +57,12 @@ impl Acting {
         self.installs_packages && INSTALLED.contains(&kind.kind)
             || self.runs_pods && kind.kind == "DeploymentRuntimeConfig"
             || self.runs_operations && RUN.contains(&kind.kind)
+            || self.runs_actions && kind.kind == "ActionSet"
     }
 }
 
-/// The key of an object: the index of its kind in the list, none for a Function, and its name.
-type ObjectKey = (Option<usize>, String);
+/// The key of an object: the index of its kind in the list, none for a Function, its namespace and its name.
+type ObjectKey = (Option<usize>, String, String);
 
 /// Report on all of them, until dropped.
 pub(crate) async fn run(
@@ -116,17 +120,18 @@ impl Controller {
         for (place, (_, informer)) in self.kinds.iter().enumerate() {
             let queue = queue.clone();
             informer.listen(move |_, change| {
-                queue.add((Some(place), change.header().metadata.name.to_string()));
+                let metadata = &change.header().metadata;
+                queue.add((Some(place), metadata.namespace.to_string(), metadata.name.to_string()));
             });
         }
         let functions = queue.clone();
         self.context
             .functions
-            .listen(move |_, change| functions.add((None, change.header().metadata.name.to_string())));
+            .listen(move |_, change| functions.add(function_key(&change.header().metadata.name)));
         let functions = queue.clone();
         self.context.function_revisions.listen(move |_, change| {
             let package = change.header().label(ferroplane_api::keys::PACKAGE).unwrap_or_default();
-            functions.add((None, package.to_owned()));
+            functions.add(function_key(package));
         });
     }
 
@@ -136,27 +141,29 @@ impl Controller {
         let mut changes = local.changes();
         while changes.changed().await.is_ok() {
             for function in self.context.functions.objects() {
-                queue.add((None, meta::name(&function).to_owned()));
+                queue.add(function_key(meta::name(&function)));
             }
         }
     }
 
-    async fn reconcile(self: Arc<Self>, (place, name): ObjectKey) -> Next {
+    async fn reconcile(self: Arc<Self>, (place, namespace, name): ObjectKey) -> Next {
         let informer = match place {
             Some(place) => &self.kinds[place].1,
             None => &self.context.functions,
         };
-        let Some(object) = informer.object("", &name).filter(|object| !meta::is_being_deleted(object)) else {
-            return Next::Rest;
-        };
+        let object = informer.object(&namespace, &name).filter(|object| !meta::is_being_deleted(object));
+        let Some(object) = object else { return Next::Rest };
         let verdict = match place {
             Some(place) => unsupported(self.kinds[place].0),
             None if self.installs_packages && !self.registry.is_served_by_hand(&object) => return Next::Rest,
             None => self.function(&object),
         };
-        // Kinds without a status get an event only once.
+        // Kinds whose status is not ours get an event only once.
         if verdict.conditions.is_empty() {
-            self.say(&object, &verdict);
+            // Another program, which wrote the status, acts on it.
+            if !object.contains_key("status") {
+                self.say(&object, &verdict);
+            }
             return Next::Rest;
         }
         let Some(changed) = self.told(object, &verdict) else { return Next::Rest };
@@ -173,7 +180,11 @@ impl Controller {
 
     /// Write a status. The error is how to requeue if that fails.
     async fn write(&self, informer: &Informer, object: &Object) -> Result<Next, Next> {
-        let path = ObjectPath { resource: informer.resource(), namespace: "", name: meta::name(object) };
+        let path = ObjectPath {
+            resource: informer.resource(),
+            namespace: meta::namespace(object),
+            name: meta::name(object),
+        };
         match self.context.cluster.replace(path, Subresource::Status, object).await {
             Ok(bytes) => {
                 informer.insert_written(&bytes);
@@ -231,6 +242,10 @@ impl Controller {
     }
 }
 
+fn function_key(name: &str) -> ObjectKey {
+    (None, String::new(), name.to_owned())
+}
+
 fn conditions_of(object: &Object) -> Vec<Condition> {
     conditions_in(object.get("status").and_then(|status| status.get("conditions")).unwrap_or(&Value::Null))
 }
@@ -271,7 +286,66 @@ fn follow(context: &Context, kind: &UnsupportedKind) -> Arc<Informer> {
         api_version: kind.api_version(),
         kind: kind.kind.to_owned(),
         plural: kind.plural.to_owned(),
-        is_namespaced: false,
+        is_namespaced: kind.is_namespaced,
     };
     Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_api::{crds, keys, unsupported};
+
+    use super::Acting;
+
+    /// The kinds that every control plane acts on, with what does.
+    const ACTED_ON: [(&str, &str, &str); 11] = [
+        (keys::APIEXTENSIONS, "CompositeResourceDefinition", "apiextensions::definition"),
+        (keys::APIEXTENSIONS, "Composition", "apiextensions::composition"),
+        (keys::APIEXTENSIONS, "CompositionRevision", "apiextensions::revision"),
+        (keys::APIEXTENSIONS, "Usage", "protection::usage"),
+        (keys::PROTECTION, "Usage", "protection::usage"),
+        (keys::PROTECTION, "ClusterUsage", "protection::usage"),
+        (keys::PKG, "Function", "unsupported"),
+        (keys::PKG, "FunctionRevision", "function_registry"),
+        (keys::ROLLOUT, "FunctionRollout", "rollout::controller"),
+        (keys::ROLLOUT, "FunctionIntercept", "rollout::intercept_controller"),
+        // Checked when it is applied, whatever runs ActionSets.
+        (keys::KANISTER, "Blueprint", "blueprints::admission"),
+    ];
+
+    /// The kinds that others name or read. Nothing can be left undone about them.
+    const READ: [(&str, &str); 3] = [
+        (keys::APIEXTENSIONS, "EnvironmentConfig"),
+        (keys::FERROPLANE, "AccessGrant"),
+        (keys::KANISTER, "Profile"),
+    ];
+
+    #[test]
+    fn every_kind_that_is_served_is_acted_on_or_says_that_it_is_not() {
+        for crd in crds::ALL {
+            let is_it = |group: &str, kind: &str| (group, kind) == (crd.group, crd.kind);
+            let lists = [
+                ACTED_ON.iter().any(|(group, kind, _)| is_it(group, kind)),
+                READ.iter().any(|(group, kind)| is_it(group, kind)),
+                unsupported(crd.group, crd.kind).is_some(),
+            ];
+            let count = lists.iter().filter(|is_listed| **is_listed).count();
+            assert_eq!(count, 1, "{} of {} is in so many lists", crd.kind, crd.group);
+        }
+    }
+
+    #[test]
+    fn every_kind_has_a_controller_somewhere() {
+        let nobody = Acting {
+            installs_packages: false,
+            runs_pods: false,
+            runs_operations: false,
+            runs_actions: false,
+        };
+        let everybody =
+            Acting { installs_packages: true, runs_pods: true, runs_operations: true, runs_actions: true };
+        for kind in ferroplane_api::UNSUPPORTED {
+            assert_eq!((nobody.is_on(kind), everybody.is_on(kind)), (false, true), "{}", kind.kind);
+        }
+    }
 }

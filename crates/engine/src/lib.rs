@@ -89,7 +89,7 @@ pub use refusal::{recognised_refusal, refusal_cause};
 pub use remote_templates::{
     InvalidRemote, REMOTE_SOURCE, REMOTE_TEMPLATES_ARE_OFF, RemoteRepository, RemoteTemplates,
 };
-pub use resources::{IneffectiveField, ineffective_fields, to_pipeline};
+pub use resources::{IneffectiveField, RESOURCES_STEP, ineffective_fields, to_pipeline};
 pub use revisions::{Foreign, Revisions, composition_hash, plan_revisions};
 pub use schemas::{SchemaTooLarge, inlined_schema};
 pub use selection::{
@@ -106,7 +106,7 @@ pub use usage::{
     used_by,
 };
 pub use validity::{
-    COMPOSITION, Capabilities, InvalidPipeline, OPERATION, can_act, check_capability, functions_of,
-    pipeline_condition, validate_operation, validate_pipeline,
+    COMPOSITION, Capabilities, InvalidPipeline, OPERATION, can_act, check_callees, check_capability,
+    functions_of, pipeline_condition, validate_operation, validate_pipeline,
 };
 pub use written::Unreadable;

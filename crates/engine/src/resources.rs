@@ -13,8 +13,9 @@ use crate::external::alpha_steps;
 pub(crate) use former::check_patches;
 pub use former::{IneffectiveField, ineffective_fields};
 
-const PATCH_AND_TRANSFORM: &str = "patch-and-transform";
-const ENVIRONMENT_CONFIGS: &str = "environment-configs";
+/// The step that a Composition without steps becomes, and the function that it calls.
+pub const RESOURCES_STEP: (&str, &str) = ("patch-and-transform", "function-patch-and-transform");
+const ENVIRONMENT_STEP: (&str, &str) = ("environment-configs", "function-environment-configs");
 /// The key of the environment in the context.
 const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 
@@ -48,7 +49,7 @@ fn environment_step(spec: &CompositionSpec) -> Option<Step> {
         ("kind".to_owned(), "Input".into()),
         ("spec".to_owned(), Value::Object(collected)),
     ]);
-    Some(step(ENVIRONMENT_CONFIGS, input))
+    Some(step(ENVIRONMENT_STEP, input))
 }
 
 /// A step that makes an environment of default data only.
@@ -61,9 +62,7 @@ fn default_environment_step(data: &Object) -> Step {
         ("kind".to_owned(), "Response".into()),
         ("response".to_owned(), json!({"context": {ENVIRONMENT: environment}})),
     ]);
-    let mut step = step(ENVIRONMENT_CONFIGS, input);
-    "function-dummy".clone_into(&mut step.function_ref.name);
-    step
+    step((ENVIRONMENT_STEP.0, "function-dummy"), input)
 }
 
 fn resources_step(spec: &CompositionSpec) -> Step {
@@ -82,13 +81,13 @@ fn resources_step(spec: &CompositionSpec) -> Step {
         let environment = Map::from_iter([("patches".to_owned(), patches.clone())]);
         input.insert("environment".to_owned(), Value::Object(modern_patches(environment)));
     }
-    step(PATCH_AND_TRANSFORM, input)
+    step(RESOURCES_STEP, input)
 }
 
-fn step(name: &str, input: Object) -> Step {
+fn step((name, function): (&str, &str), input: Object) -> Step {
     Step {
         step: name.to_owned(),
-        function_ref: FunctionRef { name: format!("function-{name}"), version: None },
+        function_ref: FunctionRef { name: function.to_owned(), version: None },
         function_revision_ref: None,
         function_revision_selector: None,
         input: Some(input),

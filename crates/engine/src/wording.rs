@@ -52,21 +52,33 @@ pub fn cannot_apply(resource: &str, step: &str) -> String {
     format!("{CANNOT_APPLY} `{resource}` of step `{step}`")
 }
 
-/// The message without the operations at its beginning. A message of nothing else stays as it is.
-pub fn without_operation(message: &str) -> &str {
+/// The message without the operations at its beginning, if the failure is in this step. A message of nothing else stays as it is.
+pub fn without_operation<'m>(message: &'m str, step: Option<&str>) -> &'m str {
     let operations = [CANNOT_COMPOSE, CANNOT_SELECT_COMPOSITION, CANNOT_SELECT_REVISION];
-    // Those say on what, too. The last three begin what an engine's `Failure` or an `UnresolvedStep` says.
-    let begin_operations =
-        [CANNOT_USE_REVISION, CANNOT_APPLY, "cannot run pipeline step", "pipeline step", "step"];
+    // These are followed by what they are about.
+    let begin_operations = [CANNOT_USE_REVISION, CANNOT_APPLY];
+    // An engine's `Failure` and an `UnresolvedStep` begin with one of these.
+    let begin_steps = ["cannot run pipeline step", "pipeline step", "step"];
+    let quoted_step = step.map(|step| format!(" `{step}`"));
     let mut rest = message;
     while let Some((operation, failure)) = rest.split_once(": ") {
-        let begins = |begin: &&str| operation.strip_prefix(*begin).is_some_and(|on| on.starts_with(" `"));
+        let begins =
+            |begin: &str, on: &str| operation.strip_prefix(begin).is_some_and(|it| it.starts_with(on));
+        let is_step =
+            quoted_step.as_ref().is_some_and(|step| begin_steps.iter().any(|begin| begins(begin, step)));
         let is_limit = operation.starts_with(FAILURE_LIMIT) || operation.starts_with(ACTIVE_DEADLINE);
-        let is_operation = is_limit || operations.contains(&operation) || begin_operations.iter().any(begins);
+        let is_operation = is_limit
+            || is_step
+            || operations.contains(&operation)
+            || begin_operations.iter().any(|begin| begins(begin, " `"));
         if failure.is_empty() || !is_operation {
             break;
         }
         rest = failure;
+        if is_step {
+            // The rest are the words of a function, which may mention steps of its own.
+            break;
+        }
     }
     rest
 }
@@ -89,6 +101,8 @@ mod tests {
         let unresolved = UnresolvedStep { index: 0, step: step(), source: unknown };
         let cases = [
             (run(Failure::Fatal { step: step(), message: "no region: b".to_owned() }), "no region: b"),
+            (run(Failure::Fatal { step: step(), message: "step `a`: c".to_owned() }), "step `a`: c"),
+            (run(Failure::Fatal { step: step(), message: "step `b`: c".to_owned() }), "step `b`: c"),
             (
                 run(Failure::Call {
                     step: step(),
@@ -111,7 +125,16 @@ mod tests {
             (CANNOT_COMPOSE.to_owned(), CANNOT_COMPOSE),
         ];
         for (message, failure) in cases {
-            assert_eq!(without_operation(&message), failure);
+            assert_eq!(without_operation(&message, Some("a")), failure);
+        }
+    }
+
+    #[test]
+    fn only_the_step_that_failed_is_left_out() {
+        let message = format!("{CANNOT_COMPOSE}: step `deploy`: quota exceeded");
+        assert_eq!(without_operation(&message, Some("deploy")), "quota exceeded");
+        for step in [None, Some("build"), Some("dep")] {
+            assert_eq!(without_operation(&message, step), "step `deploy`: quota exceeded");
         }
     }
 

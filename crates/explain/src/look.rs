@@ -1,6 +1,6 @@
 //! Reads objects: their role, their conditions, their references.
 
-use ferroplane_api::{Object, PackageKind, keys, meta, unsupported};
+use ferroplane_api::{Object, PackageKind, keys, meta};
 use ferroplane_engine::Reference;
 use ferroplane_engine::composite::Machinery;
 use ferroplane_engine::intercept::ACTIVE;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::id::Id;
 use crate::packages::{self, PACKAGES};
-use crate::snapshot::{Home, List, Snapshot};
+use crate::snapshot::{List, Snapshot};
 
 const ACTION_SETS: &str = "cr.kanister.io/v1alpha1";
 
@@ -243,7 +243,7 @@ pub(crate) fn role(snapshot: &Snapshot, id: &Id, object: &Object) -> Role {
         (keys::PROTECTION, "Usage" | "ClusterUsage")
         | (keys::APIEXTENSIONS, "Usage" | "ManagedResourceDefinition" | "ManagedResourceActivationPolicy")
         | (keys::ROLLOUT, "FunctionRollout" | "FunctionIntercept") => Role::Own,
-        (group, kind) if is_silent(snapshot, group, kind) => Role::Unsupported,
+        (group, kind) if snapshot.home().leaves_alone(group, kind) => Role::Unsupported,
         _ => match definition_of(snapshot, id) {
             Some((_, role)) => role,
             None => role_by_content(object),
@@ -263,13 +263,6 @@ fn role_by_content(object: &Object) -> Role {
         (true, false, true) => Role::Claim,
         (true, ..) => Role::Composite,
     }
-}
-
-/// Whether nothing acts on a kind, and its objects cannot say so. On a cluster, a package manager may act on it unseen.
-fn is_silent(snapshot: &Snapshot, group: &str, kind: &str) -> bool {
-    // Where packages are installed, which `up` does, `ImageConfig`s have their say.
-    let may_act = snapshot.home() != Home::Embedded || (group, kind) == (keys::PKG, "ImageConfig");
-    !may_act && unsupported(group, kind).is_some_and(|kind| kind.conditions.is_empty())
 }
 
 /// What belongs to an object, one level down.

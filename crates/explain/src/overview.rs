@@ -94,9 +94,9 @@ impl Survey {
             self.ready += 1;
             return;
         }
-        let says = said(&id, object);
+        let says = said(snapshot, &id, object);
         let masked = masked(&id, &says);
-        let key = (severity(object), format!("{}/{}", id.group(), id.kind), masked);
+        let key = (severity(role, object), format!("{}/{}", id.group(), id.kind), masked);
         let since = since(object);
         let group = self.groups.entry(key).or_insert_with(|| Group {
             example: id.clone(),
@@ -169,9 +169,10 @@ fn is_claimed(object: &Object) -> bool {
     !meta::label(object, keys::CLAIM_NAME).is_empty()
 }
 
-fn severity(object: &Object) -> Severity {
+fn severity(role: Role, object: &Object) -> Severity {
     let is_unsupported = |code: &str| code == Cause::KindNotSupported.code();
     match () {
+        () if role == Role::Unsupported => Severity::NotSupported,
         () if conditions(object).any(|condition| is_unsupported(condition.code)) => Severity::NotSupported,
         () if !deleted_at(object).is_empty() => Severity::Deleting,
         () if synced(object).is_some_and(|synced| !synced.is_true()) => Severity::Failing,
@@ -179,8 +180,8 @@ fn severity(object: &Object) -> Severity {
     }
 }
 
-fn said(id: &Id, object: &Object) -> String {
-    let mut alone = Snapshot::default();
+fn said(snapshot: &Snapshot, id: &Id, object: &Object) -> String {
+    let mut alone = Snapshot::default().at(snapshot.home());
     alone.put(id.clone(), State::Here(Box::new(object.clone())));
     says(&alone, id)
 }
@@ -206,6 +207,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::snapshot::Home;
     use crate::testing::{Plane, condition, object};
 
     fn app(name: &str, conditions: &Value) -> Object {
@@ -238,6 +240,19 @@ mod tests {
         let counts: Vec<_> = overview.causes.iter().map(|group| (group.severity, group.count)).collect();
         assert_eq!(counts, [(Severity::Failing, 1), (Severity::NotReady, 2)]);
         assert_eq!((overview.ready, overview.not_ready), (1, 3));
+    }
+
+    #[test]
+    fn object_that_cannot_say_that_nothing_acts_on_it_is_listed() {
+        let config = object(&json!({
+            "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "DeploymentRuntimeConfig", "metadata": {"name": "c"},
+        }));
+        let mut survey = Survey::default();
+        survey.note(&Plane::with(json!([])).read().at(Home::Embedded), &config);
+        let overview = survey.conclude(&[]);
+        let [group] = &overview.causes[..] else { panic!("{overview:?}") };
+        assert_eq!((group.severity, group.affected[0].name.as_str()), (Severity::NotSupported, "c"));
+        assert!(group.says.starts_with("has no effect"), "{}", group.says);
     }
 
     #[test]

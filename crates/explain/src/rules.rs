@@ -104,7 +104,7 @@ const SHOWN: &[Cause] = &[
     Cause::StableRevisionGone,
     Cause::CompositeResourceInvalid,
     Cause::ComposedResourceUnreadable,
-    // Only an event says it, and the WatchOperation goes on.
+    // Only an event says it, and the CronOperation or WatchOperation goes on.
     Cause::StartDeadlineMissed,
     // Only an event says it, and the ActionSet is gone.
     Cause::DeferPhaseTimeout,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ferroplane_api::Object;
+use ferroplane_api::{Object, unsupported};
 
 use crate::id::Id;
 use crate::known_functions::KnownFunction;
@@ -56,6 +56,15 @@ pub struct Snapshot {
     events: BTreeMap<Id, Vec<Object>>,
     functions: Vec<KnownFunction>,
     home: Home,
+}
+
+impl Home {
+    /// Whether nothing acts on a kind here, and its objects cannot say so. On a cluster, another program may act on it unseen.
+    pub fn leaves_alone(self, group: &str, kind: &str) -> bool {
+        // `up` installs packages, and runs ActionSets.
+        let may_act = self != Self::Embedded || ["ImageConfig", "ActionSet"].contains(&kind);
+        !may_act && unsupported(group, kind).is_some_and(|kind| kind.conditions.is_empty())
+    }
 }
 
 impl Snapshot {

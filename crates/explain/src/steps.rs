@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ferroplane_api::{FunctionType, Object, keys, meta};
-use ferroplane_engine::{READINESS_STEP, external_name};
+use ferroplane_engine::{READINESS_STEP, RESOURCES_STEP, external_name};
 use serde_json::Value;
 
 use crate::known_functions::known;
@@ -13,8 +13,6 @@ use crate::snapshot::Snapshot;
 
 /// The API group of patch-and-transform's input. Its variants (`conditional-pt.fn.crossplane.io`) end with it.
 const PATCH_AND_TRANSFORM_GROUP: &str = "pt.fn.crossplane.io";
-/// What the engine calls the step that a Composition without steps becomes, and the function that it calls.
-pub(crate) const RESOURCES_STEP: (&str, &str) = ("patch-and-transform", "function-patch-and-transform");
 
 /// A step of a pipeline.
 #[derive(Debug, Clone, Copy)]

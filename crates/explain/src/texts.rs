@@ -1,7 +1,9 @@
-//! Texts of other programs, where they have no code for what they mean: the only prose that anything here goes by.
+//! Texts of other programs, where they have no code for what they mean: the only prose that any rule here goes by.
 //!
 //! What an API server means by a refusal is in [`ferroplane_engine::recognised_refusal`]; this plane's own failures have
-//! codes, and nothing here matches their words.
+//! codes, and no rule matches their words. Once a rule is found, two texts of ours are taken apart to be displayed, by the constants of
+//! [`ferroplane_engine::wording`] that they are written with: the operations that a message begins with are left out, and the
+//! `AccessGrant` that it ends with becomes advice. A message of another release that has other words is displayed whole.
 
 use ferroplane_api::Cause;
 use ferroplane_engine::recognised_refusal;
@@ -59,18 +61,19 @@ pub(crate) fn resource_in(text: &str) -> Option<&str> {
     between(text, "composed resource \"", "\"")
 }
 
-/// A text without the operations that it begins with, Crossplane's or ours.
-pub(crate) fn failure_in(text: &str) -> &str {
-    let theirs =
-        ["cannot compose resources: ", "cannot run Composition pipeline step \"", "pipeline step \""];
-    let mut rest = without_operation(text);
-    while let Some((_, failure)) = rest
-        .split_once(": ")
-        .filter(|(_, failure)| !failure.is_empty() && theirs.iter().any(|it| rest.starts_with(it)))
-    {
-        rest = failure;
+/// A text without the operations that it begins with, Crossplane's or ours. Of steps it leaves out only the one that failed, once:
+/// functions may mention others.
+pub(crate) fn failure_in<'t>(text: &'t str, step: Option<&str>) -> &'t str {
+    let rest = without_operation(text, step);
+    // Crossplane begins with the same words as we do, which are gone, and puts steps in other quotes.
+    let is_theirs = |operation: &str| {
+        let begins = ["cannot run Composition pipeline step", "pipeline step"];
+        step.is_some_and(|step| begins.iter().any(|it| operation.starts_with(&format!("{it} \"{step}\""))))
+    };
+    match rest.split_once(": ") {
+        Some((operation, failure)) if !failure.is_empty() && is_theirs(operation) => failure,
+        _ => rest,
     }
-    rest
 }
 
 /// The composed resources that are not synced. Crossplane's words, which are ours as well: programs know them.
@@ -167,11 +170,16 @@ mod tests {
                     rpc error: code = Unavailable desc = connection error";
         assert_eq!((cause_in(text), step_in(text)), (Some(Cause::FunctionUnreachable), Some("a")));
         assert_eq!(
-            failure_in(text),
+            failure_in(text, Some("a")),
             "cannot run Function \"f\": rpc error: code = Unavailable desc = connection error"
         );
         let fatal = "cannot compose resources: pipeline step \"a\" returned a fatal result: no region";
-        assert_eq!((cause_in(fatal), failure_in(fatal)), (Some(Cause::FunctionFatalResult), "no region"));
+        assert_eq!(
+            (cause_in(fatal), failure_in(fatal, Some("a"))),
+            (Some(Cause::FunctionFatalResult), "no region")
+        );
+        let quoted = "pipeline step \"a\" returned a fatal result: pipeline step \"a\": quota exceeded";
+        assert_eq!(failure_in(quoted, Some("a")), "pipeline step \"a\": quota exceeded");
         assert_eq!(cause_in("something new"), None);
         assert_eq!(step_in("no st\u{e9}p"), None);
     }

@@ -9,7 +9,7 @@
 //! * No text is too deep, too long or too self-referential to read: it is an error, not a crash.
 //! * Errors name the line that the originals name. Where the text is no YAML at all they say so in the words of our parser.
 //!
-//! Follows sigs.k8s.io/yaml 1.6.0, go.yaml.in/yaml 2.4.3, gopkg.in/yaml.v3 3.0.1; the files say which of their files.
+//! Follows `sigs.k8s.io/yaml` 1.6.0, `go.yaml.in/yaml` 2.4.3, `gopkg.in/yaml.v3` 3.0.1; the files say which of their files.
 
 mod block;
 mod documents;

@@ -13,9 +13,19 @@ use super::Arguments;
 /// What ends a command in a line of a shell.
 const ENDS: [&str; 6] = ["|", "||", "&", "&&", ";", "\\"];
 
+/// The pages beside those of docs/ and the examples.
+const OTHER_PAGES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "deploy/chart/ferroplane/README.md",
+    "examples/README.md",
+    "guests/examples/README.md",
+];
+
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md")];
+    let mut pages = OTHER_PAGES.map(|page| root.join(page)).to_vec();
     for directory in [root.join("docs"), root.join("docs/contributing")] {
         let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
         pages.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "md")));

@@ -4,6 +4,7 @@ mod from_recording;
 mod inputs;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -11,7 +12,7 @@ use clap::{Args as _, ValueEnum};
 use ferroplane_functions::{Library, prepare_scripts};
 use ferroplane_offline::manifest::Files;
 use ferroplane_offline::render::{self, Callers, InputFiles, PrintOptions, PrintedComposite, Renderer};
-use ferroplane_runner::{Directory, Images, grpc};
+use ferroplane_runner::{Directory, ImageSettings, Images, PullProgress, grpc};
 use indicatif::ProgressBar;
 use tokio::time::Instant;
 
@@ -23,6 +24,7 @@ use crate::interrupt::Interrupts;
 use crate::remote_templates::{Patience, template_fetcher};
 use crate::terminal::{Terminal, until_unread};
 use crate::xpkg::registry::ClientFlags;
+use crate::xpkg::transfer::PulledImages;
 use from_recording::Recorded;
 use inputs::Inputs;
 
@@ -213,10 +215,15 @@ impl Render {
         }
         let deadline = Instant::now() + self.timeout + SLACK;
         let options = grpc::Options { timeout: self.timeout, ..grpc::Options::default() };
-        let spinner = terminal.spinner("starting functions");
+        let spinner = terminal.spinner(STARTING);
+        let pulled = PulledImages::during(&spinner, STARTING);
         let runs_images = renderer.calls_external() || renderer.serves_images();
         let settings = || image_settings(RegistryUser::Own, &self.registries.access()?);
-        let images = runs_images.then(settings).transpose()?.map(Images::new);
+        let images = runs_images.then(settings).transpose()?.map(|settings| {
+            let pulled = pulled.clone();
+            let report: PullProgress = Arc::new(move |progress| pulled.report(progress));
+            Images::new(ImageSettings { pull_progress: Some(report), ..settings })
+        });
         let functions = self.start_functions(&renderer, &options, images.as_ref(), terminal).await;
         spinner.finish_and_clear();
         let mut functions = functions?;
@@ -224,7 +231,9 @@ impl Render {
         if let Some(templates) = template_fetcher(&self.allow_remote_templates, None, Patience::Waits)? {
             functions.fetch_templates(templates);
         }
-        let progress = terminal.progress(renderer.composites().len(), "rendering");
+        let progress = terminal.progress(renderer.composites().len(), RENDERING);
+        // Images of steps are pulled when they are called first.
+        pulled.move_to(&progress, RENDERING);
         let mut results = Results { verdict: Verdict::Yes, errors: Vec::new(), progress };
         let print = |result| results.print(result, terminal);
         renderer.render_all(functions, self.max_concurrency as usize, self.print_options(), print).await?;
@@ -316,6 +325,10 @@ impl Results {
 
 /// How long functions may take to start before a note is printed.
 const UNREMARKABLE: Duration = Duration::from_secs(3);
+
+/// What is shown while functions start, and while they are called.
+const STARTING: &str = "starting functions";
+const RENDERING: &str = "rendering";
 
 /// How much later than the timeout of one call the time for all of them is up: whichever call used up the time
 /// by itself has more to say about it.

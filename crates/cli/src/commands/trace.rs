@@ -14,9 +14,9 @@ const READING: &str = "reading objects";
 
 /// Show the tree of resources that an object is composed of
 ///
-/// Works for composite resources, claims, Compositions, definitions, CronOperations, WatchOperations, and packages with their revisions and
-/// dependencies. For each object it shows whether it is synced and ready, and the first problem. STEP is the pipeline step that made the resource: the step whose input names it,
-/// or the only step that composes; `-` if it is unknown.
+/// Works for composite resources, claims, Compositions, definitions, Operations, CronOperations, WatchOperations, ActionSets, and packages with
+/// their revisions and dependencies. For each object it shows whether it is synced and ready, and the first problem. STEP is the pipeline step
+/// that made the resource: the step whose input names it, or the only step that composes; `-` if it is unknown.
 ///
 /// Exit codes: 0 everything is ready; 3 something is not ready; 1 error
 #[derive(Debug, clap::Args)]

@@ -93,7 +93,7 @@ pub(crate) fn answer(diagnosis: &Diagnosis, looked_at: &str, now: Timestamp, is_
     let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
     let but =
         if diagnosis.is_ready { format!("{} is ready, but: ", diagnosis.object) } else { String::new() };
-    let mut text = format!("{but}{}\n", bold(told(cause, now)));
+    let mut text = format!("{but}{}\n", bold(described(cause, now)));
     if diagnosis.chain.len() > 1 || diagnosis.chain.iter().any(|link| link.object != cause.object) {
         text.push_str("\nWhat leads there:\n");
         for (depth, link) in diagnosis.chain.iter().enumerate() {
@@ -118,7 +118,7 @@ fn add_others(others: &[Finding], now: Timestamp, text: &mut String) {
     }
     text.push_str("\nWhat else is wrong:\n");
     for cause in others.iter().take(SHOWN) {
-        text.push_str(&format!("  {}\n", told(cause, now)));
+        text.push_str(&format!("  {}\n", described(cause, now)));
     }
     if others.len() > SHOWN {
         text.push_str(&format!("  and {} more: ferroplane trace --broken shows all\n", others.len() - SHOWN));
@@ -142,7 +142,7 @@ pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) 
     };
     for group in causes {
         let line = match &group.cause {
-            Some(cause) => told(cause, now),
+            Some(cause) => described(cause, now),
             None => format!("{}: {}", group.affected[0], group.says),
         };
         text.push_str(&format!("\n{}\n", bold(line)));
@@ -183,7 +183,7 @@ fn without_cause(diagnosis: &Diagnosis, looked_at: &str) -> String {
 }
 
 /// A cause, and for how long it has been so.
-fn told(cause: &Finding, now: Timestamp) -> String {
+fn described(cause: &Finding, now: Timestamp) -> String {
     match cause.since.parse::<Timestamp>() {
         Ok(since) => format!("{cause} (since {}, for {})", times::local(since), times::age(since, now)),
         Err(_) => cause.to_string(),

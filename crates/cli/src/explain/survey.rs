@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ferroplane_api::crds::Crd;
 use ferroplane_api::{Object, crds, keys, meta};
 use ferroplane_client::{Query, Resource};
 use ferroplane_explain::{Diagnosis, List, Overview, Purpose, Snapshot, Survey, diagnose};
@@ -53,7 +54,10 @@ impl Reader {
         let defined = definitions.flat_map(|definition| {
             ["claimNames", "names"].into_iter().filter_map(|names| defined(definition, names))
         });
-        let own = crds::ALL.iter().filter(|crd| crd.has_conditions() && !SPOKEN_FOR.contains(&crd.kind));
+        // Objects that cannot say that nothing acts on them are not ready either.
+        let can_be_unready =
+            |crd: &Crd| crd.has_conditions() || self.home().leaves_alone(crd.group, crd.kind);
+        let own = crds::ALL.iter().filter(|crd| can_be_unready(crd) && !SPOKEN_FOR.contains(&crd.kind));
         let own = own.map(|crd| (crd.group.to_owned(), crd.kind.to_owned()));
         let kinds = defined.chain(own);
         let found = kinds.filter_map(|(group, kind)| {

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use ferroplane_engine::changes::{
     Action, Change, ChangeGroup, ChangePlan, CompositePlan, FieldChange, ObjectName, Verdict, group_alike,
 };
-use serde_json::Value;
 
 /// How many names of a group are listed.
 const NAMES: usize = 3;
@@ -13,6 +12,8 @@ const NAMES: usize = 3;
 const FIELDS: usize = 12;
 /// How long a value may be.
 const LONGEST_VALUE: usize = 60;
+/// How much of a long value is shown before the place where it differs.
+const BEFORE_DIFFERENCE: usize = 20;
 
 /// How text is coloured, if it is.
 #[derive(Debug, Clone, Copy)]
@@ -112,10 +113,14 @@ fn draw_fields(fields: &[FieldChange], text: &mut String) {
     for FieldChange { path, before, after } in fields.iter().take(FIELDS) {
         let _ = match (before, after) {
             (Some(before), Some(after)) => {
-                writeln!(text, "      {path}: {} → {}", short(before), short(after))
+                let (before, after) = (before.to_string(), after.to_string());
+                let skipped = alike(&before, &after);
+                writeln!(text, "      {path}: {} → {}", short(&before, skipped), short(&after, skipped))
             }
-            (None, Some(after)) => writeln!(text, "      {path}: added {}", short(after)),
-            (Some(before), None) => writeln!(text, "      {path}: removed {}", short(before)),
+            (None, Some(after)) => writeln!(text, "      {path}: added {}", short(&after.to_string(), 0)),
+            (Some(before), None) => {
+                writeln!(text, "      {path}: removed {}", short(&before.to_string(), 0))
+            }
             (None, None) => Ok(()),
         };
     }
@@ -124,13 +129,22 @@ fn draw_fields(fields: &[FieldChange], text: &mut String) {
     }
 }
 
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    if text.chars().count() <= LONGEST_VALUE {
-        return text;
+/// How many characters at the start of two values can be left out, so that their difference is shown.
+fn alike(before: &str, after: &str) -> usize {
+    let alike = before.chars().zip(after.chars()).take_while(|(one, other)| one == other).count();
+    // A difference that is seen anyway needs no gap before it.
+    if alike < LONGEST_VALUE - BEFORE_DIFFERENCE { 0 } else { alike - BEFORE_DIFFERENCE }
+}
+
+/// A value from its character `skipped` on, as far as it fits.
+fn short(value: &str, skipped: usize) -> String {
+    let gap = if skipped > 0 { "…" } else { "" };
+    let rest: String = value.chars().skip(skipped).collect();
+    if rest.chars().count() <= LONGEST_VALUE {
+        return format!("{gap}{rest}");
     }
-    let start: String = text.chars().take(LONGEST_VALUE - 1).collect();
-    format!("{start}…")
+    let start: String = rest.chars().take(LONGEST_VALUE - 1).collect();
+    format!("{gap}{start}…")
 }
 
 /// The plan in numbers.
@@ -221,6 +235,25 @@ Site/a in default, Site/b in default: changes with sites-1
 1 cannot be planned.
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn long_values_are_shown_from_where_they_differ() {
+        let lines = |image: &str| format!("{}\nimage: {image}\n{}", "a: 1\n".repeat(30), "b: 2\n".repeat(30));
+        let field = |before: &str, after: &str| FieldChange {
+            path: "text".to_owned(),
+            before: Some(json!(before)),
+            after: Some(json!(after)),
+        };
+        let mut text = String::new();
+        draw_fields(&[field(&lines("nginx:1.29"), &lines("nginx:1.30"))], &mut text);
+        let (before, after) = text.trim().split_once(" → ").unwrap();
+        assert!(before.starts_with("text: …") && before.contains("nginx:1.29"), "{before}");
+        assert!(after.starts_with('…') && after.contains("nginx:1.30"), "{after}");
+        // A difference near the start is shown with the start.
+        let mut text = String::new();
+        draw_fields(&[field(&format!("red {}", "x".repeat(80)), "blue")], &mut text);
+        assert_eq!(text, format!("      text: \"red {}… → \"blue\"\n", "x".repeat(54)));
     }
 
     #[test]

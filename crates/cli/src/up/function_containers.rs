@@ -346,7 +346,7 @@ async fn serve(
     let runner = Arc::new(Runner::AsyncFunction(function.described(about)));
     let mut state = server.state();
     loop {
-        functions.set(revision, Some(told(&state, &runner)));
+        functions.set(revision, Some(packaged(&state, &runner)));
         tokio::select! {
             changed = server.changed(&state) => state = changed,
             _ = &mut unwanted => break,
@@ -377,7 +377,7 @@ where
     (AsyncFunction::new(call), callers)
 }
 
-fn told(state: &ServerState, runner: &Arc<Runner>) -> PackagedFunction {
+fn packaged(state: &ServerState, runner: &Arc<Runner>) -> PackagedFunction {
     match state {
         ServerState::Serving => PackagedFunction::Serving(runner.clone()),
         ServerState::Starting => PackagedFunction::Starting,

@@ -20,7 +20,9 @@ const MARK: &str = "ferroplane.io/written";
 /// Why there is no kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("`{0}` exists and is not one of ours: name another file, or force it to be replaced")]
+    #[error(
+        "`{0}` exists, and `ferroplane up` has not written it: name another file with --kubeconfig, or delete it"
+    )]
     NotOurs(String),
     #[error("cannot write the kubeconfig `{path}`")]
     File { path: String, source: io::Error },
@@ -59,9 +61,9 @@ pub(super) struct Kubeconfig {
 
 impl Kubeconfig {
     /// Writes the file, for its owner alone, and the directories above it.
-    pub(super) fn write(&self, path: &Path, is_forced: bool) -> Result<(), Error> {
+    pub(super) fn write(&self, path: &Path) -> Result<(), Error> {
         let failed = |source| Error::File { path: path.display().to_string(), source };
-        if !is_forced && !is_ours_or_missing(path).map_err(failed)? {
+        if !is_ours_or_missing(path).map_err(failed)? {
             return Err(Error::NotOurs(path.display().to_string()));
         }
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
@@ -158,7 +160,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a/b/config");
         let (certificate, key) = ("CERT".to_owned(), "KEY".to_owned());
-        config(Credential::Certificate { certificate, key }).write(&path, false).unwrap();
+        config(Credential::Certificate { certificate, key }).write(&path).unwrap();
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         let written = read(&path);
         assert_eq!(written["current-context"], NAME);
@@ -174,18 +176,18 @@ mod tests {
     fn file_of_ours_is_replaced_even_after_others_rewrote_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
-        token().write(&path, false).unwrap();
+        token().write(&path).unwrap();
         assert_eq!(read(&path)["users"][0]["user"]["token"], "a\"b: #c");
         // Without comments or order, as `kubectl config` leaves it.
         fs::write(&path, read(&path).to_string()).unwrap();
-        token().write(&path, false).unwrap();
+        token().write(&path).unwrap();
     }
 
     #[test]
-    fn file_that_is_not_ours_is_replaced_only_by_force() {
+    fn file_that_is_not_ours_is_kept_until_it_is_deleted() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
-        token().write(&path, false).unwrap();
+        token().write(&path).unwrap();
         let mut both = read(&path);
         both["clusters"]
             .as_array_mut()
@@ -197,12 +199,15 @@ mod tests {
             [both.to_string().as_str(), "apiVersion: v1", "clusters: []", "\u{0}", "a: b: c", &huge, &deep]
         {
             fs::write(&path, content).unwrap();
-            let error = token().write(&path, false).unwrap_err();
-            assert!(matches!(error, Error::NotOurs(_)), "{error}");
+            let error = token().write(&path).unwrap_err();
+            assert!(
+                error.to_string().ends_with("name another file with --kubeconfig, or delete it"),
+                "{error}"
+            );
             assert_eq!(fs::read_to_string(&path).unwrap(), content);
         }
-        token().write(&path, true).unwrap();
-        token().write(&path, false).unwrap();
+        fs::remove_file(&path).unwrap();
+        token().write(&path).unwrap();
     }
 
     #[test]
@@ -210,7 +215,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("config");
         fs::write(&path, "\n").unwrap();
-        token().write(&path, false).unwrap();
+        token().write(&path).unwrap();
     }
 
     #[test]

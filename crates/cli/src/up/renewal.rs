@@ -85,7 +85,7 @@ impl Renewal {
             authority: self.certificates.bundle().to_owned(),
             credential: Credential::Certificate { certificate: issued.certificate, key: issued.key },
         };
-        kubeconfig.write(&self.kubeconfig, false)?;
+        kubeconfig.write(&self.kubeconfig)?;
         self.due = client_renewal(now);
         Ok(())
     }

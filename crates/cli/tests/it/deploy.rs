@@ -53,3 +53,9 @@ fn find<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
     let found = objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
     found.unwrap_or_else(|| panic!("no {kind} {name}"))
 }
+
+#[test]
+fn docker_sends_no_more_to_a_build_than_podman_does() {
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    assert_eq!(read(".dockerignore"), read(".containerignore"));
+}

@@ -91,11 +91,11 @@ const NOT_RUN: [(&str, usize); 16] = [
     ("builds for minutes", 5),
     ("downloads the SDK", 2),
     ("needs Crossplane's command line", 1),
-    ("needs a cluster", 15),
+    ("needs a cluster", 16),
     ("needs a damaged store", 1),
     ("needs a debugger", 1),
     ("needs a registry", 6),
-    ("needs a target of Rust", 2),
+    ("needs a target of Rust", 3),
     ("needs an interpreter of Starlark", 5),
     ("needs systemd", 1),
     ("needs your files", 8),
@@ -145,13 +145,24 @@ fn examples() -> Vec<String> {
     folders.map(|name| format!("examples/{name}/README.md")).collect()
 }
 
-/// README, CONTRIBUTING, and the pages of docs/ and examples/, by their names.
+/// The pages beside those of docs/ and the examples.
+const OTHER_PAGES: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "deploy/chart/ferroplane/README.md",
+    "examples/README.md",
+    "guests/examples/README.md",
+];
+
+/// All pages that people read, by their names.
 fn pages() -> Vec<String> {
-    let docs =
-        names_in("docs").into_iter().filter(|name| Path::new(name).extension().is_some_and(|it| it == "md"));
-    let docs = docs.map(|name| format!("docs/{name}"));
-    let others = ["README.md", "CONTRIBUTING.md", "examples/README.md"].map(str::to_owned);
-    others.into_iter().chain(docs).chain(examples()).collect()
+    let docs = ["docs", "docs/contributing"].into_iter().flat_map(|directory| {
+        let names = names_in(directory).into_iter();
+        let pages = names.filter(|name| Path::new(name).extension().is_some_and(|it| it == "md"));
+        pages.map(move |name| format!("{directory}/{name}"))
+    });
+    OTHER_PAGES.map(str::to_owned).into_iter().chain(docs).chain(examples()).collect()
 }
 
 #[test]
@@ -175,7 +186,7 @@ fn every_block_of_commands_is_run_or_says_why_not() {
 }
 
 /// What a newcomer does first, and the page and the command that show it.
-const NEWCOMERS_PATH: [(&str, &str, &str); 13] = [
+const NEWCOMERS_PATH: [(&str, &str, &str); 14] = [
     ("see the demo", "README.md", "ferroplane up --demo"),
     ("start a control plane", "docs/getting-started.md", "ferroplane up --simulate"),
     ("render an own API", "docs/getting-started.md", "ferroplane render website.yaml composition.yaml"),
@@ -189,6 +200,7 @@ const NEWCOMERS_PATH: [(&str, &str, &str); 13] = [
     ("roll out a function", "docs/tutorial.md", "ferroplane rollout status shops"),
     ("run an operation", "docs/tutorial.md", "ferroplane operation run grow.yaml"),
     ("run an action", "docs/tutorial.md", "kubectl apply -f record.yaml"),
+    ("run a Provider", "docs/tutorial.md", "kubectl wait provider/shop-provider-domains"),
 ];
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod action_kills;
 mod actionset;
+mod adapter;
 mod alpha_functions;
 mod audit;
 mod bad_input;

@@ -1,4 +1,7 @@
 //! A control plane that runs as a process of its own, and the commands that people type beside it.
+//!
+//! The `Plane` of `ferroplane_testkit` runs controllers inside the test. This one runs the binary with its flags, files and exit codes, which only
+//! tests of this crate can start (`CARGO_BIN_EXE_ferroplane`).
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +21,47 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) struct Plane {
     process: Process,
     directory: TempDir,
+}
+
+/// A shell in a directory, whose commands use the API server of a kubeconfig and nothing of the person who runs the tests.
+pub(crate) struct Shell {
+    pub(crate) directory: PathBuf,
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Shell {
+    /// What it would run. Whatever is said goes to one place, as on a terminal.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let peers = crate::peers::directory();
+        let paths = std::env::var_os("PATH").unwrap_or_default();
+        let paths = std::iter::once(peers).chain(std::env::split_paths(&paths));
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("exec 2>&1; {line}")).current_dir(&self.directory);
+        command.env("PATH", std::env::join_paths(paths).unwrap()).env("KUBECONFIG", &self.kubeconfig);
+        command.env("HOME", &self.directory).env("TZ", "UTC").stdin(Stdio::null());
+        command
+    }
+
+    /// What a command says that is given something to read.
+    pub(crate) fn run(&self, line: &str, input: &str) -> Ran {
+        let mut command = self.command(line);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Who is not interested in it does not read it.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        child.wait_with_output().unwrap().into()
+    }
+
+    /// What a command says that succeeds.
+    pub(crate) fn says(&self, line: &str) -> String {
+        self.told(line, "")
+    }
+
+    /// What a command says that is given something to read, and succeeds.
+    pub(crate) fn told(&self, line: &str, input: &str) -> String {
+        let ran = self.run(line, input);
+        assert_eq!(ran.code, Some(0), "{line}\n{}", ran.stdout);
+        ran.stdout
+    }
 }
 
 /// Whether the environment names an API server to try things on.
@@ -152,25 +196,19 @@ impl Plane {
         command
     }
 
-    /// What a shell beside it would run. Whatever is said goes to one place, as on a terminal.
+    /// A shell beside it.
+    pub(crate) fn beside(&self) -> Shell {
+        Shell { directory: self.directory.path().to_owned(), kubeconfig: self.path("kubeconfig") }
+    }
+
+    /// What a shell beside it would run.
     pub(crate) fn shell(&self, line: &str) -> Command {
-        let peers = crate::peers::directory();
-        let paths = std::env::var_os("PATH").unwrap_or_default();
-        let paths = std::iter::once(peers).chain(std::env::split_paths(&paths));
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(format!("exec 2>&1; {line}")).current_dir(self.directory.path());
-        command.env("PATH", std::env::join_paths(paths).unwrap()).env("KUBECONFIG", self.path("kubeconfig"));
-        command.env("HOME", self.directory.path()).env("TZ", "UTC").stdin(Stdio::null());
-        command
+        self.beside().command(line)
     }
 
     /// What a shell beside it says that is given something to read.
     pub(crate) fn run(&self, line: &str, input: &str) -> Ran {
-        let mut command = self.shell(line);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        // Who is not interested in it does not read it.
-        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
-        child.wait_with_output().unwrap().into()
+        self.beside().run(line, input)
     }
 
     /// What a command says that succeeds.
@@ -202,9 +240,7 @@ impl Plane {
 
     /// What a command says that is given something to read, and succeeds.
     pub(crate) fn told(&self, line: &str, input: &str) -> String {
-        let ran = self.run(line, input);
-        assert_eq!(ran.code, Some(0), "{line}\n{}", ran.stdout);
-        ran.stdout
+        self.beside().told(line, input)
     }
 
     /// What a command says that fails.

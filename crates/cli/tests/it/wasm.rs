@@ -56,7 +56,7 @@ fn command_is_called_and_sees_what_it_is_granted() {
     let ran = run(&["--grant", "env=A=b,env=C=d"]);
     assert!(ran.stderr.contains("declares that it needs clock env; it is granted env"), "{ran:?}");
     assert!(ran.ok().contains("2 variables"));
-    assert!(run(&["--grant", "network"]).fails_with(1).contains("is granted addresses, not the network"));
+    assert!(run(&["--grant", "network"]).fails_with(1).contains("cannot grant WebAssembly the network"));
     assert!(run(&["--grant", "everything"]).fails_with(2).contains("for WebAssembly clock"));
 }
 
@@ -87,7 +87,7 @@ fn code_that_does_not_end_is_stopped_at_its_limit() {
     let said = sandbox.run(&["functions", "run", "loop.wasm", "request.json", "--limit", "time=100ms"]);
     assert!(said.fails_with(1).contains("did not answer within 0.1s"));
     let said = sandbox.run(&["functions", "run", "loop.wasm", "request.json", "--limit", "cpu=1"]);
-    assert!(said.fails_with(1).contains("has no limit of processors"));
+    assert!(said.fails_with(1).contains("cannot limit the processors of WebAssembly"));
 }
 
 #[test]

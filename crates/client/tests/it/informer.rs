@@ -155,6 +155,27 @@ async fn server_that_fails_is_waited_for_and_one_that_refuses_is_not() {
 }
 
 #[tokio::test]
+async fn informer_without_data_keeps_everything_else() {
+    let server = server_with_two_namespaces().await;
+    let copy = r#"{"data":{"color":"secret"}}"#;
+    let metadata = json!({
+        "name": "applied", "namespace": "a",
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": copy, "kept": "yes"},
+    });
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "immutable": true, "data": {"color": "secret"},
+    });
+    server.client().create(&config_maps(), "a", object.as_object().unwrap()).await.unwrap();
+    let scope = InformerScope { without_data: true, ..InformerScope::new(config_maps().into()) };
+    let informer = Informer::start(server.client(), scope);
+    informer.synced().await;
+    let held = String::from_utf8(informer.get("a", "applied").unwrap().bytes.to_vec()).unwrap();
+    assert!(held.contains(r#""kept":"yes""#) && held.contains(r#""immutable":true"#), "{held}");
+    assert!(held.contains("managedFields") && !held.contains("secret"), "{held}");
+    informer.stop();
+}
+
+#[tokio::test]
 async fn informer_of_metadata_keeps_no_data() {
     let server = server_with_two_namespaces().await;
     let copy = r#"{"data":{"color":"secret"}}"#;

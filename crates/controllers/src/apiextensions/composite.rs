@@ -20,6 +20,7 @@ mod own_writes;
 pub(crate) mod plan;
 mod problem;
 mod reconcile;
+mod redact;
 mod referenced_kind;
 mod requeue;
 mod required;
@@ -220,6 +221,12 @@ impl Composites {
 
     fn of_kind(&self, kind: &GroupKind) -> Option<Arc<Controller>> {
         self.running.read().unwrap_or_else(PoisonError::into_inner).by_kind.get(kind).cloned()
+    }
+
+    /// The controller of the composite resources that have the schema of a kind: those of the kind, or those that it claims.
+    fn with_schema_of(&self, kind: &GroupKind) -> Option<Arc<Controller>> {
+        self.of_kind(kind)
+            .or_else(|| self.all().into_iter().find(|controller| controller.is_claimed_by(kind)))
     }
 
     /// Reconcile those in one of these namespaces, or all.

@@ -118,7 +118,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         self.0.metrics.add();
         let mut state = self.lock();
         state.add(lane, key);
-        self.tell_load(&state);
+        self.report_load(&state);
         drop(state);
         self.0.arrival.notify_one();
     }
@@ -206,7 +206,7 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
                     Some(under_way) => {
                         if let Some((key, since)) = state.take() {
                             self.0.metrics.waited(since.elapsed());
-                            self.tell_load(&state);
+                            self.report_load(&state);
                             return (key, under_way);
                         }
                         state.later.first_key_value().map(|((time, _), _)| *time)
@@ -252,12 +252,12 @@ impl<K: Clone + Debug + Eq + Hash + Send + Sync + 'static> Queue<K> {
         if let Some(delay) = delay {
             state.add_at(lane, key, after(delay));
         }
-        self.tell_load(&state);
+        self.report_load(&state);
         drop(state);
         self.0.arrival.notify_one();
     }
 
-    fn tell_load(&self, state: &State<K>) {
+    fn report_load(&self, state: &State<K>) {
         self.0.metrics.set_load(state.ready.len(), state.busy.len());
     }
 

@@ -121,6 +121,23 @@ async fn what_is_made_nobodys_is_taken_back() {
 }
 
 #[tokio::test]
+async fn site_is_not_synced_once_something_else_controls_what_it_composes() {
+    let plane = plane_with_sites().await;
+    plane.create_site("blog", "red").await;
+    let site = format!("{SITES}/blog");
+    plane.until(&site, is_ready).await;
+    let rival = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rival"}});
+    let uid = plane.apply(&format!("{SETTINGS}/rival"), &rival).await["metadata"]["uid"].clone();
+    let name = plane.settings_of("blog").await[0]["metadata"]["name"].as_str().unwrap().to_owned();
+    // Nothing is left to do that could wake the site.
+    plane.quiet().await;
+    let owner =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "rival", "uid": uid, "controller": true});
+    plane.merge(&format!("{SETTINGS}/{name}"), &json!({"metadata": {"ownerReferences": [owner]}})).await;
+    plane.until(&site, |site| condition(site, "Synced").as_deref() == Some("False/ReconcileError")).await;
+}
+
+#[tokio::test]
 async fn what_was_deleted_comes_back_under_its_name() {
     let plane = plane_with_sites().await;
     plane.create_site("blog", "red").await;

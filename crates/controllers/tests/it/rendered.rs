@@ -5,6 +5,10 @@
 //! it gets, the conditions and events of the composite resource, the references that it records and the resources that it composes are
 //! the same, but for the facts in [`masks`]. The user's own file is rendered, too: what no API server has given defaults to has the same
 //! fields for functions. Everything that the plane recorded meanwhile is replayed in the end.
+//!
+//! Each fact that `render` has to decide as a plane does has a scenario. The tests of planes alone (`composites`, `pipelines`, `claim`, `grants`,
+//! `versions`, `connection_details`, `composed_kinds`) go into details of the same facts: a fact that is new there needs a scenario here. How
+//! long a response is valid has none: `render` calls a function once, and tells nobody when a plane would call it again.
 
 mod difference;
 mod masks;
@@ -58,8 +62,8 @@ async fn check_refused(scenario: Scenario, named: &[&str]) {
 /// Functions see the same in the fields of the composite resource, whether an API server or `render` gave them defaults.
 async fn assert_own_fields(scenario: &Scenario, plane: &[Value]) {
     let Some(request) = plane.first() else { return };
-    let (composed, others) = (Vec::new(), scenario.others.clone());
-    let file = Rendered::of(scenario, &Stored { xr: scenario.xr.clone(), composed, others }).await;
+    let (composed, others, schemas) = (Vec::new(), scenario.others.clone(), Value::Null);
+    let file = Rendered::of(scenario, &Stored { xr: scenario.xr.clone(), composed, others, schemas }).await;
     let expected = file.requests.first().expect("`render` asks the function, too");
     assert_same("fields", &own_fields(scenario, request), &own_fields(scenario, expected));
 }

@@ -28,6 +28,7 @@ mod package_runtime;
 mod packages;
 mod providers;
 mod rollouts;
+mod unlisted;
 mod user;
 mod watch_operations;
 mod watches;
@@ -106,7 +107,12 @@ fn same_seed_tells_the_same_story() {
 
 /// What the user of the test wants to try.
 fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("FERROPLANE_SEEDS") else { return SEEDS };
+    seeds_or(SEEDS)
+}
+
+/// The same, with other seeds that are always tried.
+fn seeds_or(always: Range<u64>) -> Range<u64> {
+    let Ok(text) = std::env::var("FERROPLANE_SEEDS") else { return always };
     let number =
         |text: &str| text.trim().parse::<u64>().expect("FERROPLANE_SEEDS is a number, or two as in 0..100");
     match text.split_once("..") {

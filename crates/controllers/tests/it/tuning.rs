@@ -1,12 +1,18 @@
 //! Numbers that users may set count.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ferroplane_controllers::CircuitBreakerTuning;
-use ferroplane_testkit::plane::condition;
+use ferroplane_testkit::FunctionServer;
 use ferroplane_testkit::plane::sites::{SETTINGS, SITES, is_ready, plane_with_sites};
+use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::{Value, json};
+
+use crate::pipelines::serve_at;
 
 /// How many composite resources of one kind may be reconciled at a time, as metrics have it.
 fn limit(metrics: &str, controller: &str) -> Option<String> {
@@ -23,6 +29,39 @@ async fn limit_of_concurrent_reconciles_is_in_the_metrics() {
     plane.create_site("blog", "red").await;
     plane.until(&format!("{SITES}/blog"), is_ready).await;
     assert_eq!(limit(&plane.metrics(), "composite/sites.example.org").as_deref(), Some("1"));
+}
+
+#[tokio::test]
+async fn no_more_are_reconciled_at_a_time_than_is_set() {
+    let mut plane = Plane::new().await;
+    plane.stop().await;
+    plane.tuning.max_concurrent_reconciles = NonZeroUsize::new(1);
+    plane.start().await;
+    let (under_way, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let highest = most.clone();
+    let server = FunctionServer::start_async(move |_| {
+        let (under_way, highest) = (under_way.clone(), highest.clone());
+        async move {
+            highest.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            // So long that the others would be called meanwhile if they could be.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            under_way.fetch_sub(1, Ordering::SeqCst);
+            Ok(RunFunctionResponse::default())
+        }
+    })
+    .await;
+    plane.define_sites().await;
+    serve_at(&plane, &server.address()).await;
+    plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
+    let names = ["blog", "docs", "shop"];
+    for name in names {
+        plane.create_site(name, "red").await;
+    }
+    for name in names {
+        plane.until(&format!("{SITES}/{name}"), is_ready).await;
+    }
+    assert!(server.calls() >= names.len(), "{}", server.calls());
+    assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::composition::said;
 
 const PKG: &str = "/apis/pkg.crossplane.io/v1";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn package(kind: &str, name: &str, image: &str) -> Value {
     json!({
@@ -69,6 +70,7 @@ fn minimal(kind: &str) -> Value {
         "WatchOperation" => json!({"spec": {
             "watch": {"apiVersion": "v1", "kind": "ConfigMap"}, "operationTemplate": {"spec": pipeline},
         }}),
+        "ActionSet" => json!({"spec": {"actions": [{"name": "backup", "blueprint": "b"}]}}),
         kind => panic!("nothing here says what a {kind} needs"),
     }
 }
@@ -77,14 +79,15 @@ fn minimal(kind: &str) -> Value {
 async fn every_kind_that_nothing_acts_on_is_told() {
     let mut plane = Plane::new().await;
     plane.stop().await;
-    plane.runs_operations = false;
+    (plane.runs_operations, plane.runs_actions) = (false, false);
     plane.start().await;
     for row in UNSUPPORTED {
         let mut object = minimal(row.kind);
         object["apiVersion"] = row.api_version().into();
         object["kind"] = row.kind.into();
         object["metadata"] = json!({"name": "o"});
-        let path = format!("/apis/{}/{}/o", row.api_version(), row.plural);
+        let namespace = if row.is_namespaced { "namespaces/default/" } else { "" };
+        let path = format!("/apis/{}/{namespace}{}/o", row.api_version(), row.plural);
         plane.apply(&path, &object).await;
         for kind in row.conditions {
             let object = until(&plane, &path, kind, "False/NotSupported").await;
@@ -100,8 +103,37 @@ async fn every_kind_that_nothing_acts_on_is_told() {
                 && event["metadata"]["annotations"]["ferroplane.io/cause"] == "KindNotSupported"
         };
         let is_said = |list: &Value| list["items"].as_array().into_iter().flatten().any(is_it);
-        plane.until("/api/v1/namespaces/default/events", is_said).await;
+        plane.until(EVENTS, is_said).await;
     }
+}
+
+#[tokio::test]
+async fn action_set_that_kanister_has_run_is_not_said_to_be_left_alone() {
+    let mut plane = Plane::new().await;
+    plane.stop().await;
+    let action_set = |name: &str| {
+        let mut object = minimal("ActionSet");
+        object["apiVersion"] = "cr.kanister.io/v1alpha1".into();
+        object["kind"] = "ActionSet".into();
+        object["metadata"] = json!({"name": name});
+        object
+    };
+    let path = |name: &str| format!("/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets/{name}");
+    let mut theirs = action_set("theirs");
+    theirs["status"] = json!({"state": "complete"});
+    plane.apply(&path("theirs"), &theirs).await;
+    plane.runs_actions = false;
+    plane.start().await;
+    let is_told = |list: &Value, name: &str| {
+        let mut events = list["items"].as_array().into_iter().flatten();
+        events.any(|event| event["involvedObject"]["name"] == name && event["reason"] == NOT_SUPPORTED)
+    };
+    // When the second one is told, the one that was there before has been looked at.
+    for name in ["left", "later"] {
+        plane.apply(&path(name), &action_set(name)).await;
+        plane.until(EVENTS, |list| is_told(list, name)).await;
+    }
+    assert!(!is_told(&plane.get(EVENTS).await, "theirs"));
 }
 
 #[tokio::test]

@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use ferroplane_api::{CompositionSpec, Mode, Object, Scope, keys, meta};
-use ferroplane_engine::ImageReference;
+use ferroplane_engine::{ImageReference, RESOURCES_STEP};
 use serde_json::Value;
 
 use super::input::{AuditInput, DEFINITIONS};
 use crate::look::{at, text_at};
-
-const PATCH_AND_TRANSFORM: &str = "function-patch-and-transform";
 
 /// A kind of composite resource.
 #[derive(Debug)]
@@ -138,7 +136,8 @@ fn composition(input: &AuditInput, composition: &Object) -> KnownComposition {
         }
         let empty = Object::new();
         let input_of_step = step.input.as_ref().unwrap_or(&empty);
-        let is_readable = is_function(input, called, PATCH_AND_TRANSFORM) && step.input_ref.is_none();
+        let (_, patches) = RESOURCES_STEP;
+        let is_readable = is_function(input, called, patches) && step.input_ref.is_none();
         match (is_readable, patch_and_transform(input, input_of_step)) {
             (true, Composes::Known(kinds)) => known.extend(kinds),
             _ => return KnownComposition { name, functions, composes: Composes::Unknown },

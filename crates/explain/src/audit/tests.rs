@@ -15,11 +15,11 @@ const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// A small cluster.
 #[derive(Clone)]
-pub(super) struct World {
+pub(super) struct ClusterFixture {
     input: AuditInput,
 }
 
-impl World {
+impl ClusterFixture {
     pub(super) fn embedded() -> Self {
         Self::at(Home::Embedded)
     }

@@ -176,7 +176,7 @@ pub(super) fn credential(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding 
 /// A user who writes the XR cannot help, so the advice is for an administrator: the smallest grant that would do.
 pub(super) fn access_not_granted(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
     let own = suspect.own(said);
-    let Some((text, spec)) = split_grant(texts::failure_in(said.text)) else { return own };
+    let Some((text, spec)) = split_grant(texts::failure_in(said.text, said.step)) else { return own };
     let finding = Finding { message: one_line(text), ..own };
     let namespace = &suspect.id.namespace;
     let finding = if spec.run.is_empty() {

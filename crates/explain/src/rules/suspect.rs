@@ -89,7 +89,8 @@ impl<'a> Suspect<'a> {
 
 /// Messages of others are shown without the operation that failed: the step and the object show that.
 fn blame(object: &Id, complaint: Complaint<'_>) -> Finding {
-    Finding::new(object, texts::failure_in(complaint.text)).step(complaint.step).since(complaint.since)
+    let failure = texts::failure_in(complaint.text, complaint.step);
+    Finding::new(object, failure).step(complaint.step).since(complaint.since)
 }
 
 /// Since when a condition is as it is, or since when there is the object.

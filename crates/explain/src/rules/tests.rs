@@ -234,6 +234,10 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
          "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` has not moved it to `own-2` yet; 2 of 9 have been moved"),
         ("held-by-rollout", composed_by("own-1", json!({"state": "RolledBack", "message": "it fails", "rejected": "own-2"})),
          "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` has rolled back `own-2`: it fails"),
+        ("held-by-rollout", following(json!({"state": "Progressing", "candidate": "app-2", "composites": {"total": 9, "moved": 2}})),
+         "App default/hello: follows revision `app-1` of Composition `app`: FunctionRollout `own` has not moved it to `app-2` yet; 2 of 9 have been moved"),
+        ("held-by-rollout", following(json!({"state": "RolledBack", "message": "it deletes", "rejected": "app-2"})),
+         "App default/hello: follows revision `app-1` of Composition `app`: FunctionRollout `own` has rolled back `app-2`: it deletes"),
         ("declared-unready", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])), "App default/hello: a function says that it is not ready"),
     ]
 }
@@ -255,6 +259,12 @@ fn composed_by(revision: &str, rollout: Value) -> Plane {
             json!({"functions": [{"step": "own", "function": "own", "revision": revision}]});
     })
     .and(rollout)
+}
+
+/// The same for one whose Composition is subject to a rollout with this status.
+fn following(rollout: Value) -> Plane {
+    composed_by("own-1", rollout)
+        .but("FunctionRollout", |it| it["spec"] = json!({"compositionRef": {"name": "app"}}))
 }
 
 /// One that the control plane has begun to check.

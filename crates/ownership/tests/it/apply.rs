@@ -43,13 +43,13 @@ fn object(spec: Value) -> JsonObject {
 }
 
 /// An object that is written to, second by second.
-struct World {
+struct ObjectFixture {
     kind: VersionedKind,
     live: Option<JsonObject>,
     second: usize,
 }
 
-impl World {
+impl ObjectFixture {
     fn new(kind: VersionedKind) -> Self {
         Self { kind, live: None, second: 0 }
     }
@@ -131,29 +131,29 @@ impl World {
 
 #[test]
 fn managers_own_items_of_the_same_lists() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"size": 3, "items": [{"name": "a", "value": 1}], "tags": ["t1"]})).unwrap();
-    world.force("m2", json!({"size": 4, "items": [{"name": "b"}], "tags": ["t2"]}));
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"size": 3, "items": [{"name": "a", "value": 1}], "tags": ["t1"]})).unwrap();
+    fixture.force("m2", json!({"size": 4, "items": [{"name": "b"}], "tags": ["t2"]}));
     assert_eq!(
-        *world.spec(),
+        *fixture.spec(),
         json!({"size": 4, "items": [{"name": "a", "value": 1}, {"name": "b"}], "tags": ["t1", "t2"]})
     );
     assert_eq!(
-        world.owned("m1"),
+        fixture.owned("m1"),
         json!({"f:items": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:value": {}}}, "f:tags": {"v:\"t1\"": {}}})
     );
 
-    world.apply("m1", json!({"size": 4})).unwrap();
-    assert_eq!(*world.spec(), json!({"size": 4, "items": [{"name": "b"}], "tags": ["t2"]}));
-    world.apply("m2", json!({"items": [{"name": "b"}]})).unwrap();
-    assert_eq!(*world.spec(), json!({"size": 4, "items": [{"name": "b"}]}));
+    fixture.apply("m1", json!({"size": 4})).unwrap();
+    assert_eq!(*fixture.spec(), json!({"size": 4, "items": [{"name": "b"}], "tags": ["t2"]}));
+    fixture.apply("m2", json!({"items": [{"name": "b"}]})).unwrap();
+    assert_eq!(*fixture.spec(), json!({"size": 4, "items": [{"name": "b"}]}));
 }
 
 #[test]
 fn conflict_names_the_owner_and_the_field() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"size": 3})).unwrap();
-    let error = world.apply("m2", json!({"size": 4})).unwrap_err();
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"size": 3})).unwrap();
+    let error = fixture.apply("m2", json!({"size": 4})).unwrap_err();
     assert_eq!(error.to_string(), r#"Apply failed with 1 conflict: conflict with "m1": .spec.size"#);
     assert_eq!(error.code(), 409);
     let causes = error.causes();
@@ -167,11 +167,11 @@ fn conflict_names_the_owner_and_the_field() {
 
 #[test]
 fn conflicts_are_listed_by_owner() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"size": 3, "items": [{"name": "a", "value": 1}]})).unwrap();
-    world.update("editor", |object| object["spec"]["color"] = "red".into());
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"size": 3, "items": [{"name": "a", "value": 1}]})).unwrap();
+    fixture.update("editor", |object| object["spec"]["color"] = "red".into());
     let spec = json!({"size": 4, "color": "blue", "items": [{"name": "a", "value": 2}]});
-    let error = world.apply("m2", spec).unwrap_err();
+    let error = fixture.apply("m2", spec).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Apply failed with 3 conflicts: conflicts with \"editor\" using example.org/v1:\n- .spec.color\n\
@@ -181,126 +181,126 @@ fn conflicts_are_listed_by_owner() {
 
 #[test]
 fn equal_values_are_owned_together() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"size": 3})).unwrap();
-    assert!(world.apply("m2", json!({"size": 3})).unwrap());
-    assert_eq!(world.owned("m1"), world.owned("m2"));
-    world.apply("m1", json!({})).unwrap();
-    assert_eq!(*world.spec(), json!({"size": 3}));
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"size": 3})).unwrap();
+    assert!(fixture.apply("m2", json!({"size": 3})).unwrap());
+    assert_eq!(fixture.owned("m1"), fixture.owned("m2"));
+    fixture.apply("m1", json!({})).unwrap();
+    assert_eq!(*fixture.spec(), json!({"size": 3}));
 }
 
 #[test]
 fn applying_the_same_again_changes_nothing() {
-    let mut world = World::new(kind());
+    let mut fixture = ObjectFixture::new(kind());
     let spec = json!({"size": 3, "items": [{"name": "a"}], "tags": ["t"], "free": {"x": {"y": [1]}}});
-    world.apply("m1", spec.clone()).unwrap();
-    let before = world.live.clone();
-    assert!(!world.apply("m1", spec).unwrap());
-    assert_eq!(world.live, before);
-    assert_eq!(world.entry("m1").unwrap()["time"], "2026-01-01T00:00:01Z");
+    fixture.apply("m1", spec.clone()).unwrap();
+    let before = fixture.live.clone();
+    assert!(!fixture.apply("m1", spec).unwrap());
+    assert_eq!(fixture.live, before);
+    assert_eq!(fixture.entry("m1").unwrap()["time"], "2026-01-01T00:00:01Z");
 }
 
 #[test]
 fn update_without_a_change_keeps_the_times() {
-    let mut world = World::new(kind());
-    world.update("creator", |object| object["spec"] = json!({"size": 3}));
-    let before = world.live.clone();
-    world.update("creator", |_| ());
-    world.update("other", |_| ());
-    assert_eq!(world.live, before);
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.update("creator", |object| object["spec"] = json!({"size": 3}));
+    let before = fixture.live.clone();
+    fixture.update("creator", |_| ());
+    fixture.update("other", |_| ());
+    assert_eq!(fixture.live, before);
 }
 
 #[test]
 fn what_was_there_before_the_first_apply_has_an_owner() {
-    let mut world = World::new(kind());
-    world.live = Some(object(json!({"size": 3, "color": "red"})));
-    let error = world.apply("m1", json!({"size": 4})).unwrap_err();
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.live = Some(object(json!({"size": 3, "color": "red"})));
+    let error = fixture.apply("m1", json!({"size": 4})).unwrap_err();
     assert_eq!(
         error.to_string(),
         r#"Apply failed with 1 conflict: conflict with "before-first-apply" using example.org/v1: .spec.size"#
     );
-    world.apply("m1", json!({"size": 3})).unwrap();
+    fixture.apply("m1", json!({"size": 3})).unwrap();
     let owned = json!({".": {}, "f:color": {}, "f:size": {}});
-    assert_eq!(world.owned("before-first-apply"), owned);
+    assert_eq!(fixture.owned("before-first-apply"), owned);
 }
 
 #[test]
 fn untracked_object_stays_untracked_until_it_is_applied() {
-    let mut world = World::new(kind());
+    let mut fixture = ObjectFixture::new(kind());
     let mut live = object(json!({"size": 3}));
     live["metadata"]["uid"] = "uid".into();
-    world.live = Some(live);
-    world.update("editor", |object| object["spec"]["size"] = 4.into());
-    assert!(world.entry("editor").is_none());
+    fixture.live = Some(live);
+    fixture.update("editor", |object| object["spec"]["size"] = 4.into());
+    assert!(fixture.entry("editor").is_none());
 }
 
 #[test]
 fn owners_can_be_forgotten() {
     for reset in [json!([]), json!([{}])] {
-        let mut world = World::new(kind());
-        world.apply("m1", json!({"size": 3})).unwrap();
-        world.update("editor", |object| object["metadata"]["managedFields"] = reset);
-        assert!(world.live.unwrap()["metadata"].get("managedFields").is_none());
+        let mut fixture = ObjectFixture::new(kind());
+        fixture.apply("m1", json!({"size": 3})).unwrap();
+        fixture.update("editor", |object| object["metadata"]["managedFields"] = reset);
+        assert!(fixture.live.unwrap()["metadata"].get("managedFields").is_none());
     }
 }
 
 #[test]
 fn owners_that_make_no_sense_are_those_of_the_live_object() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"size": 3})).unwrap();
-    let before = world.live.clone();
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"size": 3})).unwrap();
+    let before = fixture.live.clone();
     for nonsense in [json!("?"), json!([1]), json!([{"manager": "x", "operation": "Steal"}]), Value::Null] {
-        world.update("editor", |object| object["metadata"]["managedFields"] = nonsense);
-        assert_eq!(world.live, before);
+        fixture.update("editor", |object| object["metadata"]["managedFields"] = nonsense);
+        assert_eq!(fixture.live, before);
     }
 }
 
 #[test]
 fn status_is_owned_apart() {
-    let mut world = World::new(kind());
-    world.update("creator", |object| object["spec"] = json!({"size": 3}));
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.update("creator", |object| object["spec"] = json!({"size": 3}));
     let reset = reset_for_custom_resource_status([VERSION]);
-    world.write("controller", "status", Some(&reset), |object| {
+    fixture.write("controller", "status", Some(&reset), |object| {
         object.insert("status".to_owned(), json!({"phase": "Ready"}));
         object["spec"]["size"] = 4.into();
     });
-    let entry = world.entry("controller").unwrap();
+    let entry = fixture.entry("controller").unwrap();
     assert_eq!(entry["subresource"], "status");
     assert_eq!(entry["fieldsV1"], json!({"f:status": {".": {}, "f:phase": {}}}));
 }
 
 #[test]
 fn oldest_of_many_updates_become_one_entry() {
-    let mut world = World::new(kind());
+    let mut fixture = ObjectFixture::new(kind());
     for number in 0..14 {
-        world.update(&format!("u{number:02}"), |object| {
+        fixture.update(&format!("u{number:02}"), |object| {
             object["spec"]["free"][format!("f{number:02}")] = number.into();
         });
     }
-    let managed = world.live.as_ref().unwrap()["metadata"]["managedFields"].as_array().unwrap();
+    let managed = fixture.live.as_ref().unwrap()["metadata"]["managedFields"].as_array().unwrap();
     assert_eq!(managed.len(), 10);
-    let old = world.entry("ancient-changes").unwrap();
+    let old = fixture.entry("ancient-changes").unwrap();
     assert_eq!(old["time"], "2026-01-01T00:00:05Z");
     assert_eq!(old["fieldsV1"]["f:spec"]["f:free"].as_object().unwrap().len(), 6);
 }
 
 #[test]
 fn duplicates_are_refused_in_configurations_but_not_in_live_objects() {
-    let mut world = World::new(kind());
-    let error = world.apply("m1", json!({"tags": ["a", "a"]})).unwrap_err();
+    let mut fixture = ObjectFixture::new(kind());
+    let error = fixture.apply("m1", json!({"tags": ["a", "a"]})).unwrap_err();
     assert_eq!(
         error.to_string(),
         "failed to create typed patch object (/w; example.org/v1, Kind=Widget): \
          .spec.tags: duplicate entries for key [=\"a\"]"
     );
-    world.update("editor", |object| object["spec"] = json!({"tags": ["a", "a"]}));
-    world.apply("m1", json!({"tags": ["b"]})).unwrap();
-    assert_eq!(*world.spec(), json!({"tags": ["a", "a", "b"]}));
+    fixture.update("editor", |object| object["spec"] = json!({"tags": ["a", "a"]}));
+    fixture.apply("m1", json!({"tags": ["b"]})).unwrap();
+    assert_eq!(*fixture.spec(), json!({"tags": ["a", "a", "b"]}));
 }
 
 #[test]
 fn configurations_have_to_fit() {
-    let mut world = World::new(kind());
+    let mut fixture = ObjectFixture::new(kind());
     for (spec, complaint) in [
         (json!({"size": "x"}), ".spec.size: expected numeric (int or float), got string"),
         (json!({"color": 1}), ".spec.color: expected string, got &value.valueUnstructured{Value:1}"),
@@ -311,58 +311,58 @@ fn configurations_have_to_fit() {
             ".spec.items: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't have default values for any key fields)",
         ),
     ] {
-        let error = world.apply("m1", spec).unwrap_err();
+        let error = fixture.apply("m1", spec).unwrap_err();
         let expected =
             format!("failed to create typed patch object (/w; example.org/v1, Kind=Widget): {complaint}");
         assert_eq!(error.to_string(), expected);
     }
     let mut other = object(json!({}));
     other["kind"] = "Gadget".into();
-    let error = world.apply_object("m1", &other, false).unwrap_err();
+    let error = fixture.apply_object("m1", &other, false).unwrap_err();
     assert_eq!(error, ApplyError::BadRequest("invalid object type: example.org/v1, Kind=Gadget".to_owned()));
 }
 
 #[test]
 fn list_that_became_one_piece_is_owned_as_one() {
-    let mut world = World::new(kind());
-    world.apply("m1", json!({"tags": ["a"]})).unwrap();
-    world.apply("m2", json!({"tags": ["b"]})).unwrap();
-    world.kind = kind_of(&json!({"type": "object", "properties": {
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.apply("m1", json!({"tags": ["a"]})).unwrap();
+    fixture.apply("m2", json!({"tags": ["b"]})).unwrap();
+    fixture.kind = kind_of(&json!({"type": "object", "properties": {
         "tags": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "atomic"}
     }}));
-    let error = world.apply("m1", json!({"tags": ["a"]})).unwrap_err();
+    let error = fixture.apply("m1", json!({"tags": ["a"]})).unwrap_err();
     assert_eq!(error.to_string(), r#"Apply failed with 1 conflict: conflict with "m2": .spec.tags"#);
-    world.apply("m1", json!({"tags": ["a", "b"]})).unwrap();
-    assert_eq!(world.owned("m1"), json!({"f:tags": {}}));
-    assert_eq!(world.owned("m2"), json!({"f:tags": {}}));
+    fixture.apply("m1", json!({"tags": ["a", "b"]})).unwrap();
+    assert_eq!(fixture.owned("m1"), json!({"f:tags": {}}));
+    assert_eq!(fixture.owned("m2"), json!({"f:tags": {}}));
 }
 
 #[test]
 fn kubectl_takes_over_what_it_applied_on_the_client() {
-    let mut world = World::new(kind());
+    let mut fixture = ObjectFixture::new(kind());
     let note = "kubectl.kubernetes.io/last-applied-configuration";
-    world.update("kubectl-client-side-apply", |live| {
+    fixture.update("kubectl-client-side-apply", |live| {
         live["spec"] = json!({"size": 3, "color": "red"});
         let applied = Value::Object(object(json!({"size": 3, "color": "red"}))).to_string();
         live["metadata"]["annotations"] = json!({ note: applied });
     });
-    world.update("editor", |object| object["spec"]["color"] = "blue".into());
-    let error = world.apply("kubectl", json!({"size": 4, "color": "green"})).unwrap_err();
+    fixture.update("editor", |object| object["spec"]["color"] = "blue".into());
+    let error = fixture.apply("kubectl", json!({"size": 4, "color": "green"})).unwrap_err();
     assert_eq!(
         error.to_string(),
         r#"Apply failed with 1 conflict: conflict with "editor" using example.org/v1: .spec.color"#
     );
-    world.apply("kubectl", json!({"size": 4})).unwrap();
-    let annotation = world.live.as_ref().unwrap()["metadata"]["annotations"][note].as_str().unwrap();
+    fixture.apply("kubectl", json!({"size": 4})).unwrap();
+    let annotation = fixture.live.as_ref().unwrap()["metadata"]["annotations"][note].as_str().unwrap();
     let expected = Value::Object(object(json!({"size": 4}))).to_string();
     assert_eq!(annotation, format!("{expected}\n"));
 }
 
 #[test]
 fn times_alone_are_no_change() {
-    let mut world = World::new(kind());
-    world.update("creator", |object| object["spec"] = json!({"size": 3}));
-    let old = world.live.clone().unwrap();
+    let mut fixture = ObjectFixture::new(kind());
+    fixture.update("creator", |object| object["spec"] = json!({"size": 3}));
+    let old = fixture.live.clone().unwrap();
     let mut new = old.clone();
     new["metadata"]["managedFields"][0]["time"] = "2027-01-01T00:00:00Z".into();
     ownership::keep_times(&old, &mut new);
@@ -379,8 +379,8 @@ fn too_deep_objects_are_refused() {
     for _ in 0..400 {
         deep = json!({ "x": deep });
     }
-    let mut world = World::new(kind());
-    assert!(world.apply("m1", json!({ "free": deep.clone() })).is_err());
+    let mut fixture = ObjectFixture::new(kind());
+    assert!(fixture.apply("m1", json!({ "free": deep.clone() })).is_err());
     let request = Request {
         manager: "m",
         api_version: VERSION,
@@ -389,6 +389,6 @@ fn too_deep_objects_are_refused() {
         reset_fields: None,
         converter: None,
     };
-    let updated = ownership::update(None, object(json!({ "free": deep })), &world.kind, &request);
+    let updated = ownership::update(None, object(json!({ "free": deep })), &fixture.kind, &request);
     assert!(updated.problem.is_some());
 }

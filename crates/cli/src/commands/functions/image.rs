@@ -14,6 +14,10 @@ use tokio::sync::mpsc;
 
 use crate::external::{Trust, external_with};
 use crate::terminal::Terminal;
+use crate::xpkg::transfer::PulledImages;
+
+/// What is shown while an image runs.
+const RUNNING: &str = "running the image";
 
 /// How an image is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +56,14 @@ pub(super) async fn call(
     let take = move |line: &str| {
         let _ = sender.send(line.to_owned());
     };
-    let images = Images::new(ImageSettings { lines: Some(Arc::new(take)), ..settings });
+    let spinner = terminal.spinner(RUNNING);
+    let pulled = PulledImages::during(&spinner, RUNNING);
+    let images = Images::new(ImageSettings {
+        lines: Some(Arc::new(take)),
+        pull_progress: Some(Arc::new(move |progress| pulled.report(progress))),
+        ..settings
+    });
     let mut calling = std::pin::pin!(call_with(&images, source, way, function, request, context));
-    let spinner = terminal.spinner("running the image");
     let answer = loop {
         tokio::select! {
             biased;

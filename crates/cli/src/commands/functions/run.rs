@@ -206,7 +206,7 @@ impl Run {
                 Limit::Time(time) => limits.time = Some(*time),
                 Limit::Memory(memory) => limits.memory = Some(*memory),
                 Limit::Cpu(_) => {
-                    bail!("WebAssembly has no limit of processors: it runs on one, limit its time")
+                    bail!("cannot limit the processors of WebAssembly: it runs on one; limit its time")
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Run {
         let code_grant = |grant: &Grant| match grant {
             Grant::Code(grant) => Ok(grant.clone()),
             _ => bail!(
-                "WebAssembly is granted addresses, not the network: for example --grant connect=10.0.0.1:443"
+                "cannot grant WebAssembly the network: grant addresses, as in --grant connect=10.0.0.1:443"
             ),
         };
         self.grant.iter().map(code_grant).collect()

@@ -61,7 +61,7 @@ pub(super) use present::call;
 #[cfg(not(feature = "wasm"))]
 pub(super) fn absent(what: &str) -> String {
     format!(
-        "cannot {what}: this build of ferroplane has no WebAssembly: use a released binary, or build one with \
+        "cannot {what}: this build of ferroplane has no WebAssembly: build one with \
          `cargo build --release --features wasm`"
     )
 }
@@ -111,7 +111,7 @@ mod present {
         };
         let compiled = terminal.work("compiling the function", compile);
         let compiled = compiled.map_err(|error| refusal(function, error))?;
-        tell_wishes(function, &code, compiled.grants(), terminal)?;
+        report_wishes(function, &code, compiled.grants(), terminal)?;
         let compiled = compiled.logging_to(Arc::new(move |line: &str| {
             sink.lock().unwrap_or_else(PoisonError::into_inner).push(line.to_owned());
         }));
@@ -136,7 +136,7 @@ mod present {
     }
 
     /// Say what the code needs, if it was not granted all of that.
-    fn tell_wishes(
+    fn report_wishes(
         function: &str,
         code: &[u8],
         grants: &wasm::Grants,

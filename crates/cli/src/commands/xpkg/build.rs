@@ -173,7 +173,7 @@ impl Build {
 fn run_for_every_call(source: &mut PackageSource) -> anyhow::Result<()> {
     let kind = source.manifest.kind;
     if kind != PackageKind::Function {
-        bail!("cannot use --from-oci-tarball: a {kind} is not called; use --embed-runtime-image-tarball");
+        bail!("cannot use --from-oci-tarball: steps call no {kind}; use --embed-runtime-image-tarball");
     }
     for manifest in &mut source.contents.manifests {
         if meta::annotation(manifest, PROTOCOL_ANNOTATION).is_empty() {

@@ -29,7 +29,7 @@ fn branch(picture: &Picture, backend: &Object, terminal: &Terminal) -> String {
 fn line(bough: &str, kind: &str, object: &Object, terminal: &Terminal) -> String {
     let name = format!("{bough}{kind}/{}", meta::name(object));
     let (synced, ready) = (state(object, "Synced", terminal), state(object, "Ready", terminal));
-    format!("{name:WIDTH$} {synced}{ready}{}\n", told(object))
+    format!("{name:WIDTH$} {synced}{ready}{}\n", details(object))
 }
 
 fn state(object: &Object, kind: &str, terminal: &Terminal) -> String {
@@ -41,12 +41,12 @@ fn state(object: &Object, kind: &str, terminal: &Terminal) -> String {
 }
 
 /// The most interesting thing in its status.
-fn told(object: &Object) -> String {
+fn details(object: &Object) -> String {
     let Some(status) = object.get("status") else { return String::new() };
-    let told = ["/endpoint", "/atProvider/endpoint", "/atProvider/url", "/atProvider/id"];
-    let told = told.iter().find_map(|path| status.pointer(path)?.as_str());
-    match (told, status.pointer("/atProvider/storageGB").and_then(Value::as_i64)) {
-        (Some(told), Some(size)) => format!("{told}, {size} GB"),
-        (told, _) => told.unwrap_or_default().to_owned(),
+    let details = ["/endpoint", "/atProvider/endpoint", "/atProvider/url", "/atProvider/id"];
+    let details = details.iter().find_map(|path| status.pointer(path)?.as_str());
+    match (details, status.pointer("/atProvider/storageGB").and_then(Value::as_i64)) {
+        (Some(details), Some(size)) => format!("{details}, {size} GB"),
+        (details, _) => details.unwrap_or_default().to_owned(),
     }
 }

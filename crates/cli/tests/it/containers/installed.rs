@@ -4,8 +4,9 @@ use ferroplane_testkit::Pki;
 use tempfile::TempDir;
 
 use super::images::{TestImage, machine};
+use super::processes::{running, until_ended};
 use super::registry::TestRegistry;
-use super::served::{META, package, python_image};
+use super::served::{META, package, package_named, python_image};
 use crate::logs::{self, PLATFORM, THING};
 use crate::peers::peer;
 use crate::plane::Plane;
@@ -35,11 +36,13 @@ fn an_upstream_function_is_installed_served_and_called() {
     let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
     let Some(auto_ready) = peer("function-auto-ready") else { return };
     let Some(registry) = TestRegistry::start(false) else { return };
-    let image = registry.push(&package(&auto_ready, META), "acme/function-auto-ready:v0.5.1");
+    let program = "server-that-is-installed";
+    let image = registry.push(&package_named(program, &auto_ready), "acme/function-auto-ready:v0.5.1");
     let plane = compose_with(&image, PLATFORM);
     assert_eq!(plane.says(RUNTIME), "runs in a container on this machine");
-    // Nothing of it is left when the plane ends.
+    assert!(!running(program).is_empty());
     let directory = plane.stop();
+    until_ended(program);
     assert!(directory.path().join("data/images/content").exists());
 }
 
@@ -294,7 +297,7 @@ fn function_in_a_container_is_rolled_out_by_labels() {
     let images =
         ["v1.0.0", "v1.1.0"].map(|version| registry.push(&image, &format!("acme/function-own:{version}")));
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
-    let versions = roll_out(&plane, "own", images.each_ref().map(String::as_str), "");
+    let versions = roll_out(&plane.beside(), "own", images.each_ref().map(String::as_str), "");
     assert_eq!(versions, ["v1.0.0", "v1.1.0"]);
 }
 

@@ -83,12 +83,21 @@ fn until_said(plane: &Plane, function: &str, words: &str) -> String {
     plane.says(&told)
 }
 
-/// The command lines of the server's processes.
-fn running() -> Vec<String> {
+/// The command lines of the processes of a program.
+pub(super) fn running(program: &str) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let commands = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
     let commands = commands.map(|command| String::from_utf8_lossy(&command).replace('\0', " "));
-    commands.filter(|command| command.starts_with(&format!("/{PROGRAM} "))).collect()
+    commands.filter(|command| command.starts_with(&format!("/{program} "))).collect()
+}
+
+/// Wait until no process of a program runs.
+pub(super) fn until_ended(program: &str) {
+    let began = Instant::now();
+    while !running(program).is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{:?}", running(program));
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn push(registry: &TestRegistry, server: &Path) -> [String; 2] {
@@ -107,14 +116,14 @@ fn static_executable_runs_as_a_process_if_that_is_allowed_and_ends_with_a_killed
     install(&plane, "program", &executable);
     let said = until_said(&plane, "program", "--allow-unisolated-functions");
     assert!(said.starts_with("cannot run containers: neither `crun` nor `runc`"), "{said}");
-    assert_eq!(running(), [""; 0]);
+    assert_eq!(running(PROGRAM), [""; 0]);
 
     let mut plane = start_without_runtimes(plane.stop(), &["--allow-unisolated-functions"]);
     plane.says("kubectl wait function/program --for=condition=Healthy --timeout=120s");
     let said = until_said(&plane, "program", "runs as a process of this machine");
     assert!(said.contains("; not isolated: it has the network of this machine, and"), "{said}");
     assert!(said.contains("neither `crun` nor `runc`"), "{said}");
-    let commands = running();
+    let commands = running(PROGRAM);
     assert!(commands.len() == 1 && commands[0].contains("--address=127.0.0.1:"), "{commands:?}");
     assert!(!commands[0].contains("--insecure"), "{commands:?}");
     plane.told("kubectl apply -f -", PLATFORM);
@@ -128,9 +137,5 @@ fn static_executable_runs_as_a_process_if_that_is_allowed_and_ends_with_a_killed
 
     plane.signal(Signal::KILL);
     plane.end();
-    let began = Instant::now();
-    while !running().is_empty() {
-        assert!(began.elapsed() < PATIENCE, "{:?}", running());
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until_ended(PROGRAM);
 }

@@ -18,18 +18,23 @@ pub(super) const META: &str =
 
 /// A package as upstream's tools build it: a layer with the server, and a layer with the manifests.
 pub(super) fn package(server: &Path, meta: &str) -> TestImage {
-    server_image(server, Some(manifests(meta)))
+    server_image(server, "function", Some(manifests(meta)))
+}
+
+/// A package whose process has a name that no other one on this machine has.
+pub(super) fn package_named(program: &str, server: &Path) -> TestImage {
+    server_image(server, program, Some(manifests(META)))
 }
 
 /// An image of a server that is no package.
 pub(crate) fn program(server: &Path) -> TestImage {
-    server_image(server, None)
+    server_image(server, "function", None)
 }
 
-fn server_image(server: &Path, manifests: Option<Layer>) -> TestImage {
+fn server_image(server: &Path, name: &str, manifests: Option<Layer>) -> TestImage {
     let mut program = Layer::new();
-    program.add_file(server, "function").unwrap();
-    let entrypoint = Some(vec!["/function".to_owned()]);
+    program.add_file(server, name).unwrap();
+    let entrypoint = Some(vec![format!("/{name}")]);
     let user = Some("65532:65532".to_owned());
     let layers = [program].into_iter().chain(manifests).collect();
     TestImage::of(layers, Execution { entrypoint, user, ..Execution::default() })

@@ -256,7 +256,22 @@ fn rights_egress_and_volume_for_packages_come_with_their_switch() {
         assert_eq!(count(&protecting), count(&on) + 1, "{mark}");
     }
     let without_roles = rendered(&["--set=packages.enabled=true,rbac.manageRoles=false"]).unwrap();
+    assert!(!text.contains("--function-adapter-image"), "{text}");
     assert!(!json!(without_roles).to_string().contains("bind\""), "who writes no roles binds none");
+}
+
+#[test]
+fn pods_of_programs_that_are_not_servers_get_the_adapter_from_the_image_of_the_plane() {
+    let digest = format!("sha256:{}", "a".repeat(64));
+    let image = format!("--set=image.repository=registry.example.org/own,image.digest={digest}");
+    let flags = [image.as_str(), "--set=packages.enabled=true,packages.functionAdapter=true"];
+    let Some(objects) = rendered(&flags) else { return };
+    let container = &find(&objects, "Deployment", "ferroplane")["spec"]["template"]["spec"]["containers"][0];
+    let wanted = format!("--function-adapter-image={}", container["image"].as_str().unwrap());
+    assert!(wanted.ends_with(&digest) && container["args"].as_array().unwrap().contains(&json!(wanted)));
+    // Without packages there is nothing to adapt.
+    let off = rendered(&["--set=packages.functionAdapter=true"]).unwrap();
+    assert!(!json!(off).to_string().contains("--function-adapter-image"));
 }
 
 #[test]
@@ -368,6 +383,25 @@ fn manifests_are_what_the_chart_renders() {
     };
     let rendered: Vec<_> = rendered.into_iter().map(without_marks).collect();
     assert_eq!(manifests, rendered, "run `cargo xtask codegen`");
+}
+
+/// The root file system is read-only.
+#[test]
+fn compiled_code_is_kept_on_a_volume() {
+    let manifests = fs::read_to_string(path("deploy/manifests/ferroplane.yaml")).unwrap();
+    let mut deployments = vec![find(&objects(&manifests), "Deployment", "ferroplane").clone()];
+    let everything = rendered(EVERYTHING);
+    deployments.extend(everything.map(|objects| find(&objects, "Deployment", "ferroplane").clone()));
+    for deployment in deployments {
+        let pod = &deployment["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let one = |list: &Value, key: &str, value: &Value| {
+            list.as_array().unwrap().iter().find(|it| it[key] == *value).unwrap().clone()
+        };
+        let cache = one(&container["env"], "name", &json!("XDG_CACHE_HOME"));
+        let mount = one(&container["volumeMounts"], "mountPath", &cache["value"]);
+        assert!(one(&pod["volumes"], "name", &mount["name"])["emptyDir"].is_object());
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Counts changes of composed resources, to detect that they are too many.
 //!
-//! While the circuit is open, the composite resource is reconciled every 30 seconds only. The numbers are those of Crossplane 2.4;
-//! docs/differences.md says what is different.
+//! While the circuit is open, the composite resource is reconciled every 30 seconds only. How many changes are too many is in
+//! `tuning.rs`, with Crossplane's defaults; docs/differences.md says what is different.
 
 use std::time::Duration;
 

@@ -71,14 +71,23 @@ impl Wanted {
 
     /// Whether the object with this header matches.
     pub(super) fn matches(&self, header: &ObjectHeader<'_>) -> bool {
-        let namespace = &header.metadata.namespace;
+        self.fits(&header.metadata.namespace, &header.metadata.name, |key| header.label(key))
+    }
+
+    /// Whether an object of the kind matches.
+    pub(super) fn selects(&self, object: &Object) -> bool {
+        let labels = object.get("metadata").and_then(|metadata| metadata.get("labels"));
+        self.fits(meta::namespace(object), meta::name(object), |key| {
+            labels.and_then(|labels| labels.get(key)?.as_str())
+        })
+    }
+
+    fn fits<'l>(&self, namespace: &str, name: &str, label: impl Fn(&str) -> Option<&'l str>) -> bool {
         match &self.by {
-            By::Name(name) => {
-                *name == header.metadata.name && self.namespace.as_deref().unwrap_or_default() == namespace
-            }
+            By::Name(wanted) => wanted == name && self.namespace.as_deref().unwrap_or_default() == namespace,
             By::Labels(labels) => {
-                self.namespace.as_ref().is_none_or(|wanted| wanted == namespace)
-                    && labels.iter().all(|(key, value)| header.label(key) == Some(value))
+                self.namespace.as_deref().is_none_or(|wanted| wanted == namespace)
+                    && labels.iter().all(|(key, value)| label(key) == Some(value.as_str()))
             }
         }
     }
@@ -116,6 +125,11 @@ impl Dependencies {
             secrets: Mutex::default(),
             poll_interval,
         }
+    }
+
+    /// The controllers of all kinds.
+    pub(super) fn composites(&self) -> Option<Arc<Composites>> {
+        self.composites.upgrade()
     }
 
     pub(super) fn stop(&self) {
@@ -164,9 +178,7 @@ impl Dependencies {
         let interests = self.interests.lock().unwrap_or_else(PoisonError::into_inner);
         let kind = (meta::api_version(object).to_owned(), meta::kind(object).to_owned());
         let Some(of_kind) = interests.get(&kind) else { return BTreeSet::new() };
-        let bytes = serde_json::to_vec(object).unwrap_or_default();
-        let Some(header) = ObjectHeader::read(&bytes) else { return BTreeSet::new() };
-        let interested = of_kind.iter().filter(|(wanted, _)| wanted.matches(&header));
+        let interested = of_kind.iter().filter(|(wanted, _)| wanted.selects(object));
         interested.flat_map(|(_, interest)| interest.composites.iter().cloned()).collect()
     }
 
@@ -384,7 +396,7 @@ impl Dependencies {
     }
 
     fn wake(&self, woken: Vec<(String, Name)>, selector: &ResourceSelector, version: u64) {
-        let Some(composites) = self.composites.upgrade() else { return };
+        let Some(composites) = self.composites() else { return };
         for (definition, name) in woken {
             if let Some(controller) = composites.get(&definition) {
                 // A Secret that changes all the time counts for the circuit breaker, too.

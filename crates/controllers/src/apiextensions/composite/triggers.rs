@@ -91,14 +91,18 @@ pub(super) fn follow_functions(composites: &Arc<Composites>) {
 /// Requeue composite resources when their composed resources change.
 pub(super) fn follow_composed(composites: &Weak<Composites>, informer: &Informer) {
     listen(informer, composites, |composites, scope, change| {
-        if let Some(owner) = change.header().controller() {
+        let controller = change.header().controller();
+        if let Some(owner) = controller {
             composed_changed(composites, owner, &scope.resource, change);
-        } else if let Change::Applied { before: Some(before), .. } = change
+        }
+        if let Change::Applied { object, before: Some(before), .. } = change
+            && before.version != object.version
             && let Some(header) = ObjectHeader::read(&before.bytes)
-            && let Some(owner) = header.controller()
+            && let Some(former) = header.controller()
+            && controller.is_none_or(|owner| owner.uid != former.uid)
         {
-            // Its controller was removed: the former one applies it again.
-            composed_changed(composites, owner, &scope.resource, change);
+            // Its controller was removed or replaced: the former one applies it again, or reports that it cannot.
+            composed_changed(composites, former, &scope.resource, change);
         }
     });
 }

@@ -6,6 +6,7 @@ use ferroplane_functions::{Contract, Implementation, Library};
 use ferroplane_offline::manifest::Files;
 use ferroplane_offline::render::{Callers, InputFiles, Renderer};
 use ferroplane_runner::grpc;
+use ferroplane_testkit::plane::aged;
 use serde_json::Value;
 
 use super::plane::{Requests, Stored};
@@ -42,6 +43,7 @@ impl Rendered {
         });
         let mut library = Library::built_in().unwrap();
         library.register_unversioned("function-test", Contract::default(), function).unwrap();
+        library.register(aged()).unwrap();
         let renderer = Renderer::load(&input, &mut Files::default(), &library);
         let renderer = renderer.map_err(|error| format!("{error:#}"))?;
         let functions = renderer.start_functions(&grpc::Options::default(), &Callers::default()).await;
@@ -78,6 +80,14 @@ fn write(directory: &Path, scenario: &Scenario, stored: &Stored) -> InputFiles {
         definition: file("xrd.yaml", &scenario.kinds[..1]),
         observed_resources: file("observed.yaml", &stored.composed).into_iter().collect(),
         required_resources: file("required.yaml", &stored.others).into_iter().collect(),
+        required_schemas: schemas(directory, &stored.schemas).into_iter().collect(),
         ..InputFiles::default()
     }
+}
+
+/// Write what an API server says of its kinds, if it was asked.
+fn schemas(directory: &Path, document: &Value) -> Option<PathBuf> {
+    let path = directory.join("schemas.json");
+    std::fs::write(&path, document.to_string()).unwrap();
+    (!document.is_null()).then_some(path)
 }

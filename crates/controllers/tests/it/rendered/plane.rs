@@ -29,8 +29,10 @@ impl Requests {
 pub(super) struct Stored {
     pub(super) xr: Value,
     pub(super) composed: Vec<Value>,
-    /// What functions may ask to see.
+    /// What functions may ask to see, and what allows them to.
     pub(super) others: Vec<Value>,
+    /// The `OpenAPI` document of the kind of the composite resource. Null if no API server has it.
+    pub(super) schemas: Value,
 }
 
 /// A scenario on a plane. Controllers run only while something is reconciled.
@@ -116,15 +118,21 @@ impl Run {
         // `render` refuses files of objects that something else controls, which the plane ignores.
         composed.retain(|object| !object.is_null() && is_free_for(object, &xr));
         let mut others = Vec::new();
-        for (plural, kind) in [("configmaps", "ConfigMap"), ("secrets", "Secret")] {
-            let list = self.plane.get(&format!("/api/v1/{plural}")).await;
+        let kinds = [
+            ("/api/v1/configmaps", "v1", "ConfigMap"),
+            ("/api/v1/secrets", "v1", "Secret"),
+            ("/apis/ferroplane.io/v1alpha1/accessgrants", "ferroplane.io/v1alpha1", "AccessGrant"),
+        ];
+        for (path, api_version, kind) in kinds {
+            let list = self.plane.get(path).await;
             for mut object in list["items"].as_array().cloned().unwrap_or_default() {
-                object["apiVersion"] = "v1".into();
+                object["apiVersion"] = api_version.into();
                 object["kind"] = kind.into();
                 others.push(object);
             }
         }
-        Stored { xr, composed, others }
+        let schemas = self.plane.get("/openapi/v3/apis/example.org/v1").await;
+        Stored { xr, composed, others, schemas }
     }
 
     /// Let controllers that know nothing reconcile everything. Returns what they asked functions.

@@ -1,5 +1,7 @@
 //! What composite resources go through, on a plane and rendered.
 
+mod decisions;
+
 use ferroplane_wire::v1::RunFunctionRequest;
 use serde_json::{Value, json};
 

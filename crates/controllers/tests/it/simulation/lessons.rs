@@ -235,7 +235,7 @@ fn many_revisions_are_no_storm() {
 #[test]
 fn making_and_changing_many_resources_is_no_storm() {
     with_sites(async |user| {
-        let names: Vec<_> = (0..80).map(|number| format!("number-{number}")).collect();
+        let names: Vec<_> = (0..120).map(|number| format!("number-{number}")).collect();
         let wishes: Vec<_> = names.iter().map(|name| (name.as_str(), "ConfigMap")).collect();
         user.compose_of(&wishes[..1]).await;
         user.create_one("blog", "red").await;

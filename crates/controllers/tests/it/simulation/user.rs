@@ -308,7 +308,8 @@ impl User<'_> {
     pub(super) async fn fight(&self) {
         let Some(path) = self.some_composed().await else { return };
         self.note(&format!("fights over {path}"));
-        for round in 0..100 {
+        // Twice as many as open the circuit.
+        for round in 0..200 {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let change = json!({"metadata": {"annotations": {"color": format!("fight {round}")}}});
             let (code, _) = self

@@ -10,13 +10,13 @@ fn everything() -> serde_json::Value {
     json!([rule("*", "*", "*")])
 }
 
-fn composes_config_maps() -> World {
-    World::embedded().composer(everything()).apps(json!([base("v1", "ConfigMap")]))
+fn composes_config_maps() -> ClusterFixture {
+    ClusterFixture::embedded().composer(everything()).apps(json!([base("v1", "ConfigMap")]))
 }
 
 #[test]
 fn who_changes_a_composition_has_the_composer_write_where_its_objects_are() {
-    let world = composes_config_maps().app_in("prod").gives(
+    let fixture = composes_config_maps().app_in("prod").gives(
         "ann",
         "",
         json!([rule("patch", DEFINITIONS, "compositions")]),
@@ -25,61 +25,61 @@ fn who_changes_a_composition_has_the_composer_write_where_its_objects_are() {
         "prod: changes Composition app of App.demo.io → User system:ferroplane:composer may delete secrets";
     let perhaps = "perhaps all namespaces: changes Composition app of App.demo.io, once a user creates such an object → User \
                    system:ferroplane:composer may delete secrets";
-    assert_eq!(world.about("ann", secrets("delete")), [perhaps, expected]);
-    assert_eq!(world.about("ann", secrets_in("delete", "prod")), [expected]);
-    let elsewhere = world.about("ann", secrets_in("delete", "dev"));
+    assert_eq!(fixture.about("ann", secrets("delete")), [perhaps, expected]);
+    assert_eq!(fixture.about("ann", secrets_in("delete", "prod")), [expected]);
+    let elsewhere = fixture.about("ann", secrets_in("delete", "dev"));
     assert!(elsewhere.len() == 1 && elsewhere[0].starts_with("perhaps "), "{elsewhere:?}");
 }
 
 #[test]
 fn namespaced_composite_resources_lead_to_nothing_cluster_scoped() {
     let bindings = Question::about("create", "rbac.authorization.k8s.io", "clusterrolebindings", false);
-    let world = composes_config_maps().app_in("prod").gives(
+    let fixture = composes_config_maps().app_in("prod").gives(
         "ann",
         "",
         json!([rule("*", DEFINITIONS, "compositions"), rule("*", "demo.io", "apps")]),
     );
-    assert_eq!(world.about("ann", bindings.clone()).len(), 0);
-    let world = world.with(definition("XNet", "xnets", "Cluster", None)).gives(
+    assert_eq!(fixture.about("ann", bindings.clone()).len(), 0);
+    let fixture = fixture.with(definition("XNet", "xnets", "Cluster", None)).gives(
         "ann",
         "",
         json!([rule("create", "demo.io", "xnets")]),
     );
     let expected = "cluster: adds a Composition of XNet.demo.io, and writes such objects → User system:ferroplane:composer may create \
                     clusterrolebindings.rbac.authorization.k8s.io";
-    assert_eq!(world.about("ann", bindings), [expected]);
+    assert_eq!(fixture.about("ann", bindings), [expected]);
 }
 
 #[test]
 fn what_the_composer_may_not_do_nobody_can_do_by_it() {
-    let world = World::embedded()
+    let fixture = ClusterFixture::embedded()
         .composer(json!([rule("*", "", "configmaps")]))
         .apps(json!([base("v1", "ConfigMap")]))
         .app_in("prod")
         .gives("ann", "", json!([rule("patch", DEFINITIONS, "compositions")]));
-    assert_eq!(world.about("ann", secrets("delete")).len(), 0);
-    assert_eq!(world.about("ann", Question::about("delete", "", "configmaps", true)).len(), 2);
+    assert_eq!(fixture.about("ann", secrets("delete")).len(), 0);
+    assert_eq!(fixture.about("ann", Question::about("delete", "", "configmaps", true)).len(), 2);
 }
 
 #[test]
 fn who_writes_composite_resources_gets_what_their_compositions_compose() {
-    let world = composes_config_maps().gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
+    let fixture = composes_config_maps().gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
     let maps = |verb: &str| Question::about(verb, "", "configmaps", true);
     let expected = "prod: writes App.demo.io in namespace prod, composed by Composition app → User system:ferroplane:composer may create configmaps";
-    assert_eq!(world.about("ann", maps("create")), [expected]);
-    assert_eq!(world.about("ann", secrets("create")).len(), 0);
-    assert_eq!(world.about("ann", maps("get")).len(), 0, "what it composes is not thereby shown");
+    assert_eq!(fixture.about("ann", maps("create")), [expected]);
+    assert_eq!(fixture.about("ann", secrets("create")).len(), 0);
+    assert_eq!(fixture.about("ann", maps("get")).len(), 0, "what it composes is not thereby shown");
 }
 
 #[test]
 fn nobody_knows_what_other_functions_compose() {
     let composition = calling("app", "App", "function-of-theirs", json!({}));
-    let world = World::embedded()
+    let fixture = ClusterFixture::embedded()
         .composer(everything())
         .with(definition("App", "apps", "Namespaced", None))
         .with(composition)
         .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
-    let answers = world.about("ann", secrets("create"));
+    let answers = fixture.about("ann", secrets("create"));
     assert!(answers.len() == 1 && answers[0].starts_with("perhaps prod: "), "{answers:?}");
 }
 
@@ -94,11 +94,14 @@ fn names_and_bases_that_deceive_are_not_believed() {
         "spec": {"package": "registry.example.org/evil/other:v1"},
     });
     let writes = json!([rule("create", "demo.io", "apps")]);
-    let patching =
-        World::embedded().composer(everything()).apps(json!([patched])).gives("ann", "prod", writes.clone());
+    let patching = ClusterFixture::embedded().composer(everything()).apps(json!([patched])).gives(
+        "ann",
+        "prod",
+        writes.clone(),
+    );
     let posing = composes_config_maps().with(foreign).gives("ann", "prod", writes);
-    for world in [patching, posing] {
-        let answers = world.about("ann", secrets("create"));
+    for fixture in [patching, posing] {
+        let answers = fixture.about("ann", secrets("create"));
         assert!(answers.len() == 1 && answers[0].starts_with("perhaps "), "{answers:?}");
     }
 }
@@ -106,25 +109,25 @@ fn names_and_bases_that_deceive_are_not_believed() {
 /// A claim in a namespace makes an object that is in none.
 #[test]
 fn claims_lead_out_of_their_namespace() {
-    let world = World::embedded()
+    let fixture = ClusterFixture::embedded()
         .composer(everything())
         .with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))))
         .with(composition("net", "XNet", json!([base("v1", "Secret")])))
         .gives("ann", "prod", json!([rule("create", "demo.io", "nets")]));
-    let answers = world.about("ann", secrets_in("create", "dev"));
+    let answers = fixture.about("ann", secrets_in("create", "dev"));
     assert!(answers.len() == 1 && answers[0].starts_with("dev: writes claims"), "{answers:?}");
 }
 
 /// What composes claims is out of its namespace with them.
 #[test]
 fn composed_claims_lead_out_of_the_namespace_of_what_composes_them() {
-    let world = World::embedded()
+    let fixture = ClusterFixture::embedded()
         .composer(everything())
         .with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))))
         .with(composition("net", "XNet", json!([base("v1", "Secret")])))
         .apps(json!([base("demo.io/v1", "Net")]))
         .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
-    let answers = world.about("ann", secrets_in("create", "dev"));
+    let answers = fixture.about("ann", secrets_in("create", "dev"));
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert!(
         answers[0].contains("writes App.demo.io in namespace prod") && answers[0].contains("writes claims"),
@@ -135,8 +138,8 @@ fn composed_claims_lead_out_of_the_namespace_of_what_composes_them() {
 #[test]
 fn who_replaces_a_function_composes_with_it() {
     let functions = json!([rule("update", "pkg.crossplane.io", "functions")]);
-    let world = composes_config_maps().app_in("prod").gives("ann", "", functions);
-    let answers = world.about("ann", secrets_in("delete", "prod"));
+    let fixture = composes_config_maps().app_in("prod").gives("ann", "", functions);
+    let answers = fixture.about("ann", secrets_in("delete", "prod"));
     let expected = "prod: replaces Function function-auto-ready, which composes App.demo.io → User system:ferroplane:composer may delete secrets";
     assert_eq!(answers, [expected]);
 }
@@ -144,16 +147,16 @@ fn who_replaces_a_function_composes_with_it() {
 const ROLLOUT: &str = "rollout.ferroplane.io";
 
 /// A kind that is served, too.
-fn serving(mut world: World, kind: [&str; 3], is_namespaced: bool) -> World {
+fn serving(mut fixture: ClusterFixture, kind: [&str; 3], is_namespaced: bool) -> ClusterFixture {
     let [group, kind, plural] = kind.map(str::to_owned);
-    world.input.kinds.push(AuditKind { group, kind, plural, is_namespaced });
-    world
+    fixture.input.kinds.push(AuditKind { group, kind, plural, is_namespaced });
+    fixture
 }
 
 /// FunctionIntercepts are served, and `ann` may create them.
-fn intercepting(world: World) -> World {
-    let world = serving(world, [ROLLOUT, "FunctionIntercept", "functionintercepts"], false);
-    world.gives("ann", "", json!([rule("create", ROLLOUT, "functionintercepts")]))
+fn intercepting(fixture: ClusterFixture) -> ClusterFixture {
+    let fixture = serving(fixture, [ROLLOUT, "FunctionIntercept", "functionintercepts"], false);
+    fixture.gives("ann", "", json!([rule("create", ROLLOUT, "functionintercepts")]))
 }
 
 #[test]
@@ -166,16 +169,16 @@ fn who_writes_operations_has_the_control_plane_do_what_it_may() {
     ];
     for (kind, plural, verb) in kinds {
         let may = json!([rule(verb, OPS, plural)]);
-        let world = composes_config_maps().gives("ann", "", may.clone());
-        assert_eq!(world.about("ann", secrets_in("delete", "prod")).len(), 0, "{kind} is not served");
-        let answers = serving(world, [OPS, kind, plural], false).about("ann", secrets_in("delete", "prod"));
+        let fixture = composes_config_maps().gives("ann", "", may.clone());
+        assert_eq!(fixture.about("ann", secrets_in("delete", "prod")).len(), 0, "{kind} is not served");
+        let answers = serving(fixture, [OPS, kind, plural], false).about("ann", secrets_in("delete", "prod"));
         let route = format!(
             " {kind} of functions that they choose → User system:ferroplane:composer may delete secrets"
         );
         assert!(answers.len() == 1 && answers[0].ends_with(&route), "{answers:?}");
         assert!(!answers[0].starts_with("perhaps "), "{answers:?}");
 
-        let mut cluster = World::cluster().gives("plane", "", everything()).gives("ann", "", may);
+        let mut cluster = ClusterFixture::cluster().gives("plane", "", everything()).gives("ann", "", may);
         cluster.input.composer = Some("plane".to_owned());
         let answers = serving(cluster, [OPS, kind, plural], false).about("ann", secrets_in("delete", "prod"));
         assert!(answers.len() == 1 && answers[0].starts_with("perhaps "), "{answers:?}");
@@ -184,27 +187,27 @@ fn who_writes_operations_has_the_control_plane_do_what_it_may() {
 
 #[test]
 fn action_sets_lead_no_further_than_their_namespace() {
-    let world = serving(composes_config_maps(), ["cr.kanister.io", "ActionSet", "actionsets"], true);
-    let world = world.gives("ann", "prod", json!([rule("create", "cr.kanister.io", "actionsets")]));
-    let answers = world.about("ann", secrets_in("delete", "prod"));
+    let fixture = serving(composes_config_maps(), ["cr.kanister.io", "ActionSet", "actionsets"], true);
+    let fixture = fixture.gives("ann", "prod", json!([rule("create", "cr.kanister.io", "actionsets")]));
+    let answers = fixture.about("ann", secrets_in("delete", "prod"));
     assert!(
         answers.len() == 1 && answers[0].starts_with("perhaps prod: creates an ActionSet in namespace prod"),
         "{answers:?}"
     );
-    assert_eq!(world.about("ann", secrets_in("delete", "dev")).len(), 0);
+    assert_eq!(fixture.about("ann", secrets_in("delete", "dev")).len(), 0);
 }
 
 #[test]
 fn blueprints_lead_no_further_than_their_namespace() {
-    let world = serving(composes_config_maps(), ["cr.kanister.io", "Blueprint", "blueprints"], true);
-    let world = world.gives("ann", "prod", json!([rule("patch", "cr.kanister.io", "blueprints")]));
-    let answers = world.about("ann", secrets_in("delete", "prod"));
+    let fixture = serving(composes_config_maps(), ["cr.kanister.io", "Blueprint", "blueprints"], true);
+    let fixture = fixture.gives("ann", "prod", json!([rule("patch", "cr.kanister.io", "blueprints")]));
+    let answers = fixture.about("ann", secrets_in("delete", "prod"));
     assert!(
         answers.len() == 1
             && answers[0].starts_with("perhaps prod: writes a Blueprint in namespace prod, once"),
         "{answers:?}"
     );
-    assert_eq!(world.about("ann", secrets_in("delete", "dev")).len(), 0);
+    assert_eq!(fixture.about("ann", secrets_in("delete", "dev")).len(), 0);
 }
 
 #[test]
@@ -217,10 +220,10 @@ fn who_installs_packages_composes_what_they_like() {
         ("ProviderRevision", "providerrevisions"),
     ] {
         let may = json!([rule("create", PKG, plural)]);
-        let world = composes_config_maps().gives("ann", "", may);
-        assert_eq!(world.about("ann", secrets_in("create", "prod")).len(), 0, "{kind} is not served");
-        let world = serving(world, [PKG, kind, plural], false);
-        let answers = world.about("ann", Question::about("create", "apps", "deployments", true));
+        let fixture = composes_config_maps().gives("ann", "", may);
+        assert_eq!(fixture.about("ann", secrets_in("create", "prod")).len(), 0, "{kind} is not served");
+        let fixture = serving(fixture, [PKG, kind, plural], false);
+        let answers = fixture.about("ann", Question::about("create", "apps", "deployments", true));
         assert!(
             answers.len() == 1
                 && answers[0].starts_with(&format!("perhaps all namespaces: installs a {kind} with a ")),
@@ -237,28 +240,28 @@ fn who_installs_packages_composes_what_they_like() {
 fn who_installs_providers_reaches_secrets_by_their_programs() {
     const PKG: &str = "pkg.crossplane.io";
     let may = |plural| json!([rule("create", PKG, plural)]);
-    let world = serving(World::cluster(), [PKG, "Provider", "providers"], false);
-    let world = serving(world, [PKG, "Configuration", "configurations"], false);
-    let world = world.gives("ann", "", may("providers")).gives("ben", "", may("configurations"));
+    let fixture = serving(ClusterFixture::cluster(), [PKG, "Provider", "providers"], false);
+    let fixture = serving(fixture, [PKG, "Configuration", "configurations"], false);
+    let fixture = fixture.gives("ann", "", may("providers")).gives("ben", "", may("configurations"));
     let expected = "perhaps all namespaces: installs a Provider with a program of their own → the program may get secrets";
-    assert_eq!(world.about("ann", secrets("get")), [expected]);
-    assert_eq!(world.about("ben", secrets("get")).len(), 0);
-    assert_eq!(world.about("ann", Question::about("create", "", "pods", true)).len(), 0);
+    assert_eq!(fixture.about("ann", secrets("get")), [expected]);
+    assert_eq!(fixture.about("ben", secrets("get")).len(), 0);
+    assert_eq!(fixture.about("ann", Question::about("create", "", "pods", true)).len(), 0);
 }
 
 #[test]
 fn who_intercepts_a_function_composes_with_a_process_of_their_own() {
-    let world = composes_config_maps().app_in("prod");
+    let fixture = composes_config_maps().app_in("prod");
     let expected = "prod: has a process of their own called in place of Function function-auto-ready, which composes App.demo.io → User \
                     system:ferroplane:composer may delete secrets";
-    let intercepted = intercepting(world.clone());
+    let intercepted = intercepting(fixture.clone());
     assert_eq!(intercepted.about("ann", secrets_in("delete", "prod")), [expected]);
     let elsewhere = intercepted.about("ann", secrets_in("delete", "dev"));
     assert!(elsewhere.iter().all(|it| it.starts_with("perhaps ")), "{elsewhere:?}");
     // To renew what somebody else has made is no way, nor is a kind that is not served.
     let renews = json!([rule("update patch", ROLLOUT, "functionintercepts")]);
     let creates = json!([rule("create", ROLLOUT, "functionintercepts")]);
-    let without = world.gives("ben", "", creates);
+    let without = fixture.gives("ben", "", creates);
     assert_eq!(without.about("ben", secrets_in("delete", "prod")).len(), 0);
     let renewing = intercepted.gives("cat", "", renews);
     assert_eq!(renewing.about("cat", secrets_in("delete", "prod")).len(), 0);
@@ -266,9 +269,9 @@ fn who_intercepts_a_function_composes_with_a_process_of_their_own() {
 
 #[test]
 fn intercepts_of_a_cluster_lead_as_far_as_grants_let_them() {
-    let mut world = World::cluster().gives("plane", "", everything());
-    world.input.composer = Some("plane".to_owned());
-    let world = intercepting(world.apps(json!([base("v1", "ConfigMap")])).app_in("prod").app_in("dev"));
+    let mut fixture = ClusterFixture::cluster().gives("plane", "", everything());
+    fixture.input.composer = Some("plane".to_owned());
+    let fixture = intercepting(fixture.apps(json!([base("v1", "ConfigMap")])).app_in("prod").app_in("dev"));
     let grant = |mode: &str, functions: serde_json::Value| {
         json!({
             "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "g"},
@@ -278,22 +281,24 @@ fn intercepts_of_a_cluster_lead_as_far_as_grants_let_them() {
             },
         })
     };
-    let can = |world: &World, verb: &str, namespace: &str| world.about("ann", secrets_in(verb, namespace));
+    let can = |fixture: &ClusterFixture, verb: &str, namespace: &str| {
+        fixture.about("ann", secrets_in(verb, namespace))
+    };
     for verb in ["get", "delete"] {
-        assert_eq!(can(&world, verb, "prod"), Vec::<String>::new(), "nothing is granted");
-        let other = world.clone().with(grant("ForReal", json!(["function-other"])));
+        assert_eq!(can(&fixture, verb, "prod"), Vec::<String>::new(), "nothing is granted");
+        let other = fixture.clone().with(grant("ForReal", json!(["function-other"])));
         assert_eq!(can(&other, verb, "prod"), Vec::<String>::new(), "another function is granted");
     }
-    let shadow = world.clone().with(grant("Shadow", json!([])));
+    let shadow = fixture.clone().with(grant("Shadow", json!([])));
     let read = can(&shadow, "get", "prod");
     assert!(read.len() == 1 && read[0].starts_with("perhaps prod: has a process"), "{read:?}");
     assert_eq!(can(&shadow, "delete", "prod"), Vec::<String>::new(), "in shadow nothing is written");
-    let granted = world.clone().with(grant("ForReal", json!([])));
+    let granted = fixture.clone().with(grant("ForReal", json!([])));
     let written = can(&granted, "delete", "prod");
     assert!(written.len() == 1 && written[0].starts_with("perhaps prod: has a process"), "{written:?}");
     assert_eq!(can(&granted, "delete", "dev"), Vec::<String>::new(), "elsewhere nothing is granted");
     // Whoever grants it to themselves needs nobody.
-    let granting = world.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
+    let granting = fixture.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
     let written = can(&granting, "delete", "prod");
     assert!(written.len() == 1 && written[0].starts_with("prod: has a process"), "{written:?}");
 }
@@ -302,24 +307,24 @@ fn intercepts_of_a_cluster_lead_as_far_as_grants_let_them() {
 fn grants_let_functions_read_elsewhere() {
     let reads = json!([rule("get", "", "secrets")]);
     let compositions = json!([rule("patch", DEFINITIONS, "compositions")]);
-    let world = composes_config_maps().app_in("prod").gives("system:ferroplane", "", reads).gives(
+    let fixture = composes_config_maps().app_in("prod").gives("system:ferroplane", "", reads).gives(
         "ann",
         "",
         compositions,
     );
-    assert_eq!(world.about("ann", secrets_in("get", "prod")).len(), 1);
-    let elsewhere = world.about("ann", secrets_in("get", "vault"));
+    assert_eq!(fixture.about("ann", secrets_in("get", "prod")).len(), 1);
+    let elsewhere = fixture.about("ann", secrets_in("get", "vault"));
     assert!(elsewhere.iter().all(|it| it.starts_with("perhaps ")), "{elsewhere:?}");
     let grant = json!({
         "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "g"},
         "spec": {"to": {"namespaces": ["prod"]}, "read": [{"apiGroups": [""], "kinds": ["Secret"], "namespaces": ["vault"], "names": ["token"]}]},
     });
-    let granted = world.clone().with(grant).about("ann", secrets_in("get", "vault"));
+    let granted = fixture.clone().with(grant).about("ann", secrets_in("get", "vault"));
     assert!(
         granted.iter().any(|it| it.starts_with("vault [token]: ") && it.ends_with("by an AccessGrant")),
         "{granted:?}"
     );
-    let writer = world.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
+    let writer = fixture.gives("ann", "", json!([rule("create", "ferroplane.io", "accessgrants")]));
     let written = writer.about("ann", secrets_in("get", "vault"));
     assert!(written.iter().any(|it| it.starts_with("vault: ") && it.contains("AccessGrant")), "{written:?}");
 }
@@ -327,18 +332,22 @@ fn grants_let_functions_read_elsewhere() {
 #[test]
 fn usages_keep_objects_of_their_namespace_from_being_deleted() {
     let usages = |plural: &str| json!([rule("create", "protection.crossplane.io", plural)]);
-    let world =
-        World::embedded().gives("ann", "prod", usages("usages")).gives("bob", "", usages("clusterusages"));
+    let fixture = ClusterFixture::embedded().gives("ann", "prod", usages("usages")).gives(
+        "bob",
+        "",
+        usages("clusterusages"),
+    );
     let block = Question { verb: super::super::BLOCK_DELETE.to_owned(), ..secrets("") };
     assert!(
-        world.about("ann", block.clone())[0].starts_with("prod: may create usages.protection.crossplane.io")
+        fixture.about("ann", block.clone())[0]
+            .starts_with("prod: may create usages.protection.crossplane.io")
     );
-    assert!(world.about("bob", block)[0].starts_with("all namespaces: may create clusterusages"));
+    assert!(fixture.about("bob", block)[0].starts_with("all namespaces: may create clusterusages"));
     let usage = json!({
         "apiVersion": "protection.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u", "namespace": "prod"},
         "spec": {"of": {"apiVersion": "v1", "kind": "Secret", "resourceRef": {"name": "s"}}, "reason": "x"},
     });
-    let audit = world.with(usage).audit();
+    let audit = fixture.with(usage).audit();
     assert_eq!(
         audit.notes(Some(&secrets_in("delete", "prod"))),
         ["Usage u keeps Secret prod/s from being deleted by any user"]
@@ -348,14 +357,14 @@ fn usages_keep_objects_of_their_namespace_from_being_deleted() {
 
 #[test]
 fn who_deletes_a_definition_deletes_its_objects_and_what_they_compose() {
-    let world = composes_config_maps().gives(
+    let fixture = composes_config_maps().gives(
         "ann",
         "",
         json!([rule("delete", DEFINITIONS, "compositeresourcedefinitions")]),
     );
-    let answers = world.about("ann", Question::about("delete", "", "configmaps", true));
+    let answers = fixture.about("ann", Question::about("delete", "", "configmaps", true));
     assert_eq!(answers.len(), 1, "{answers:?}");
-    assert_eq!(world.about("ann", Question::about("create", "", "configmaps", true)).len(), 0);
+    assert_eq!(fixture.about("ann", Question::about("create", "", "configmaps", true)).len(), 0);
 }
 
 /// On a cluster the user that composes is found by the role that gathers others, and by who impersonates whom.
@@ -372,29 +381,29 @@ fn composer_of_a_cluster_is_found() {
     };
     let mut impersonate = rule("impersonate", "", "serviceaccounts");
     impersonate["resourceNames"] = json!(["composer"]);
-    let world = World::cluster()
+    let fixture = ClusterFixture::cluster()
         .with(gathering)
         .with(bound("ferroplane", &["plane", "composer"]))
         .with(cluster_role("impersonating", json!([impersonate])))
         .with(bound("impersonating", &["plane"]))
         .apps(json!([base("v1", "Secret")]))
         .gives("ann", "prod", json!([rule("create", "demo.io", "apps")]));
-    let answers = world.about("ann", secrets("create"));
+    let answers = fixture.about("ann", secrets("create"));
     assert!(
         answers.len() == 1 && answers[0].contains("ServiceAccount plane/composer may create secrets"),
         "{answers:?}"
     );
-    let without = World::cluster().apps(json!([])).audit().notes(None);
+    let without = ClusterFixture::cluster().apps(json!([])).audit().notes(None);
     assert!(without[0].contains("--composer"), "{without:?}");
 }
 
 #[test]
 fn overview_has_the_strongest_first_and_does_not_repeat_itself() {
-    let world = composes_config_maps()
+    let fixture = composes_config_maps()
         .app_in("prod")
         .gives("ann", "", json!([rule("patch", DEFINITIONS, "compositions")]))
         .gives("boss", "", everything());
-    let powers = world.audit().powers(None);
+    let powers = fixture.audit().powers(None);
     let of = |user: &str| -> Vec<&str> {
         let own = powers.iter().filter(|held| held.answer.subject == crate::audit::Subject::user(user));
         own.map(|held| held.power).collect()

@@ -6,34 +6,35 @@ use super::*;
 
 #[test]
 fn who_may_impersonate_has_the_rights_of_others() {
-    let world = World::embedded().gives("boss", "", json!([rule("get", "", "secrets")])).gives(
+    let fixture = ClusterFixture::embedded().gives("boss", "", json!([rule("get", "", "secrets")])).gives(
         "ann",
         "",
         json!([rule("impersonate", "", "users")]),
     );
     let expected = "all namespaces: impersonates users → acts as User boss → may get secrets";
-    assert_eq!(world.about("ann", secrets("get")), [expected]);
+    assert_eq!(fixture.about("ann", secrets("get")), [expected]);
 }
 
 #[test]
 fn impersonating_by_name_leads_to_that_one_alone() {
     let mut only = rule("impersonate", "", "users");
     only["resourceNames"] = json!(["other"]);
-    let world = World::embedded().gives("boss", "", json!([rule("get", "", "secrets")])).gives(
+    let fixture = ClusterFixture::embedded().gives("boss", "", json!([rule("get", "", "secrets")])).gives(
         "ann",
         "",
         json!([only]),
     );
-    assert_eq!(world.about("ann", secrets("get")).len(), 0);
+    assert_eq!(fixture.about("ann", secrets("get")).len(), 0);
 }
 
 /// A group is impersonated beside a user.
 #[test]
 fn group_alone_cannot_be_impersonated() {
-    let world = World::embedded().gives("ann", "", json!([rule("impersonate", "", "groups")]));
-    assert_eq!(world.about("ann", secrets("get")).len(), 0);
-    let world = World::embedded().gives("ann", "", json!([rule("impersonate", "", "groups users")]));
-    assert_eq!(world.about("ann", secrets("get")).len(), 1, "as system:masters");
+    let fixture = ClusterFixture::embedded().gives("ann", "", json!([rule("impersonate", "", "groups")]));
+    assert_eq!(fixture.about("ann", secrets("get")).len(), 0);
+    let fixture =
+        ClusterFixture::embedded().gives("ann", "", json!([rule("impersonate", "", "groups users")]));
+    assert_eq!(fixture.about("ann", secrets("get")).len(), 1, "as system:masters");
 }
 
 #[test]
@@ -50,8 +51,9 @@ fn who_may_escalate_or_bind_has_every_right() {
         ("update escalate", "clusterroles", "prod", 0),
     ];
     for (verbs, resources, namespace, count) in cases {
-        let world = World::embedded().gives("ann", namespace, json!([rule(verbs, RBAC_GROUP, resources)]));
-        let answers = world.about("ann", secrets("get"));
+        let fixture =
+            ClusterFixture::embedded().gives("ann", namespace, json!([rule(verbs, RBAC_GROUP, resources)]));
+        let answers = fixture.about("ann", secrets("get"));
         assert_eq!(answers.len(), count, "{verbs} {resources} {namespace}: {answers:?}");
         assert!(namespace.is_empty() || answers.iter().all(|it| it.starts_with("prod: ")), "{answers:?}");
     }
@@ -62,14 +64,12 @@ fn role_that_may_be_bound_gives_what_it_has() {
     let mut bind = rule("bind", "rbac.authorization.k8s.io", "clusterroles");
     bind["resourceNames"] = json!(["viewer"]);
     let write = rule("create", "rbac.authorization.k8s.io", "rolebindings");
-    let world = World::embedded().with(cluster_role("viewer", json!([rule("get", "", "secrets")]))).gives(
-        "ann",
-        "prod",
-        json!([bind, write]),
-    );
+    let fixture = ClusterFixture::embedded()
+        .with(cluster_role("viewer", json!([rule("get", "", "secrets")])))
+        .gives("ann", "prod", json!([bind, write]));
     let expected = "prod: binds ClusterRole viewer in namespace prod → may get secrets";
-    assert_eq!(world.about("ann", secrets("get")), [expected]);
-    assert_eq!(world.about("ann", secrets("delete")).len(), 0);
+    assert_eq!(fixture.about("ann", secrets("get")), [expected]);
+    assert_eq!(fixture.about("ann", secrets("delete")).len(), 0);
 }
 
 #[test]
@@ -79,13 +79,13 @@ fn pods_have_rights_where_pods_run() {
         "roleRef": {"kind": "ClusterRole", "name": "deleter"},
         "subjects": [{"kind": "ServiceAccount", "namespace": "ci", "name": "deployer"}],
     });
-    let world = |home: World| {
+    let fixture = |home: ClusterFixture| {
         home.with(cluster_role("deleter", json!([rule("delete", "", "secrets")])))
             .with(account.clone())
             .gives("ann", "ci", json!([rule("create", "apps", "deployments")]))
             .gives("bob", "dev", json!([rule("create", "", "pods")]))
     };
-    let (cluster, embedded) = (world(World::cluster()), world(World::embedded()));
+    let (cluster, embedded) = (fixture(ClusterFixture::cluster()), fixture(ClusterFixture::embedded()));
     let expected = "all namespaces: runs pods in namespace ci (may create deployments.apps) → acts as a service account in namespace ci \
                     → acts as ServiceAccount ci/deployer → may delete secrets";
     assert_eq!(cluster.about("ann", secrets("delete")), [expected]);
@@ -100,25 +100,28 @@ fn tokens_make_one_a_service_account() {
         "apiVersion": RBAC, "kind": "RoleBinding", "metadata": {"name": "it", "namespace": "ci"},
         "roleRef": {"kind": "ClusterRole", "name": "getter"}, "subjects": [{"kind": "ServiceAccount", "name": "runner"}],
     });
-    let world = World::embedded()
+    let fixture = ClusterFixture::embedded()
         .with(cluster_role("getter", json!([rule("get", "", "secrets")])))
         .with(binding)
         .gives("ann", "ci", json!([rule("create", "", "serviceaccounts/token")]));
     let expected = "ci: issues tokens of service accounts in namespace ci → acts as ServiceAccount ci/runner → may get secrets";
-    assert_eq!(world.about("ann", secrets("get")), [expected]);
+    assert_eq!(fixture.about("ann", secrets("get")), [expected]);
 }
 
 #[test]
 fn who_deletes_a_namespace_or_a_kind_deletes_what_is_in_it() {
     let mut only = rule("delete", "", "namespaces");
     only["resourceNames"] = json!(["dev"]);
-    let world = World::embedded().gives("ann", "", json!([only])).gives(
+    let fixture = ClusterFixture::embedded().gives("ann", "", json!([only])).gives(
         "bob",
         "",
         json!([rule("delete", "apiextensions.k8s.io", "customresourcedefinitions")]),
     );
-    assert_eq!(world.about("ann", secrets("delete")), ["dev: deletes namespace dev → deletes what is in it"]);
+    assert_eq!(
+        fixture.about("ann", secrets("delete")),
+        ["dev: deletes namespace dev → deletes what is in it"]
+    );
     let apps = Question::about("delete", "demo.io", "apps", true);
-    assert_eq!(world.about("bob", apps).len(), 1);
-    assert_eq!(world.about("bob", secrets("delete")).len(), 0);
+    assert_eq!(fixture.about("bob", apps).len(), 1);
+    assert_eq!(fixture.about("bob", secrets("delete")).len(), 0);
 }

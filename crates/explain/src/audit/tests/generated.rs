@@ -63,8 +63,9 @@ fn any_rule(numbers: &mut Numbers) -> Value {
     rule
 }
 
-fn any_world(numbers: &mut Numbers) -> World {
-    let mut world = if numbers.below(2) == 0 { World::embedded() } else { World::cluster() };
+fn any_fixture(numbers: &mut Numbers) -> ClusterFixture {
+    let mut fixture =
+        if numbers.below(2) == 0 { ClusterFixture::embedded() } else { ClusterFixture::cluster() };
     for role in 0..6 {
         let rules: Vec<_> = (0..numbers.below(4)).map(|_| any_rule(numbers)).collect();
         let mut role = cluster_role(&format!("r{role}"), json!(rules));
@@ -73,7 +74,7 @@ fn any_world(numbers: &mut Numbers) -> World {
             role["aggregationRule"] =
                 json!({"clusterRoleSelectors": [{"matchLabels": {numbers.one(&["x", "y"]): "true"}}]});
         }
-        world = world.with(role);
+        fixture = fixture.with(role);
     }
     for _ in 0..8 {
         let user = numbers.one(&[
@@ -86,16 +87,16 @@ fn any_world(numbers: &mut Numbers) -> World {
         ]);
         let namespace = numbers.one(&["", "red", "blue"]);
         let role = format!("r{}", numbers.below(7));
-        world = world.binds(user, namespace, &role);
+        fixture = fixture.binds(user, namespace, &role);
     }
     let composed = [base("v1", "Secret"), base("demo.io/v1", "Net"), base("x/v1", "Absent")];
     let composed = composed[numbers.below(3)].clone();
-    world = world.apps(json!([composed])).app_in("red");
+    fixture = fixture.apps(json!([composed])).app_in("red");
     if numbers.below(2) == 0 {
-        world = world.with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))));
-        world = world.with(composition("net", "XNet", json!([base("v1", "Secret")])));
+        fixture = fixture.with(definition("XNet", "xnets", "LegacyCluster", Some(("Net", "nets"))));
+        fixture = fixture.with(composition("net", "XNet", json!([base("v1", "Secret")])));
     }
-    world
+    fixture
 }
 
 fn questions() -> Vec<Question> {
@@ -108,8 +109,8 @@ fn questions() -> Vec<Question> {
 fn whatever_there_is_the_answer_is_the_same_and_comes_to_an_end() {
     let mut numbers = Numbers(1);
     for _ in 0..300 {
-        let world = any_world(&mut numbers);
-        let (one, mut other) = (world.audit(), world);
+        let fixture = any_fixture(&mut numbers);
+        let (one, mut other) = (fixture.audit(), fixture);
         other.input.objects.reverse();
         let other = other.audit();
         for question in questions() {
@@ -127,7 +128,7 @@ fn whatever_there_is_the_answer_is_the_same_and_comes_to_an_end() {
 fn answers_about_one_namespace_are_those_about_all_of_them() {
     let mut numbers = Numbers(2);
     for _ in 0..300 {
-        let audit = any_world(&mut numbers).audit();
+        let audit = any_fixture(&mut numbers).audit();
         for question in questions().into_iter().filter(|question| question.is_namespaced) {
             let everywhere = audit.who_can(&question);
             for namespace in NAMESPACES {
@@ -151,14 +152,14 @@ fn namespaced_kinds_never_lead_out_of_their_namespaces() {
     for _ in 0..300 {
         // Nobody has other rights, so that there is no other way.
         let rules: Vec<_> = (0..4).map(|_| any_rule(&mut numbers)).collect();
-        let world = World::embedded()
+        let fixture = ClusterFixture::embedded()
             .composer(json!(rules))
             .gives("system:ferroplane", "", json!([rule("*", "*", "*")]))
             .apps(json!([base("v1", numbers.one(&["Secret", "ConfigMap", "Absent"]))]))
             .app_in("red")
             .gives("tenant", "blue", json!([rule("*", "demo.io", "apps")]))
             .gives("author", "", json!([rule("patch", "apiextensions.crossplane.io", "compositions")]));
-        let audit = world.audit();
+        let audit = fixture.audit();
         for question in questions().into_iter().filter(|question| question.verb != "get") {
             // What the composer can become by its own rights is another matter.
             let by_itself = audit
