@@ -100,6 +100,14 @@ pub(crate) fn packages(root: &Path) -> impl Iterator<Item = (&'static str, PathB
     GUESTS.iter().map(move |guest| (guest.package, root.join(guest.directory)))
 }
 
+/// The files of all guests and examples, from the root of the repository.
+pub(crate) fn built() -> impl Iterator<Item = String> {
+    let names =
+        GUESTS.iter().chain(&EXAMPLES).map(|guest| guest.name).chain(["go-command", "python-command"]);
+    let code = names.map(|name| format!("{name}.wasm"));
+    code.chain([LABELIZER.to_owned()]).map(|name| format!("guests/built/{name}"))
+}
+
 /// Build all guests, as `guests/built/NAME.wasm`.
 pub(crate) fn build(root: &Path, target: &Path) -> Result<Vec<PathBuf>> {
     GUESTS.iter().map(|guest| build_one(root, target, guest)).collect()

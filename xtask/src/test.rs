@@ -10,6 +10,7 @@ use std::thread;
 use anyhow::{Result, bail};
 
 use crate::ci::Skipped;
+use crate::guests;
 use crate::oracle::Oracle;
 use crate::peers;
 use crate::shell::Shell;
@@ -40,12 +41,21 @@ pub(crate) fn run(root: &Path, heavy: bool) -> Result<Skipped> {
     if !runs_containers() {
         skipped.push("tests that need containers: this machine does not allow user namespaces".to_owned());
     }
-    let failed = run_and_list_failed(&mut all_tests(root, heavy))?;
+    skipped.extend(without_guests(root));
+    let TestResults { failed, .. } = run_and_list(&mut all_tests(root, heavy))?;
     if failed.is_empty() {
         return Ok(skipped);
     }
     skipped.extend(run_again(root, heavy, &failed)?);
     Ok(skipped)
+}
+
+/// What tests lack that was not built for WebAssembly. They pass without it, and test nothing.
+fn without_guests(root: &Path) -> Option<String> {
+    let missing: Vec<_> = guests::built().filter(|file| !root.join(file).exists()).collect();
+    let all = missing.join(", ");
+    (!missing.is_empty())
+        .then(|| format!("tests that need {all}: `cargo xtask guests --examples` builds what is missing"))
 }
 
 /// All tests, with the programs that they need. One that fails does not keep the others from running.
@@ -74,24 +84,35 @@ fn runs_containers() -> bool {
     unshare.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Run tests, and return the names of those that failed.
-fn run_and_list_failed(tests: &mut Shell) -> Result<BTreeSet<String>> {
-    let (mut failed, mut unfinished) = (BTreeSet::new(), 0_u32);
+/// The names of tests that were run.
+#[derive(Debug, Default, PartialEq)]
+struct TestResults {
+    passed: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
+
+/// Run tests, and return which passed and which failed.
+fn run_and_list(tests: &mut Shell) -> Result<TestResults> {
+    let (mut results, mut unfinished) = (TestResults::default(), 0_u32);
     let has_passed = tests.run_and_read(|line| {
-        failed.extend(failed_test(line).map(str::to_owned));
+        results.passed.extend(test_that(" ... ok", line).map(str::to_owned));
+        results.failed.extend(test_that(" ... FAILED", line).map(str::to_owned));
         unfinished += u32::from(line.starts_with("running "));
         unfinished = unfinished.saturating_sub(u32::from(line.starts_with("test result: ")));
     })?;
     // A program that crashed names none of the tests that it did not get to.
-    if !has_passed && (failed.is_empty() || unfinished > 0) {
+    if !has_passed && (results.failed.is_empty() || unfinished > 0) {
         bail!("the tests failed, and not all of them say whether they did");
     }
-    Ok(failed)
+    Ok(results)
 }
 
-/// The name of a test in the line that says that it failed.
-fn failed_test(line: &str) -> Option<&str> {
-    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+/// The name of a test in the line about its result, if that is its result.
+fn test_that<'l>(result: &str, line: &'l str) -> Option<&'l str> {
+    let name = line.strip_prefix("test ")?.strip_suffix(result)?;
+    // Filters match names without what is expected of them.
+    let modes = [" - should panic", " - compile fail", " - compile"];
+    Some(modes.iter().find_map(|mode| name.strip_suffix(*mode)).unwrap_or(name))
 }
 
 /// Run the tests that failed once more, by themselves. One that passes now is named in the table of the run: thousands of tests share the
@@ -103,11 +124,21 @@ fn run_again(root: &Path, heavy: bool, failed: &BTreeSet<String>) -> Result<Vec<
     eprintln!("=== these tests failed and are run again: {failed:?}");
     let mut again = all_tests(root, heavy);
     again.args(["--", "--exact"]).args(failed);
-    let still = run_and_list_failed(&mut again)?;
-    if !still.is_empty() {
-        bail!("these tests failed twice: {still:?}");
-    }
+    check_second_run(failed, &run_and_list(&mut again)?)?;
     Ok(failed.iter().map(|test| format!("FLAKY, to be mended: {test} failed at first")).collect())
+}
+
+/// Refuse a second run in which not every test that had failed passed.
+fn check_second_run(failed: &BTreeSet<String>, again: &TestResults) -> Result<()> {
+    if !again.failed.is_empty() {
+        bail!("these tests failed twice: {:?}", again.failed);
+    }
+    // Programs that run no test succeed: a name that matches none must not pass for one that passed.
+    let missing: Vec<_> = failed.difference(&again.passed).collect();
+    if !missing.is_empty() {
+        bail!("these tests failed and were not found when they were to be run again: {missing:?}");
+    }
+    Ok(())
 }
 
 /// Run the tests on a real API server if its programs are there. They take long to build.
@@ -146,24 +177,44 @@ pub(crate) fn run_on_kubernetes(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The simulations that take seeds, and which share of all seeds they get: those of rollouts take much longer.
+const SIMULATIONS: [(&[&str], u64); 2] = [
+    (&["simulation::everything_converges_and_then_stays_still"], 1),
+    (
+        &[
+            "simulation::rollouts::rollouts_end_as_they_should_after_bad_weather",
+            "simulation::rollouts::registry_that_loses_images_stops_neither_a_rollout_nor_its_way_back",
+            "simulation::rollouts::every_fault_of_a_revision_is_rolled_back_and_deletes_nothing",
+        ],
+        20,
+    ),
+];
+
 /// Simulate many seeds, or one with all that happens printed.
 pub(crate) fn simulate(root: &Path, seeds: u64, seed: Option<u64>) -> Result<()> {
     let suite = Suite::build(root, CONTROLLERS)?;
-    let simulation = |seeds: String| {
-        let mut tests = suite.command();
-        tests.args(["--nocapture", "simulation::everything_converges_and_then_stays_still"]);
-        tests.env("FERROPLANE_SEEDS", seeds);
-        tests
-    };
-    if let Some(seed) = seed {
-        return simulation(seed.to_string()).env("FERROPLANE_TRACE", "1").run();
+    for (tests, share) in SIMULATIONS {
+        match seed {
+            Some(seed) => simulation(&suite, tests, &seed.to_string()).env("FERROPLANE_TRACE", "1").run()?,
+            None => simulate_all(&suite, tests, seeds.div_ceil(share))?,
+        }
     }
+    Ok(())
+}
+
+/// These tests with these seeds.
+fn simulation(suite: &Suite, tests: &[&str], seeds: &str) -> Shell {
+    let mut command = suite.command();
+    command.arg("--nocapture").args(tests).env("FERROPLANE_SEEDS", seeds);
+    command
+}
+
+fn simulate_all(suite: &Suite, tests: &[&str], seeds: u64) -> Result<()> {
     // A simulation is one thread by design, so that a seed always means the same.
     let processes = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let run = |part: Range<u64>| simulation(suite, tests, &format!("{}..{}", part.start, part.end)).run();
     thread::scope(|scope| {
-        let running: Vec<_> = parts(seeds, processes)
-            .map(|part| scope.spawn(move || simulation(format!("{}..{}", part.start, part.end)).run()))
-            .collect();
+        let running: Vec<_> = parts(seeds, processes).map(|part| scope.spawn(move || run(part))).collect();
         running.into_iter().try_for_each(|part| match part.join() {
             Ok(result) => result,
             Err(panic) => std::panic::resume_unwind(panic),
@@ -195,12 +246,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn guests_that_were_not_built_are_in_the_table() {
+        let root = tempfile::tempdir().unwrap();
+        let said = without_guests(root.path()).unwrap();
+        for name in ["starlark", "rust-command", "go-command", "python-command"] {
+            assert!(said.contains(&format!("guests/built/{name}.wasm")), "{said}");
+        }
+        for file in guests::built() {
+            let file = root.path().join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
+        assert_eq!(without_guests(root.path()), None);
+    }
+
+    #[test]
     fn failed_tests_are_known_by_their_lines() {
+        let failed_test = |line| test_that(" ... FAILED", line);
         assert_eq!(failed_test("test deadlines::change ... FAILED"), Some("deadlines::change"));
         assert_eq!(failed_test("test deadlines::change ... ok"), None);
         assert_eq!(failed_test("test result: FAILED. 1 passed; 1 failed"), None);
         let document = "test crates/a/src/lib.rs - Name (line 3) ... FAILED";
         assert_eq!(failed_test(document), Some("crates/a/src/lib.rs - Name (line 3)"));
+        // The name that finds it again.
+        assert_eq!(failed_test("test panics::here - should panic ... FAILED"), Some("panics::here"));
+    }
+
+    #[test]
+    fn test_passes_when_it_is_run_again_only_if_it_was_run_again() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let again = |passed: &[&str], failed: &[&str]| {
+            let again = TestResults { passed: names(passed), failed: names(failed) };
+            check_second_run(&names(&["a", "b"]), &again)
+        };
+        assert!(again(&["a", "b"], &[]).is_ok());
+        assert!(again(&["a"], &["b"]).is_err());
+        assert!(again(&["a"], &[]).is_err(), "no test is named b");
+        assert!(again(&[], &[]).is_err());
     }
 
     #[test]
@@ -212,16 +294,18 @@ mod tests {
     }
 
     /// What a program that prints these lines and ends with this code says of its tests.
-    fn listed(lines: &str, code: u8) -> Result<BTreeSet<String>> {
+    fn listed(lines: &str, code: u8) -> Result<TestResults> {
         let mut shell = crate::shell::program(Path::new("sh"));
-        run_and_list_failed(shell.args(["-c", &format!("printf '{lines}'; exit {code}")]))
+        run_and_list(shell.args(["-c", &format!("printf '{lines}'; exit {code}")]))
     }
 
     #[test]
     fn tests_are_run_again_only_if_all_that_failed_are_named() {
-        assert!(listed("running 1 test\ntest a ... ok\ntest result: ok\n", 0).unwrap().is_empty());
-        let failed = listed("running 1 test\ntest a ... FAILED\ntest result: FAILED\n", 101).unwrap();
-        assert_eq!(failed, BTreeSet::from(["a".to_owned()]));
+        let a = || BTreeSet::from(["a".to_owned()]);
+        let results = listed("running 1 test\ntest a ... ok\ntest result: ok\n", 0).unwrap();
+        assert_eq!(results, TestResults { passed: a(), ..TestResults::default() });
+        let results = listed("running 1 test\ntest a ... FAILED\ntest result: FAILED\n", 101).unwrap();
+        assert_eq!(results, TestResults { failed: a(), ..TestResults::default() });
         assert!(listed("", 1).is_err(), "nothing was compiled");
         let crash =
             "running 1 test\ntest a ... FAILED\ntest result: FAILED\nrunning 2 tests\ntest b ... ok\n";

@@ -4,6 +4,7 @@ mod calls;
 mod conditions;
 mod diagram;
 mod events;
+mod forms;
 mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
@@ -166,7 +167,6 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ferroplane-api",
             "ferroplane-apiserver",
             "ferroplane-cel",
-            "ferroplane-client",
             "ferroplane-controllers",
             "ferroplane-engine",
             "ferroplane-functions",
@@ -215,7 +215,8 @@ const REPRODUCTIONS: [&str; 5] = [
     "crates/schema/src/",
 ];
 /// How such a file says what it follows, and in which version.
-const ORIGINALS: [&str; 2] = ["//! Follows ", "//! Our own design: "];
+const FOLLOWS: &str = "Follows ";
+const OWN_DESIGN: &str = "Our own design: ";
 const GENERATED: [&str; 3] = [
     "crates/golang/src/strconv/print_ranges.rs",
     "crates/golang/src/unicode/case_ranges.rs",
@@ -302,11 +303,22 @@ fn check_original(name: &str, text: &str, complaints: &mut Vec<String>) {
     if is_exempt || !REPRODUCTIONS.iter().any(|folder| name.starts_with(folder)) {
         return;
     }
-    let names_original = |line: &str| ORIGINALS.iter().any(|opening| line.starts_with(opening));
-    if !text.lines().take_while(|line| line.starts_with("//!")).any(names_original) {
-        complaints
-            .push(format!("{name} does not say which Go file it follows, or that it is our own design"));
+    let head: Vec<_> = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect();
+    let mut paragraphs = head.split(|line| line.is_empty()).map(|lines| lines.join(" "));
+    if !paragraphs.any(|paragraph| names_original(&paragraph)) {
+        complaints.push(format!(
+            "{name} does not say which Go file of which version it follows, or that it is our own design"
+        ));
     }
+}
+
+/// Whether a paragraph names an original in backquotes and its version, or says why there is none.
+fn names_original(paragraph: &str) -> bool {
+    let names_file = paragraph.matches('`').count() >= 2;
+    // A version or a date is a word that begins with a digit. `k8s.io` has one in the middle.
+    let is_version = |word: &str| word.starts_with(|it: char| it.is_ascii_digit());
+    let has_version = paragraph.split_whitespace().any(is_version);
+    paragraph.starts_with(OWN_DESIGN) || paragraph.starts_with(FOLLOWS) && names_file && has_version
 }
 
 fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
@@ -327,4 +339,44 @@ fn check_examples(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
 fn rust_files(root: &Path) -> Result<Vec<PathBuf>> {
     let listed = git(root, &["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"]).output()?;
     Ok(listed.lines().map(|line| root.join(line)).filter(|path| path.exists()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn complaints_about(name: &str, head: &str) -> usize {
+        let mut complaints = Vec::new();
+        check_original(name, head, &mut complaints);
+        complaints.len()
+    }
+
+    #[test]
+    fn head_of_a_reproduction_names_a_file_and_its_version() {
+        let file = "crates/schema/src/names.rs";
+        let good = [
+            "//! Names.\n//!\n//! Follows Go 1.26, `net/ip.go`.\n\nuse std::fmt;\n",
+            "//! Follows kube-openapi of 2026-03-17,\n//! `pkg/validation/strfmt/date.go`.\n",
+            "//! Names.\n//!\n//! Our own design: Go has no such thing.\n",
+        ];
+        for head in good {
+            assert_eq!(complaints_about(file, head), 0, "{head}");
+        }
+        let bad = [
+            "//! Follows paths.\n",
+            "//! Follows Go 1.26.\n",
+            "//! Follows k8s.io/apiserver, `pkg/cel/common/schemas.go`.\n",
+            "//! Names.\n\n// Follows Go 1.26, `net/ip.go`.\n",
+        ];
+        for head in bad {
+            assert_eq!(complaints_about(file, head), 1, "{head}");
+        }
+    }
+
+    #[test]
+    fn only_reproductions_name_an_original() {
+        for name in ["crates/engine/src/names.rs", "crates/schema/src/table/builtin/tests.rs", GENERATED[0]] {
+            assert_eq!(complaints_about(name, "//! Names.\n"), 0, "{name}");
+        }
+    }
 }

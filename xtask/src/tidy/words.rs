@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 
 use super::REPRODUCTIONS;
+use super::forms;
 use super::markdown::{Form, Piece, pieces};
 use super::texts::{comments, texts};
 use crate::shell::git;
@@ -39,6 +40,9 @@ const SETTINGS: [&str; 7] = [
     "crates/cli/templates/*.yaml",
     "crates/functions/src/*.yaml",
 ];
+
+/// The inputs and the list of built-in functions. Users read their descriptions (`ferroplane functions explain`).
+const DESCRIPTIONS: [&str; 2] = ["crates/functions/src/*/input.yaml", "crates/functions/versions.yaml"];
 
 /// Code with our texts and comments: the product, and the comparison with upstream functions, which writes a page of docs/.
 const CODE: [&str; 2] = ["crates/*/src/*.rs", "compatibility/src/*.rs"];
@@ -80,6 +84,7 @@ pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
         complaints.extend(faults.into_iter().map(|(line, fault)| format!("{page}:{line}: {fault}")));
     }
     check_settings(root, &rules, complaints)?;
+    check_descriptions(root, &rules, complaints)?;
     check_code(root, &rules, complaints)
 }
 
@@ -96,6 +101,18 @@ fn check_settings(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> 
             let faults = faults(&comment, rules).into_iter();
             complaints.extend(faults.map(|(at, fault)| format!("{name}:{}: {fault}", line + at - 1)));
         }
+    }
+    Ok(())
+}
+
+/// Complain about phrases to avoid in the descriptions of built-in functions and of the fields of their inputs.
+fn check_descriptions(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
+    let listed = git(root, &["ls-files", "--cached", "--"]).args(DESCRIPTIONS).output()?;
+    ensure!(!listed.is_empty(), "there are no {}", DESCRIPTIONS.join(" and no "));
+    for name in listed.lines().filter(|name| root.join(name).exists()) {
+        let text = fs::read_to_string(root.join(name)).with_context(|| format!("cannot read {name}"))?;
+        let faults = phrases(&text, rules);
+        complaints.extend(faults.into_iter().map(|(line, fault)| format!("{name}:{line}: {fault}")));
     }
     Ok(())
 }
@@ -134,12 +151,14 @@ fn template_comments(text: &str) -> Vec<(usize, String)> {
     begins.filter_map(comment).collect()
 }
 
-/// Complain about errors, conditions, events, log lines and comments with phrases to avoid.
+/// Complain about errors, conditions, events, log lines and comments with phrases to avoid, and about the form of errors and log lines.
 fn check_code(root: &Path, rules: &[Rule], complaints: &mut Vec<String>) -> Result<()> {
     let listed = git(root, &["ls-files", "--cached", "--"]).args(CODE).output()?;
     for source in listed.lines().filter(|source| has_our_comments(source) && root.join(source).exists()) {
         let code = fs::read_to_string(root.join(source)).with_context(|| format!("cannot read {source}"))?;
         let texts = if is_product(source) { texts(&code) } else { Vec::new() };
+        let forms = if is_product(source) { forms::faults(source, &code) } else { Vec::new() };
+        complaints.extend(forms.into_iter().map(|(line, fault)| format!("{source}:{line}: {fault}")));
         for (line, text) in texts.into_iter().chain(comments(&code)) {
             let faults = phrases(&text, rules).into_iter();
             complaints.extend(faults.map(|(at, fault)| format!("{source}:{}: {fault}", line + at - 1)));
