@@ -77,9 +77,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Scripts can be run from now on, and what is compiled is kept for the next process.
+/// Scripts can be run from now on, foreign code is compiled by a process of its own, and what is compiled is kept for the next process.
 #[cfg(feature = "wasm")]
 fn enable_webassembly() {
+    ferroplane_runner::set_code_compiler(commands::internal::compiling_command());
     let cache = cache::code_cache();
     if let Some(directory) = cache.clone() {
         ferroplane_runner::set_code_cache(directory);

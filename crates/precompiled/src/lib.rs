@@ -59,23 +59,29 @@ impl fmt::Debug for Key {
 /// Bytes that we gave to [`Key::seal`] ourselves. Only [`Key::open`] makes them.
 struct Trusted<'a>(&'a [u8]);
 
-/// The module that was sealed.
-pub fn module(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<Module> {
+/// The module that was sealed. Nothing if we did not seal it for this purpose, an error if this engine cannot use it.
+pub fn module(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<wasmtime::Result<Module>> {
     let trusted = key.open(purpose, sealed)?;
     #[expect(unsafe_code, reason = "the engine cannot check native code, the seal can")]
-    // SAFETY: `trusted` came from `Module::serialize` of our own process or of one that holds the same key, and the seal shows
-    // that no bit of it changed since. The engine itself refuses code of another version, machine or configuration.
+    // SAFETY: `trusted` came from the compiler: in our own process, in a helper that our own process started and read from (the same
+    // program), or in a process that holds the same key. The seal shows that no bit of it changed since. The engine itself refuses code of
+    // another version, machine or configuration.
     let module = unsafe { Module::deserialize(engine, trusted.0) };
-    module.ok()
+    Some(module)
 }
 
-/// The component that was sealed.
-pub fn component(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<Component> {
+/// The component that was sealed. Nothing if we did not seal it for this purpose, an error if this engine cannot use it.
+pub fn component(
+    engine: &Engine,
+    key: &Key,
+    purpose: &[u8],
+    sealed: &[u8],
+) -> Option<wasmtime::Result<Component>> {
     let trusted = key.open(purpose, sealed)?;
     #[expect(unsafe_code, reason = "the engine cannot check native code, the seal can")]
-    // SAFETY: as above, by `Component::serialize`.
+    // SAFETY: as above.
     let component = unsafe { Component::deserialize(engine, trusted.0) };
-    component.ok()
+    Some(component)
 }
 
 #[cfg(test)]
@@ -94,7 +100,7 @@ mod tests {
     fn what_we_sealed_is_read_back() {
         let (engine, key) = (Engine::default(), Key::new([7; 32]));
 
-        let module = module(&engine, &key, b"purpose", &sealed(&engine, &key)).unwrap();
+        let module = module(&engine, &key, b"purpose", &sealed(&engine, &key)).unwrap().unwrap();
 
         assert!(module.get_export("f").is_some());
     }
@@ -108,7 +114,8 @@ mod tests {
         assert!(module(&engine, &key, b"another purpose", &sealed).is_none());
         assert!(module(&engine, &key, b"purpose", &sealed[..SEAL - 1]).is_none());
         assert!(module(&engine, &key, b"purpose", &sealed[..sealed.len() - 1]).is_none());
-        assert!(component(&engine, &key, b"purpose", &sealed).is_none(), "a module is no component");
+        let other = component(&engine, &key, b"purpose", &sealed).unwrap();
+        assert!(other.is_err(), "a module is no component");
         for at in (0..sealed.len()).step_by(97) {
             let mut changed = sealed.clone();
             changed[at] ^= 1;

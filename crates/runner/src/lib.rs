@@ -43,5 +43,6 @@ pub use remote_templates::TemplateFetcher;
 pub use response_cache::{ResponseCache, Unkeepable};
 #[cfg(feature = "wasm")]
 pub use wasm_function::{
-    Starlark, WasmFunction, enable_starlark, has_starlark, set_code_cache, shared_wasm_runtime,
+    Starlark, WasmFunction, enable_starlark, has_starlark, set_code_cache, set_code_compiler,
+    shared_wasm_runtime,
 };

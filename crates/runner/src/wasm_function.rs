@@ -2,6 +2,7 @@
 
 mod starlark;
 
+use std::ffi::OsString;
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::PathBuf;
@@ -10,7 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use ferroplane_functions::stillness;
 use ferroplane_wasm::{
-    Call, Contract, Error, Grants, Limits, LogSink, Options, Program, Runtime, Stillness, Wishes,
+    Call, Compilation, Compiler, Contract, Error, Grants, Limits, LogSink, Options, Program, Runtime,
+    Stillness, Wishes,
 };
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{from_json, methods, to_json};
@@ -25,6 +27,9 @@ pub use starlark::{Starlark, enable_starlark, has_starlark};
 /// Where compiled code is kept for the next process.
 static CODE_CACHE: OnceLock<PathBuf> = OnceLock::new();
 
+/// The command that compiles the code of functions.
+static CODE_COMPILER: OnceLock<Vec<OsString>> = OnceLock::new();
+
 /// What runs the code of all functions of this process, but for scripts.
 static SHARED: Mutex<Option<Runtime>> = Mutex::new(None);
 
@@ -33,20 +38,27 @@ pub fn set_code_cache(directory: PathBuf) {
     let _ = CODE_CACHE.set(directory);
 }
 
+/// Have the code of functions compiled by a process of its own: this command, which has to run [`ferroplane_wasm::compile_for_parent`]. The
+/// first one counts. Without one, code is compiled in this process, which it can then keep busy. Our own interpreter always is.
+pub fn set_code_compiler(command: Vec<OsString>) {
+    let _ = CODE_COMPILER.set(command);
+}
+
 /// What runs the code of all functions of this process: its threads are started for the first one.
 pub fn shared_wasm_runtime() -> Result<Runtime, Error> {
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = &*shared {
         return Ok(runtime.clone());
     }
-    let runtime = start_runtime(CODE_CACHE.get().cloned())?;
+    let compiler = CODE_COMPILER.get().cloned().map_or(Compiler::InProcess, Compiler::Helper);
+    let runtime = start_runtime(CODE_CACHE.get().cloned(), &compiler)?;
     *shared = Some(runtime.clone());
     Ok(runtime)
 }
 
 /// Starts a runtime that keeps what it compiled. Without a directory to keep it in, as in a container, all code is compiled at every start.
-fn start_runtime(cache: Option<PathBuf>) -> Result<Runtime, Error> {
-    let start = |cache| Runtime::new(Options { cache, ..Options::default() });
+fn start_runtime(cache: Option<PathBuf>, compiler: &Compiler) -> Result<Runtime, Error> {
+    let start = |cache| Runtime::new(Options { cache, compiler: compiler.clone(), ..Options::default() });
     match start(cache) {
         Err(error @ Error::Cache { .. }) => {
             warn!(error = chain(&error), "cannot cache compiled WebAssembly: it is compiled at every start");
@@ -89,12 +101,37 @@ impl WasmFunction {
         grants: Grants,
         limits: Limits,
     ) -> Result<Self, Error> {
+        Self::compile(runtime, name, code, grants, limits, &Compilation::default())
+    }
+
+    /// The same, compiled within limits and until it is cancelled.
+    pub(crate) fn compile(
+        runtime: &Runtime,
+        name: &str,
+        code: &[u8],
+        grants: Grants,
+        limits: Limits,
+        compilation: &Compilation,
+    ) -> Result<Self, Error> {
         // A grant cannot be meant for what the code does not declare.
         let wishes = Wishes::of(code)?;
         wishes.allow(&grants)?;
-        let program = runtime.compile(code)?;
+        let program = runtime.compile_with(code, compilation)?;
         let (target, grants) = (format!("wasm:{name}"), Arc::new(grants));
         Ok(Self { target, program, wishes, grants, limits, log: None, also: None })
+    }
+
+    /// The same without grants, if its code need not be compiled.
+    pub(crate) fn find(
+        runtime: &Runtime,
+        name: &str,
+        code: &[u8],
+        limits: Limits,
+    ) -> Result<Option<Self>, Error> {
+        let wishes = Wishes::of(code)?;
+        let Some(program) = runtime.find(code)? else { return Ok(None) };
+        let (target, grants) = (format!("wasm:{name}"), Arc::default());
+        Ok(Some(Self { target, program, wishes, grants, limits, log: None, also: None }))
     }
 
     /// Send its log to another writer than the log of the step.

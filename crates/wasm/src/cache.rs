@@ -3,6 +3,7 @@
 //! # Invariants
 //! * The directory and the key in it belong to our user alone, or the cache is refused.
 //! * What was not sealed with the key is never run: a file that is foreign, damaged or of another engine is compiled anew.
+//! * Only this process seals: code that it compiled, or that its helper compiled for it.
 
 use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
@@ -27,10 +28,47 @@ const KEY: &str = "key";
 /// How the files of code end.
 const EXTENSION: &str = "native";
 
+/// What code is compiled to: a module or a component.
+pub(crate) trait Native: Sized {
+    fn compile(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self>;
+    fn to_bytes(&self) -> wasmtime::Result<Vec<u8>>;
+    /// Reads sealed bytes back. Nothing if they are not ours, an error if this engine cannot use them.
+    fn open(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<wasmtime::Result<Self>>;
+}
+
+impl Native for Module {
+    fn compile(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self> {
+        Self::from_binary(engine, code)
+    }
+
+    fn to_bytes(&self) -> wasmtime::Result<Vec<u8>> {
+        self.serialize()
+    }
+
+    fn open(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<wasmtime::Result<Self>> {
+        ferroplane_precompiled::module(engine, key, purpose, sealed)
+    }
+}
+
+impl Native for Component {
+    fn compile(engine: &Engine, code: &[u8]) -> wasmtime::Result<Self> {
+        Self::from_binary(engine, code)
+    }
+
+    fn to_bytes(&self) -> wasmtime::Result<Vec<u8>> {
+        self.serialize()
+    }
+
+    fn open(engine: &Engine, key: &Key, purpose: &[u8], sealed: &[u8]) -> Option<wasmtime::Result<Self>> {
+        ferroplane_precompiled::component(engine, key, purpose, sealed)
+    }
+}
+
 /// Compiled code on disk.
 #[derive(Debug)]
 pub(crate) struct Cache {
-    path: PathBuf,
+    /// Nothing is kept without one.
+    path: Option<PathBuf>,
     key: Key,
     /// The engine that code is compiled for: version, machine and configuration.
     engine: u64,
@@ -56,39 +94,44 @@ impl Cache {
             ));
         }
         let key = key(path).map_err(|error| refuse(format!("its key cannot be read: {error}")))?;
-        let mut hasher = StableHasher(Sha256::new());
-        engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { path: path.to_owned(), key, engine: hasher.finish() })
+        Ok(Self { path: Some(path.to_owned()), key, engine: hash_of(engine) })
     }
 
-    /// A module that was compiled before, or is now.
-    pub(crate) fn module(&self, engine: &Engine, digest: [u8; 32], code: &[u8]) -> wasmtime::Result<Module> {
-        let read =
-            |sealed: &[u8]| ferroplane_precompiled::module(engine, &self.key, &self.purpose(digest), sealed);
-        if let Some(module) = self.read(digest).and_then(|sealed| read(&sealed)) {
-            return Ok(module);
+    /// A cache that keeps nothing, with a key of its own.
+    pub(crate) fn unkept(engine: &Engine) -> io::Result<Self> {
+        Ok(Self { path: None, key: Key::new(random()?), engine: hash_of(engine) })
+    }
+
+    /// Code that was compiled before.
+    pub(crate) fn get<N: Native>(&self, engine: &Engine, digest: [u8; 32]) -> Option<N> {
+        let sealed = read(&self.file(self.path.as_ref()?, digest))?;
+        N::open(engine, &self.key, &self.purpose(digest), &sealed)?.ok()
+    }
+
+    /// Keeps code that this process compiled.
+    pub(crate) fn keep<N: Native>(&self, digest: [u8; 32], native: &N) -> wasmtime::Result<()> {
+        if let Some(path) = &self.path {
+            self.store(path, digest, &self.key.seal(&self.purpose(digest), &native.to_bytes()?));
         }
-        let module = Module::from_binary(engine, code)?;
-        self.keep(digest, &module.serialize()?);
-        Ok(module)
+        Ok(())
     }
 
-    /// A component that was compiled before, or is now.
-    pub(crate) fn component(
+    /// Code that our helper compiled, which is kept, too.
+    pub(crate) fn adopt<N: Native>(
         &self,
         engine: &Engine,
         digest: [u8; 32],
-        code: &[u8],
-    ) -> wasmtime::Result<Component> {
-        let read = |sealed: &[u8]| {
-            ferroplane_precompiled::component(engine, &self.key, &self.purpose(digest), sealed)
-        };
-        if let Some(component) = self.read(digest).and_then(|sealed| read(&sealed)) {
-            return Ok(component);
+        native: Vec<u8>,
+    ) -> wasmtime::Result<N> {
+        let purpose = self.purpose(digest);
+        let sealed = self.key.seal(&purpose, &native);
+        // It may be large, and is copied once more.
+        drop(native);
+        let opened = N::open(engine, &self.key, &purpose, &sealed).expect("it was sealed above")?;
+        if let Some(path) = &self.path {
+            self.store(path, digest, &sealed);
         }
-        let component = Component::from_binary(engine, code)?;
-        self.keep(digest, &component.serialize()?);
-        Ok(component)
+        Ok(opened)
     }
 
     fn purpose(&self, digest: [u8; 32]) -> Vec<u8> {
@@ -96,62 +139,61 @@ impl Cache {
         [&digest[..], &self.engine.to_le_bytes()].concat()
     }
 
-    fn file(&self, digest: [u8; 32]) -> PathBuf {
+    fn file(&self, directory: &Path, digest: [u8; 32]) -> PathBuf {
         let digest = digest.map(|byte| format!("{byte:02x}")).concat();
-        self.path.join(format!("{digest}-{:016x}.{EXTENSION}", self.engine))
-    }
-
-    fn read(&self, digest: [u8; 32]) -> Option<Vec<u8>> {
-        let mut file = File::open(self.file(digest)).ok()?;
-        let mut sealed = Vec::new();
-        file.read_to_end(&mut sealed).ok()?;
-        // Set here, because file systems that are mounted without access times do not.
-        let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
-        Some(sealed)
+        directory.join(format!("{digest}-{:016x}.{EXTENSION}", self.engine))
     }
 
     /// Keeps code for the next process. One that cannot be kept is compiled again, which is not a failure.
-    fn keep(&self, digest: [u8; 32], native: &[u8]) {
-        let sealed = self.key.seal(&self.purpose(digest), native);
-        if let Err(error) = self.write(digest, &sealed).and_then(|()| self.trim()) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot keep compiled WebAssembly");
+    fn store(&self, directory: &Path, digest: [u8; 32], sealed: &[u8]) {
+        if let Err(error) = self.write(directory, digest, sealed).and_then(|()| trim(directory)) {
+            tracing::warn!(path = %directory.display(), %error, "cannot keep compiled WebAssembly");
         }
     }
 
-    fn write(&self, digest: [u8; 32], sealed: &[u8]) -> io::Result<()> {
+    fn write(&self, directory: &Path, digest: [u8; 32], sealed: &[u8]) -> io::Result<()> {
         // Written beside its place and moved there whole: two processes may do so at once.
         let beside =
-            self.path.join(format!("writing-{}-{:02x}{:02x}", std::process::id(), digest[0], digest[1]));
+            directory.join(format!("writing-{}-{:02x}{:02x}", std::process::id(), digest[0], digest[1]));
         let mut file = private().write(true).create(true).truncate(true).open(&beside)?;
-        let written = file.write_all(sealed).and_then(|()| fs::rename(&beside, self.file(digest)));
+        let written = file.write_all(sealed).and_then(|()| fs::rename(&beside, self.file(directory, digest)));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
         }
         written
     }
+}
 
-    /// Deletes the files beyond the limit that were not used for longest, and what a process that was killed left behind.
-    fn trim(&self) -> io::Result<()> {
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
-            // Without the key, none of the files could be opened any more.
-            if path.file_name().is_some_and(|name| name != KEY) {
-                let used = metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH);
-                files.push((used, metadata.len(), path));
-            }
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut file = File::open(path).ok()?;
+    let mut sealed = Vec::new();
+    file.read_to_end(&mut sealed).ok()?;
+    // Set here, because file systems that are mounted without access times do not.
+    let _ = file.set_times(FileTimes::new().set_accessed(SystemTime::now()));
+    Some(sealed)
+}
+
+/// Deletes the files beyond the limit that were not used for longest, and what a process that was killed left behind.
+fn trim(directory: &Path) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let (path, metadata) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+        // Without the key, none of the files could be opened any more.
+        if path.file_name().is_some_and(|name| name != KEY) {
+            let used = metadata.accessed().unwrap_or(SystemTime::UNIX_EPOCH);
+            files.push((used, metadata.len(), path));
         }
-        files.sort();
-        let mut total = files.iter().map(|(_, len, _)| len).sum::<u64>();
-        for (_, len, path) in files {
-            if total <= LIMIT {
-                break;
-            }
-            fs::remove_file(path)?;
-            total -= len;
-        }
-        Ok(())
     }
+    files.sort();
+    let mut total = files.iter().map(|(_, len, _)| len).sum::<u64>();
+    for (_, len, path) in files {
+        if total <= LIMIT {
+            break;
+        }
+        fs::remove_file(path)?;
+        total -= len;
+    }
+    Ok(())
 }
 
 /// The key of a directory. The first process makes it, and so does one that finds less than a key.
@@ -162,9 +204,7 @@ fn key(directory: &Path) -> io::Result<Key> {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => true,
         result => return result,
     };
-    let (mut secret, mut name) = ([0; 32], [0; 8]);
-    let mut random = File::open("/dev/urandom")?;
-    random.read_exact(&mut secret).and_then(|()| random.read_exact(&mut name))?;
+    let (secret, name) = (random::<32>()?, random::<8>()?);
     // Written beside its place, so that a process that is killed leaves no part of a key. Its own number is no name: in two containers, it is the same.
     let beside = directory.join(format!("writing-key-{:016x}", u64::from_le_bytes(name)));
     let made = write_key(&beside, &secret)
@@ -173,6 +213,12 @@ fn key(directory: &Path) -> io::Result<Key> {
     made?;
     // Read back even if it was just made: of two processes at once, both have to get the same.
     read_key(&path)
+}
+
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn read_key(path: &Path) -> io::Result<Key> {
@@ -208,6 +254,13 @@ fn private() -> OpenOptions {
 /// Whether our user alone owns it and may read or write it: the six bits of group and others are zero.
 fn is_private(metadata: &fs::Metadata) -> bool {
     metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode().trailing_zeros() >= 6
+}
+
+/// What an engine compiles for.
+fn hash_of(engine: &Engine) -> u64 {
+    let mut hasher = StableHasher(Sha256::new());
+    engine.precompile_compatibility_hash().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Hashes the same way in every process.

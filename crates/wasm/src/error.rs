@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::compiler::CompilerLimit;
 use crate::wishes::Wish;
 
 /// What the WebAssembly engine says.
@@ -22,6 +23,18 @@ pub enum Error {
 
     #[error("cannot compile the code: it has {size} {what}, and at most {limit} are accepted")]
     TooComplex { what: &'static str, size: usize, limit: usize },
+
+    #[error(
+        "cannot compile the code: the compiler met its limit of {limit}; split its longest functions, and leave out code that is not used, as \
+         `wasm-opt -O` does"
+    )]
+    TooCostly { limit: CompilerLimit },
+
+    #[error("cannot compile the code: the process that compiles failed")]
+    Compiler(#[source] Source),
+
+    #[error("cannot compile the code: the caller has given up")]
+    Cancelled,
 
     #[error(
         "cannot compile the code: it is not a WebAssembly module or component; build it for wasm32-wasip1 or wasm32-wasip2"
@@ -94,9 +107,12 @@ impl Error {
     /// What happened, in one word for programs.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Engine(_) | Self::Cache { .. } | Self::Lost => "Runtime",
+            Self::Engine(_) | Self::Cache { .. } | Self::Compiler(_) | Self::Cancelled | Self::Lost => {
+                "Runtime"
+            }
             Self::TooLarge { .. }
             | Self::TooComplex { .. }
+            | Self::TooCostly { .. }
             | Self::NotWebAssembly
             | Self::Invalid(_)
             | Self::NoEntry => "InvalidCode",

@@ -8,10 +8,12 @@
 //!   ungranted randomness is computed from the request: code that has no grants answers the same request the same way.
 //! * Every call ends: with an answer, or with an [`Error`] that names the limit it met. Memory, time, output and log are bounded.
 //! * No call runs on a thread of the caller's: calls wait in a queue that serves its callers in turn.
-//! * Native code is read back from disk only if a holder of our own key wrote it ([`Options::cache`]).
+//! * Native code is run only if it is sealed with our own key: code that this process compiled, or its helper ([`Compiler::Helper`]), or that
+//!   a holder of the same key kept on the disk ([`Options::cache`]).
 
 mod cache;
 mod clocks;
+mod compiler;
 mod error;
 mod grants;
 mod guest;
@@ -23,6 +25,9 @@ mod runtime;
 mod sections;
 mod wishes;
 
+pub use compiler::{
+    CancelOnDrop, Cancellation, Compilation, Compiler, CompilerLimit, CompilerLimits, compile_for_parent,
+};
 pub use error::Error;
 pub use grants::{Directory, Grants, Stillness};
 pub use limits::Limits;

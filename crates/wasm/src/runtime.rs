@@ -14,9 +14,11 @@ use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 
 use crate::cache::Cache;
+use crate::compiler::{Compilation, Compiler};
 use crate::error::Error;
 use crate::program::{Compiled, Linkers, Program};
 use crate::sections::CodeSize;
+pub(crate) use engine::compiling_engine;
 use queue::Workers;
 use ticker::Ticker;
 pub(crate) use warm::{WarmInstance, WarmInstances};
@@ -44,6 +46,8 @@ pub struct Options {
     pub meter_fuel: bool,
     /// A directory in which compiled code is kept. It is made with mode 0700 and refused with any other.
     pub cache: Option<PathBuf>,
+    /// Where code is compiled that is not kept.
+    pub compiler: Compiler,
 }
 
 impl Default for Options {
@@ -59,6 +63,7 @@ impl Default for Options {
             function: 1 << 20,
             meter_fuel: false,
             cache: None,
+            compiler: Compiler::default(),
         }
     }
 }
@@ -77,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) workers: Workers,
     pub(crate) ticker: Ticker,
     pub(crate) options: Options,
-    pub(crate) cache: Option<Cache>,
+    pub(crate) cache: Cache,
     /// What was compiled, by digest. Code is forgotten with the last program that has it.
     compiled: Mutex<HashMap<[u8; 32], Slot>>,
 }
@@ -95,7 +100,10 @@ impl Runtime {
     pub fn new(options: Options) -> Result<Self, Error> {
         let engine = engine::engine(&options).map_err(|error| Error::Engine(error.into()))?;
         let linkers = Linkers::new(&engine).map_err(|error| Error::Engine(error.into()))?;
-        let cache = options.cache.as_deref().map(|path| Cache::open(path, &engine)).transpose()?;
+        let cache = match &options.cache {
+            Some(path) => Cache::open(path, &engine)?,
+            None => Cache::unkept(&engine).map_err(|error| Error::Engine(error.into()))?,
+        };
         let threads = |error: std::io::Error| Error::Engine(error.into());
         Ok(Self(Arc::new(Shared {
             linkers,
@@ -109,24 +117,38 @@ impl Runtime {
         })))
     }
 
-    /// Compile code, unless it is compiled already. Takes from milliseconds to seconds of all processors.
+    /// Compile code, unless it is compiled already. Takes from milliseconds to seconds.
     pub fn compile(&self, code: &[u8]) -> Result<Program, Error> {
-        let limit = self.0.options.code;
-        if code.len() > limit {
-            return Err(Error::TooLarge { size: code.len(), limit });
-        }
-        let limit = CodeSize { longest: self.0.options.function, ..CodeSize::UNLIMITED };
-        CodeSize::of(code).check(&limit)?;
-        let digest: [u8; 32] = Sha256::digest(code).into();
+        self.compile_with(code, &Compilation::default())
+    }
+
+    /// The same, within limits and until it is cancelled.
+    pub fn compile_with(&self, code: &[u8], compilation: &Compilation) -> Result<Program, Error> {
+        let digest = self.accept(code)?;
         let slot = self.slot(digest);
         // A second request for the same code waits here until the first one has compiled it.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         let compiled = match slot.upgrade() {
             Some(compiled) => compiled,
-            None => Arc::new(Compiled::new(&self.0, digest, code)?),
+            None => Arc::new(Compiled::new(&self.0, digest, code, compilation)?),
         };
         *slot = Arc::downgrade(&compiled);
         Ok(Program::new(self.clone(), compiled))
+    }
+
+    /// Code that is compiled already, in this process or in the cache. Nothing if it would have to be compiled, or is being compiled.
+    pub fn find(&self, code: &[u8]) -> Result<Option<Program>, Error> {
+        let digest = self.accept(code)?;
+        let slot = self.slot(digest);
+        let Ok(mut slot) = slot.try_lock() else { return Ok(None) };
+        let compiled = match slot.upgrade() {
+            Some(compiled) => Some(compiled),
+            None => Compiled::kept(&self.0, digest, code)?.map(Arc::new),
+        };
+        Ok(compiled.map(|compiled| {
+            *slot = Arc::downgrade(&compiled);
+            Program::new(self.clone(), compiled)
+        }))
     }
 
     /// What is in use.
@@ -141,6 +163,17 @@ impl Runtime {
     /// Drop all instances that are kept warm.
     pub fn cool(&self) {
         self.0.warm.clear();
+    }
+
+    /// The SHA-256 of code that is not too large.
+    fn accept(&self, code: &[u8]) -> Result<[u8; 32], Error> {
+        let limit = self.0.options.code;
+        if code.len() > limit {
+            return Err(Error::TooLarge { size: code.len(), limit });
+        }
+        let limit = CodeSize { longest: self.0.options.function, ..CodeSize::UNLIMITED };
+        CodeSize::of(code).check(&limit)?;
+        Ok(Sha256::digest(code).into())
     }
 
     fn slot(&self, digest: [u8; 32]) -> Slot {

@@ -1,6 +1,8 @@
 //! `ferroplane internal`: commands that other programs call, and users do not.
 
 mod adapter;
+#[cfg(feature = "wasm")]
+mod compile;
 mod complete;
 mod copy_to;
 mod execute;
@@ -21,6 +23,10 @@ use crate::Verdict;
 use crate::duration;
 use crate::terminal::Terminal;
 use adapter::Adapter;
+#[cfg(feature = "wasm")]
+use compile::Compile;
+#[cfg(feature = "wasm")]
+pub(crate) use compile::compiling_command;
 use complete::Complete;
 use copy_to::CopyTo;
 use execute::Execute;
@@ -44,6 +50,8 @@ enum Command {
     Adapter(Adapter),
     Execute(Execute),
     CopyTo(CopyTo),
+    #[cfg(feature = "wasm")]
+    Compile(Compile),
 }
 
 /// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
@@ -72,6 +80,8 @@ impl Internal {
             Command::Adapter(adapter) => adapter.run(),
             Command::Execute(execute) => match execute.run()? {},
             Command::CopyTo(copy_to) => copy_to.run(),
+            #[cfg(feature = "wasm")]
+            Command::Compile(compile) => compile.run(),
         }
     }
 }

@@ -7,7 +7,7 @@ use {
     crate::containers::registry::TestRegistry,
     crate::peers::peer,
     crate::plane::Plane,
-    crate::sandbox::{composition, function},
+    crate::sandbox::{Ran, composition, function},
     ferroplane_image::Execution,
     ferroplane_image::build::Layer,
     ferroplane_testkit::skip,
@@ -62,6 +62,16 @@ fn command_is_called_and_sees_what_it_is_granted() {
 
 #[test]
 #[cfg(feature = "wasm")]
+fn compiled_code_is_kept_in_the_directory_that_is_named_for_it_alone() {
+    let sandbox = sandbox("count.wasm", COUNTS_VARIABLES);
+    let mut command = sandbox.command(&["functions", "run", "count.wasm", "request.json"]);
+    command.env("FERROPLANE_CODE_CACHE", sandbox.path("volume/code"));
+    Ran::from(command.output().unwrap()).ok();
+    assert!(sandbox.path("volume/code/key").exists());
+}
+
+#[test]
+#[cfg(feature = "wasm")]
 fn render_runs_code_beside_the_functions() {
     let functions = |path: &str| function("function-count", &[("render.ferroplane.io/wasm", path)]);
     let sandbox = sandbox("count.wasm", COUNTS_VARIABLES)
@@ -98,6 +108,33 @@ fn file_that_is_no_code_is_explained() {
     assert!(said("text.wasm").contains("build it for wasm32-wasip1 or wasm32-wasip2"));
     assert!(said("library.wasm").contains("it exports neither `_start`"));
     assert!(said("none.wasm").contains("cannot read `none.wasm`"));
+}
+
+/// What `internal compile` writes, and how it ends, if it is given 64 MiB and 10 s for this code.
+#[cfg(feature = "wasm")]
+fn compiled(code: &[u8]) -> std::process::Output {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    let order = [&(64_u64 << 20).to_le_bytes()[..], &10_u64.to_le_bytes(), &[0]].concat();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_ferroplane"))
+        .args(["internal", "compile"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&[&order[..], code].concat()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+#[cfg(feature = "wasm")]
+fn process_that_compiles_says_what_it_made_or_what_is_wrong() {
+    let native = compiled(&wat::parse_str(r#"(module (func (export "_start")))"#).unwrap());
+    assert!(native.status.success() && native.stdout.starts_with(b"\x7fELF"), "{native:?}");
+    let refused = compiled(b"\0asm\x01\0\0\0\x01");
+    assert_eq!(refused.status.code(), Some(3));
+    assert!(String::from_utf8(refused.stdout).unwrap().contains("unexpected end"));
 }
 
 /// A command that answers with this text, in which the number of variables in its environment takes the place of `_`, and writes a

@@ -46,11 +46,13 @@ mod present {
     use std::io::{self, Read as _};
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use ferroplane_engine::Isolation;
-    use ferroplane_wasm::{CodeSize, Grants, Limits, Stillness};
-    use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
+    use ferroplane_wasm::{CodeSize, Compilation, CompilerLimits, Grants, Limits, Stillness};
+    use tokio::sync::{OnceCell, Semaphore};
+    use tokio::time::timeout;
 
     use super::super::error::{ImageError, InvalidGrant};
     use super::super::words::LastWords;
@@ -62,12 +64,41 @@ mod present {
     use crate::process::LineSink;
     use crate::wasm_function::{WasmFunction, shared_wasm_runtime};
 
-    /// How much the compiler may have to do for a step: a user who writes Compositions chooses the code, and it is compiled in this process.
-    /// The example in Python counts as 7.8 MB of functions, of which one has 427 kB and no variables, and as 3.6 million of bytes times variables.
+    /// How much the compiler may have to do for a step: a user who writes Compositions chooses the code. The example in Python counts as 7.8 MB
+    /// of functions, of which one has 427 kB and no variables, and as 3.6 million of bytes times variables.
     const CODE_OF_STEP: CodeSize = CodeSize { functions: 16 << 20, longest: 512 << 10, variables: 8 << 20 };
 
-    /// Steps have their code compiled one after the other: a compiler takes all processors and much memory. They wait without a thread.
+    /// How much a compiler may use for a step. With it, a pod that may have 1 GiB has room for what runs there beside it. The example in
+    /// Python takes about 19 s of processor time in a debug build, and some 550 MiB.
+    const COMPILER_OF_STEP: CompilerLimits = CompilerLimits {
+        memory: 640 << 20,
+        processor_time: Duration::from_mins(1),
+        time: Duration::from_mins(2),
+        output: 128 << 20,
+    };
+
+    /// What code may take to be compiled.
+    #[derive(Debug, Clone, Copy)]
+    struct Bounds {
+        code: CodeSize,
+        compiler: CompilerLimits,
+    }
+
+    impl Bounds {
+        /// For code that any author of a Composition chooses.
+        const STEP: Self = Self { code: CODE_OF_STEP, compiler: COMPILER_OF_STEP };
+
+        /// For code of a user who may install functions.
+        fn of_package() -> Self {
+            Self { code: CodeSize::UNLIMITED, compiler: CompilerLimits::default() }
+        }
+    }
+
+    /// Steps have their code compiled one after the other: what compilers take adds up. They wait without a thread.
     static TURNS: Semaphore = Semaphore::const_new(1);
+
+    /// Compiled code of steps is read one after the other, too, since it may be large. It is there within milliseconds.
+    static READS: Semaphore = Semaphore::const_new(1);
 
     /// The code of an image, compiled when it is called first, and granted nothing.
     pub(in super::super) type CompiledCode = OnceCell<Arc<WasmFunction>>;
@@ -104,32 +135,52 @@ mod present {
         if let Some(code) = image.compiled().get() {
             return Ok(code.clone());
         }
-        let name = &call.image.reference;
-        let Some(turn) = turn(call.timeout).await else {
-            return Err(CallError::Timeout { target: name.clone(), after: call.timeout });
-        };
-        // A task of its own, which goes on if the caller gives up: the compiler cannot be stopped, and the next call needs the result.
-        let task = tokio::spawn(compile_step(image.clone(), name.clone(), turn));
-        let compiled = task.await.unwrap_or_else(|error| Err(ImageError::Background(error)));
-        compiled.map_err(|error| error.for_call(name))
+        let (root, path) = (image.path(), image.code().unwrap_or_default());
+        let code = CodeOfStep { name: &call.image.reference, root, path };
+        code.load(image.compiled(), call.timeout).await
     }
 
-    /// Waits until nothing is compiled for another step. Nothing if that takes too long.
-    async fn turn(limit: Duration) -> Option<SemaphorePermit<'static>> {
-        tokio::time::timeout(limit, TURNS.acquire()).await.ok()?.ok()
+    /// Where the code of a step is.
+    #[derive(Clone, Copy)]
+    struct CodeOfStep<'a> {
+        name: &'a str,
+        root: &'a Path,
+        path: &'a str,
     }
 
-    async fn compile_step(
-        image: Arc<ReadyImage>,
-        name: String,
-        _turn: SemaphorePermit<'static>,
-    ) -> Result<Arc<WasmFunction>, ImageError> {
-        let compile = || async {
-            let path = image.code().unwrap_or_default();
-            let compiled = compile(&name, image.path(), path, Grants::default(), CODE_OF_STEP).await?;
-            Ok::<_, ImageError>(Arc::new(compiled))
-        };
-        image.compiled().get_or_try_init(compile).await.cloned()
+    impl CodeOfStep<'_> {
+        /// Find or compile it, once for all calls.
+        async fn load(self, cell: &CompiledCode, limit: Duration) -> Result<Arc<WasmFunction>, CallError> {
+            let is_compiling = AtomicBool::new(false);
+            let load = || async {
+                if let Some(found) = self.find().await? {
+                    return Ok(Arc::new(found));
+                }
+                let _turn = TURNS.acquire().await;
+                is_compiling.store(true, Ordering::Relaxed);
+                let compiled = compile(self.name, self.root, self.path, Grants::default(), Bounds::STEP);
+                Ok::<_, ImageError>(Arc::new(compiled.await?))
+            };
+            // Dropped at the deadline, and if the caller gives up before, which ends the compiler.
+            match timeout(limit, cell.get_or_try_init(load)).await {
+                Ok(code) => code.cloned().map_err(|error| error.for_call(self.name)),
+                Err(_) if is_compiling.load(Ordering::Relaxed) => {
+                    Err(ImageError::SlowCode { timeout: limit }.for_call(self.name))
+                }
+                Err(_) => Err(CallError::Timeout { target: self.name.to_owned(), after: limit }),
+            }
+        }
+
+        /// The code, if it was compiled before, by an earlier process for example. That waits for no compiler.
+        async fn find(self) -> Result<Option<WasmFunction>, ImageError> {
+            let _turn = READS.acquire().await;
+            let (name, root, path) = (self.name.to_owned(), self.root.to_owned(), self.path.to_owned());
+            let find = move || {
+                let code = read(&root, &path, &CODE_OF_STEP)?;
+                Ok(WasmFunction::find(&shared_wasm_runtime()?, &name, &code, Limits::default())?)
+            };
+            blocking(find).await?
+        }
     }
 
     /// The function in an image that is WebAssembly, with what the text grants it.
@@ -140,28 +191,38 @@ mod present {
         also: Option<LineSink>,
     ) -> Result<Runner, ImageError> {
         let path = image.code().unwrap_or_default();
-        let compiled = compile(name, image.path(), path, grants_of(grants)?, CodeSize::UNLIMITED).await?;
+        let compiled = compile(name, image.path(), path, grants_of(grants)?, Bounds::of_package()).await?;
         Ok(Runner::Wasm(compiled.also_logging_to(also)))
     }
 
+    /// Compiles the code in an image. If the returned future is dropped, its compiler ends.
     async fn compile(
         name: &str,
         root: &Path,
         path: &str,
         grants: Grants,
-        limit: CodeSize,
+        bounds: Bounds,
     ) -> Result<WasmFunction, ImageError> {
         let (name, root, path) = (name.to_owned(), root.to_owned(), path.to_owned());
+        let compilation = Compilation { limits: bounds.compiler, ..Compilation::default() };
+        let _cancel = compilation.cancellation.cancel_on_drop();
         let compile = move || {
-            let unreadable = |source| ImageError::Read { path: root.join(&path), source };
-            let mut code = Vec::new();
-            let file = open(&root, &path).ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
-            // One byte more than is allowed, so that a caller that checks sees that it is too much.
-            file.take(MOST_CODE + 1).read_to_end(&mut code).map_err(unreadable)?;
-            CodeSize::of(&code).check(&limit)?;
-            Ok(WasmFunction::new(&shared_wasm_runtime()?, &name, &code, grants, Limits::default())?)
+            let code = read(&root, &path, &bounds.code)?;
+            let (runtime, limits) = (shared_wasm_runtime()?, Limits::default());
+            Ok(WasmFunction::compile(&runtime, &name, &code, grants, limits, &compilation)?)
         };
         blocking(compile).await?
+    }
+
+    /// Reads the code in an image, unless a compiler would have too much to do with it.
+    fn read(root: &Path, path: &str, limit: &CodeSize) -> Result<Vec<u8>, ImageError> {
+        let unreadable = |source| ImageError::Read { path: root.join(path), source };
+        let mut code = Vec::new();
+        let file = open(root, path).ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
+        // One byte more than is allowed, so that a caller that checks sees that it is too much.
+        file.take(MOST_CODE + 1).read_to_end(&mut code).map_err(unreadable)?;
+        CodeSize::of(&code).check(limit)?;
+        Ok(code)
     }
 
     /// What a Function grants its code. Directories of this machine cannot be granted this way: a user who may install functions need not be
@@ -200,10 +261,20 @@ mod present {
             [&header[..], &section[..]].concat()
         }
 
-        async fn compile_as_step(code: &[u8]) -> Result<WasmFunction, ImageError> {
+        /// An image with this code.
+        fn image(code: &[u8]) -> tempfile::TempDir {
             let image = tempfile::tempdir().expect("image");
             std::fs::write(image.path().join("function.wasm"), code).expect("code");
-            compile("step", image.path(), "function.wasm", Grants::default(), CODE_OF_STEP).await
+            image
+        }
+
+        fn step(image: &tempfile::TempDir) -> CodeOfStep<'_> {
+            CodeOfStep { name: "step", root: image.path(), path: "function.wasm" }
+        }
+
+        async fn compile_as_step(code: &[u8]) -> Result<WasmFunction, ImageError> {
+            let image = image(code);
+            compile("step", image.path(), "function.wasm", Grants::default(), Bounds::STEP).await
         }
 
         #[tokio::test]
@@ -219,10 +290,20 @@ mod present {
 
         #[tokio::test]
         async fn step_waits_for_the_compiler_no_longer_than_its_time() {
-            let first = turn(Duration::MAX).await.expect("nothing else is compiled");
-            assert!(turn(Duration::ZERO).await.is_none());
+            let (image, cell) = (image(&code([0x81, 0x08])), OnceCell::new());
+            let first = TURNS.acquire().await.expect("it is never closed");
+            let error = step(&image).load(&cell, Duration::from_millis(1)).await;
+            assert!(matches!(error, Err(CallError::Timeout { .. })), "{error:?}");
             drop(first);
-            assert!(turn(Duration::ZERO).await.is_some());
+            step(&image).load(&cell, Duration::MAX).await.expect("its turn");
+        }
+
+        #[tokio::test]
+        async fn step_whose_code_was_compiled_before_waits_for_no_compiler() {
+            let code = code([0x82, 0x08]);
+            let _compiled = compile_as_step(&code).await.expect("code");
+            let _turn = TURNS.acquire().await.expect("it is never closed");
+            step(&image(&code)).load(&OnceCell::new(), Duration::from_mins(1)).await.expect("code");
         }
 
         #[test]

@@ -56,6 +56,12 @@ pub enum ImageError {
     #[cfg(feature = "wasm")]
     Code(#[from] ferroplane_wasm::Error),
     #[error(
+        "cannot compile its WebAssembly within {}s: give the step a longer `timeout`; compiled code is kept for the next call",
+        .timeout.as_secs_f64()
+    )]
+    #[cfg(feature = "wasm")]
+    SlowCode { timeout: std::time::Duration },
+    #[error(
         "cannot call its program: its annotation `ferroplane.io/protocol` is `{protocol}`; expected RunFunction, ResourceList or KRM"
     )]
     Protocol { protocol: String },

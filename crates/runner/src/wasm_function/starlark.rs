@@ -12,7 +12,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use ferroplane_functions::{Effort, ScriptInterpreter, ScriptMistake, TakesLong, set_script_interpreter};
-use ferroplane_wasm::{Call, Error, Limits, Program, Runtime};
+use ferroplane_wasm::{Call, Compiler, Error, Limits, Program, Runtime};
 use ferroplane_wire::v1::{
     ResponseMeta, Result as FunctionResult, RunFunctionRequest, RunFunctionResponse, Severity,
 };
@@ -51,7 +51,8 @@ impl Starlark {
 
     /// The same, with a runtime of its own, and a directory in which the compiled interpreter is kept.
     pub fn start(interpreter: &[u8], cache: Option<PathBuf>) -> Result<Self, Error> {
-        let runtime = start_runtime(cache)?;
+        // It is our own code, which takes what we measured.
+        let runtime = start_runtime(cache, &Compiler::InProcess)?;
         Self::new(&runtime, interpreter, Limits { memory: 64 << 20, ..Limits::default() })
     }
 

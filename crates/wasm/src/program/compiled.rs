@@ -11,6 +11,8 @@ use wasmtime_wasi::p2::pipe::MemoryInputPipe;
 
 use super::verdict::{exit, verdict};
 use super::{Call, Contract};
+use crate::cache::Native;
+use crate::compiler::{Compilation, Compiler, compile};
 use crate::error::Error;
 use crate::guest::{ComponentContext, ComponentGuest, Guest, ModuleGuest, Refused, ready_for_call, store};
 use crate::limits::Limits;
@@ -65,13 +67,33 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    pub(crate) fn new(shared: &Shared, digest: [u8; 32], code: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn new(
+        shared: &Shared,
+        digest: [u8; 32],
+        code: &[u8],
+        compilation: &Compilation,
+    ) -> Result<Self, Error> {
+        let source = Source { digest, code };
         let entry = match code.get(..8) {
-            Some(b"\0asm\x01\0\0\0") => module_entry(shared, digest, code)?,
-            Some(b"\0asm\x0d\0\x01\0") => component_entry(shared, digest, code)?,
+            Some(b"\0asm\x01\0\0\0") => module_entry(shared, &native(shared, &source, compilation)?)?,
+            Some(b"\0asm\x0d\0\x01\0") => component_entry(shared, &native(shared, &source, compilation)?)?,
             _ => return Err(Error::NotWebAssembly),
         };
         Ok(Self { digest, entry })
+    }
+
+    /// The same, if it need not be compiled: its native code was kept.
+    pub(crate) fn kept(shared: &Shared, digest: [u8; 32], code: &[u8]) -> Result<Option<Self>, Error> {
+        let entry = match code.get(..8) {
+            Some(b"\0asm\x01\0\0\0") => {
+                shared.cache.get(&shared.engine, digest).map(|module| module_entry(shared, &module))
+            }
+            Some(b"\0asm\x0d\0\x01\0") => {
+                shared.cache.get(&shared.engine, digest).map(|component| component_entry(shared, &component))
+            }
+            _ => return Err(Error::NotWebAssembly),
+        };
+        Ok(entry.transpose()?.map(|entry| Self { digest, entry }))
     }
 
     pub(crate) fn contract(&self) -> Contract {
@@ -115,27 +137,41 @@ impl Compiled {
     }
 }
 
-fn module_entry(shared: &Shared, digest: [u8; 32], code: &[u8]) -> Result<Entry, Error> {
-    let module = match &shared.cache {
-        Some(cache) => cache.module(&shared.engine, digest, code),
-        None => Module::from_binary(&shared.engine, code),
+/// Code, and its SHA-256.
+struct Source<'a> {
+    digest: [u8; 32],
+    code: &'a [u8],
+}
+
+/// The native code that was kept, or that is compiled now.
+fn native<N: Native>(shared: &Shared, source: &Source<'_>, compilation: &Compilation) -> Result<N, Error> {
+    let Source { digest, code } = *source;
+    if let Some(native) = shared.cache.get(&shared.engine, digest) {
+        return Ok(native);
+    }
+    let compiled = match &shared.options.compiler {
+        Compiler::InProcess => N::compile(&shared.engine, code)
+            .and_then(|native| shared.cache.keep(digest, &native).map(|()| native)),
+        Compiler::Helper(command) => {
+            let bytes = compile(command, shared.options.meter_fuel, code, compilation)?;
+            // Only now is it checked against what this engine has room for.
+            shared.cache.adopt(&shared.engine, digest, bytes)
+        }
     };
-    let module = module.map_err(|error| Error::Invalid(error.into()))?;
+    compiled.map_err(|error| Error::Invalid(error.into()))
+}
+
+fn module_entry(shared: &Shared, module: &Module) -> Result<Entry, Error> {
     let is_entry = |function: &FuncType| function.params().len() == 0 && function.results().len() == 0;
     if !module.get_export("_start").as_ref().and_then(ExternType::func).is_some_and(is_entry) {
         return Err(Error::NoEntry);
     }
-    let linked = shared.linkers.module.instantiate_pre(&module);
+    let linked = shared.linkers.module.instantiate_pre(module);
     Ok(Entry::Module(linked.map_err(|error| Error::Import(error.into()))?))
 }
 
-fn component_entry(shared: &Shared, digest: [u8; 32], code: &[u8]) -> Result<Entry, Error> {
-    let component = match &shared.cache {
-        Some(cache) => cache.component(&shared.engine, digest, code),
-        None => Component::from_binary(&shared.engine, code),
-    };
-    let component = component.map_err(|error| Error::Invalid(error.into()))?;
-    let linked = shared.linkers.component.instantiate_pre(&component);
+fn component_entry(shared: &Shared, component: &Component) -> Result<Entry, Error> {
+    let linked = shared.linkers.component.instantiate_pre(component);
     let linked = linked.map_err(|error| Error::Import(error.into()))?;
     if let Some(handler) = component.get_export_index(None, HANDLER) {
         return match component.get_export(Some(&handler), "run") {

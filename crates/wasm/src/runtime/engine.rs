@@ -15,12 +15,24 @@ const WHOLE_STACK: usize = 1 << 20;
 /// a page fault for each page that is used again.
 const KEPT_MEMORY: usize = 512 << 10;
 
-pub(crate) fn engine(options: &Options) -> wasmtime::Result<Engine> {
+/// The engine that runs code.
+pub(super) fn engine(options: &Options) -> wasmtime::Result<Engine> {
+    let mut config = config(options.meter_fuel);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
+    Engine::new(&config)
+}
+
+/// An engine that only compiles, for one that runs code. It reserves no memory for instances.
+pub(crate) fn compiling_engine(meters_fuel: bool) -> wasmtime::Result<Engine> {
+    Engine::new(&config(meters_fuel))
+}
+
+fn config(meters_fuel: bool) -> Config {
     let mut config = Config::new();
     config
         .cranelift_opt_level(OptLevel::Speed)
         .epoch_interruption(true)
-        .consume_fuel(options.meter_fuel)
+        .consume_fuel(meters_fuel)
         .max_wasm_stack(STACK)
         .async_stack_size(WHOLE_STACK)
         // The same request gets the same answer on every machine.
@@ -30,9 +42,8 @@ pub(crate) fn engine(options: &Options) -> wasmtime::Result<Engine> {
         .memory_may_move(false)
         .wasm_memory64(false)
         // With it, a block of a few bytes takes a thousand values, and a module of 8 kB makes the compiler use up all memory.
-        .wasm_multi_value(false)
-        .allocation_strategy(InstanceAllocationStrategy::Pooling(pool(options)));
-    Engine::new(&config)
+        .wasm_multi_value(false);
+    config
 }
 
 fn pool(options: &Options) -> PoolingAllocationConfig {

@@ -48,6 +48,20 @@ fn code_is_kept_and_read_back() {
     assert_eq!(fs::metadata(cache.join("key")).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+#[test]
+fn code_that_was_kept_is_found_without_compiling_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = directory.path().join("cache");
+    for code in [wat(&echo()), wat(&echo_component())] {
+        let first = runtime(&cache).unwrap();
+        assert!(first.find(&code).unwrap().is_none(), "it was never compiled");
+        first.compile(&code).unwrap();
+
+        let program = runtime(&cache).unwrap().find(&code).unwrap().expect("it was kept");
+        assert_eq!(block_on(program.call(call(b"hello"))).unwrap(), b"hello");
+    }
+}
+
 fn modified(cache: &Path) -> Vec<SystemTime> {
     files(cache).iter().map(|(path, _)| fs::metadata(path).unwrap().modified().unwrap()).collect()
 }

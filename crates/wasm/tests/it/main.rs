@@ -4,6 +4,7 @@
 mod cache;
 mod calls;
 mod code;
+mod compiler;
 mod components;
 mod concurrency;
 mod grants;

@@ -114,7 +114,7 @@ fn imports_that_are_not_offered_are_named() {
 }
 
 /// An error and its causes, as the binary prints them.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -133,7 +133,7 @@ fn deeply_nested_code_does_not_use_up_our_own_stack() {
     let depth = 20_000;
     let mut body = [0x02, 0x40].repeat(depth);
     body.extend(vec![0x0b; depth]);
-    let module = module_of(&body);
+    let module = module_of(&[0], &body);
 
     // Whether it is accepted is the engine's affair.
     if let Ok(program) = RUNTIME.compile(&module) {
@@ -149,9 +149,9 @@ fn function_that_is_too_long_for_the_compiler_is_refused() {
     let around = 2;
     let limit = 1 << 20;
 
-    let program = RUNTIME.compile(&module_of(&nothing(limit - around))).unwrap();
+    let program = RUNTIME.compile(&module_of(&[0], &nothing(limit - around))).unwrap();
     assert_eq!(block_on(program.call(call(b""))).unwrap(), b"");
-    let error = refused(&module_of(&nothing(limit - around + 1)));
+    let error = refused(&module_of(&[0], &nothing(limit - around + 1)));
     assert!(matches!(error, Error::TooComplex { size, limit: its, .. } if size == its + 1), "{error:?}");
 }
 
@@ -167,9 +167,9 @@ fn blocks_of_several_values_are_refused() {
     assert!(chain(&error).contains("multi-value"), "{}", chain(&error));
 }
 
-/// A module whose `_start` does this.
-fn module_of(body: &[u8]) -> Vec<u8> {
-    let function = [&[0][..], body, &[0x0b]].concat();
+/// A module whose `_start` has these variables, and does this.
+pub(crate) fn module_of(variables: &[u8], body: &[u8]) -> Vec<u8> {
+    let function = [variables, body, &[0x0b]].concat();
     let mut module = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0".to_vec();
     let section = [vec![1], leb(function.len()), function].concat();
     module.push(0x0a);
@@ -178,7 +178,7 @@ fn module_of(body: &[u8]) -> Vec<u8> {
     module
 }
 
-fn leb(mut number: usize) -> Vec<u8> {
+pub(crate) fn leb(mut number: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         let byte = u8::try_from(number & 0x7f).unwrap();
