@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use crate::protocol::{self, Report};
 pub(crate) use chroot::FIRST_STAGE as CHROOT_STAGE;
-pub use chroot::end_descendants;
+pub use chroot::{end_descendants, end_orphans};
 pub(crate) use process::FIRST_STAGE as PROCESS_STAGE;
 
 /// The argument that starts the second stage.

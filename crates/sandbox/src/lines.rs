@@ -114,13 +114,13 @@ impl Lines {
     fn renew(&mut self, now: Instant) {
         let since = *self.since.get_or_insert(now);
         if self.budget.renewed_after.is_some_and(|after| now.duration_since(since) >= after) {
-            self.tell_of_dropped();
+            self.report_dropped();
             self.since = Some(now);
             self.left = self.budget.bytes;
         }
     }
 
-    fn tell_of_dropped(&mut self) {
+    fn report_dropped(&mut self) {
         if self.dropped > 0 {
             self.sink.take(Line::Dropped(self.dropped));
             self.dropped = 0;
@@ -131,7 +131,7 @@ impl Lines {
         if !self.line.is_empty() {
             self.finish_line(0);
         }
-        self.tell_of_dropped();
+        self.report_dropped();
     }
 }
 

@@ -16,6 +16,10 @@ use tempfile::TempDir;
 
 use crate::sandbox::Sandbox;
 
+/// Leaves a process behind whose id is in the file `left`.
+const LEAVE: &str =
+    "setsid sh -c 'echo $$ > left; exec sleep 600' >/dev/null 2>&1 & until [ -s left ]; do sleep 0.05; done";
+
 /// An adapter, and a caller with a certificate of its authority.
 struct Adapter {
     process: Process,
@@ -138,6 +142,24 @@ async fn program_that_has_answered_leaves_nothing_behind() {
     let adapter = Adapter::start(leave, &[]);
     adapter.call().await.unwrap();
     gone(process_in(&adapter.path("left")).await).await;
+}
+
+#[tokio::test]
+async fn program_that_kills_the_process_above_it_leaves_nothing_behind() {
+    let adapter = Adapter::start(&format!("{LEAVE}; kill -9 $PPID"), &[]);
+    adapter.failure().await;
+    gone(process_in(&adapter.path("left")).await).await;
+}
+
+#[tokio::test]
+async fn calls_go_on_while_what_another_one_left_behind_is_ended() {
+    let first = format!("{LEAVE}; until [ -e second ]; do sleep 0.05; done; kill -9 $PPID");
+    let waits = "until [ -s left ]; do sleep 0.05; done; while [ -d /proc/$(cat left) ]; do sleep 0.05; done";
+    let second = format!(": > second; {waits}; exec cat");
+    let script = format!("if mkdir first 2>/dev/null; then {first}; else {second}; fi");
+    let adapter = Adapter::start(&script, &["--concurrency", "2"]);
+    let (one, two) = tokio::join!(adapter.call(), adapter.call());
+    assert!(one.is_ok() != two.is_ok(), "{one:?} {two:?}");
 }
 
 #[tokio::test]

@@ -83,6 +83,9 @@ pub enum ServeProgramError {
 }
 
 /// Answer calls until the end is announced, and wait for the last answers.
+///
+/// This process should be a child subreaper, so that what a killed command leaves behind comes to it and is ended. It must not start
+/// children for anything else, because they would be ended, too.
 pub async fn serve_program(
     program: ServedProgram,
     listener: TcpListener,

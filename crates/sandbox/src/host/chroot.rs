@@ -10,12 +10,14 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change, mount_remount};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, chroot, geteuid, kill_process, pidfd_open,
-    set_child_subreaper, setrlimit, wait,
+    set_child_subreaper, setrlimit, wait, waitpid,
 };
 use rustix::thread::{UnshareFlags, set_no_new_privs};
 
@@ -31,6 +33,8 @@ pub(super) const SECOND_STAGE: &str = "chroot-program";
 
 /// Says whether the second stage has mounts of its own.
 const HAS_MOUNTS: &str = "FERROPLANE_HAS_MOUNTS";
+/// How long processes that were killed have to end before they are looked for again.
+const ROUND: Duration = Duration::from_millis(1);
 /// The program's user where we are no administrator. Not root: that would have capabilities in its user namespace.
 const USER: u32 = 65_532;
 
@@ -85,7 +89,27 @@ pub fn end_descendants() {
         for pid in descendants {
             let _ = kill_process(pid, Signal::KILL);
         }
+        // Otherwise we would take the processor from those that have to end.
+        thread::sleep(ROUND);
     }
+}
+
+/// End the children of this process that it has not started but adopted, and all that descends from them. Returns whether there were any:
+/// then they may still be ending, or new ones may have appeared, and it has to be called again.
+///
+/// Something else waits for the children that were started. Between the start of one and this call, `is_started` has to come to know it.
+pub fn end_orphans(is_started: impl Fn(Pid) -> bool) -> bool {
+    let Some(own) = Pid::from_raw(std::process::id().cast_signed()) else { return false };
+    let processes = Processes::look();
+    let orphans: Vec<Pid> = processes.children(own).filter(|child| !is_started(*child)).collect();
+    for orphan in &orphans {
+        let _ = kill_process(*orphan, Signal::KILL);
+        for pid in processes.descendants(*orphan) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        let _ = waitpid(Some(*orphan), WaitOptions::NOHANG);
+    }
+    !orphans.is_empty()
 }
 
 /// The second stage.

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use ferroplane_engine::FunctionProtocol;
 use ferroplane_runner::grpc::Tls;
 use ferroplane_runner::{ServedProgram, function_protocol, serve_program};
+use rustix::process::{getpid, set_child_subreaper};
 use tokio::net::TcpListener;
 use tracing::info;
 use tracing::level_filters::LevelFilter;
@@ -25,6 +26,9 @@ use crate::telemetry::Telemetry;
 
 /// The port of functions in pods.
 const PORT: u16 = 9443;
+
+/// Programs that run at once, however many processors there are: a container without a limit has all those of its node.
+const MOST_AT_ONCE: usize = 16;
 
 /// Serve a program that reads a request and writes a response as a function, with mutual TLS
 ///
@@ -51,7 +55,7 @@ pub(super) struct Adapter {
     #[arg(long, default_value = "20s", value_parser = duration::parse)]
     timeout: Duration,
 
-    /// Number of programs that run at once [default: twice the number of processors]
+    /// Number of programs that run at once [default: twice the number of processors, at most 16]
     #[arg(long, value_name = "COUNT")]
     concurrency: Option<NonZeroUsize>,
 
@@ -71,6 +75,8 @@ impl Adapter {
     }
 
     async fn serve(self) -> anyhow::Result<Verdict> {
+        // One that is killed cannot end what its program has left behind. That comes to this process, which ends it.
+        set_child_subreaper(Some(getpid())).context("cannot adopt what programs leave behind")?;
         let mut interrupts = Interrupts::listen().context("cannot wait for signals")?;
         let tls = Tls::read(&self.tls_server_certs_dir)?;
         let listener = listen(self.address).await?;
@@ -81,7 +87,7 @@ impl Adapter {
             command: executing_command().into_iter().map(OsString::from).chain(self.command).collect(),
             protocol: self.protocol,
             timeout: self.timeout,
-            concurrency: self.concurrency.map_or(processors * 2, NonZeroUsize::get),
+            concurrency: self.concurrency.map_or(usual_concurrency(processors), NonZeroUsize::get),
         };
         let end = async {
             interrupts.next().await;
@@ -90,6 +96,10 @@ impl Adapter {
         info!("the server has ended");
         Ok(Verdict::Yes)
     }
+}
+
+fn usual_concurrency(processors: usize) -> usize {
+    (processors * 2).min(MOST_AT_ONCE)
 }
 
 /// Without an address, all of IPv6 and with it IPv4, or IPv4 alone where there is no IPv6.
@@ -111,4 +121,14 @@ async fn listen(address: Option<SocketAddr>) -> anyhow::Result<TcpListener> {
 
 fn protocol(text: &str) -> Result<FunctionProtocol, String> {
     function_protocol(text).map_err(|_| "expected RunFunction, ResourceList or KRM".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_with_many_processors_does_not_run_ever_more_programs_at_once() {
+        assert_eq!([1, 2, 8, 64].map(usual_concurrency), [2, 4, 16, 16]);
+    }
 }

@@ -3,16 +3,18 @@
 use std::ffi::OsString;
 use std::io;
 use std::process::{ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ferroplane_sandbox::host::end_orphans;
 use ferroplane_sandbox::{Budget, Limits, LineSink, hand_on};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::task::spawn_blocking;
+use tokio::time::{sleep, timeout};
 use tracing::info;
 
 use crate::error::CallError;
@@ -23,12 +25,15 @@ use crate::images::words::LastWords;
 
 /// How long a program and all that it started have to be gone.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long processes that were killed have to end before they are looked for again.
+const ROUND: Duration = Duration::from_millis(1);
 
 /// Runs the same program for each call, and only so many at once.
 #[derive(Debug, Clone)]
 pub(super) struct Executions {
     command: Arc<[OsString]>,
     places: Arc<Semaphore>,
+    started: Started,
 }
 
 /// Why a program that was started has no answer.
@@ -42,7 +47,8 @@ enum NoAnswer {
 
 impl Executions {
     pub(super) fn new(command: Vec<OsString>, concurrency: usize) -> Self {
-        Self { command: command.into(), places: Arc::new(Semaphore::new(concurrency)) }
+        let places = Arc::new(Semaphore::new(concurrency));
+        Self { command: command.into(), places, started: Started::default() }
     }
 
     /// What [`crate::External`] runs it with.
@@ -61,7 +67,8 @@ impl Executions {
         let place = self.places.acquire_owned().await;
         let place = place.map_err(|error| cannot_run(io::Error::other(error)))?;
         let words = LastWords::default();
-        let mut execution = Execution::start(&self.command, place).map_err(cannot_run)?;
+        let execution = Execution::start(&self.command, place, self.started);
+        let mut execution = execution.map_err(cannot_run)?;
         let log = words.sink(move |line: &str| {
             info!(target: "ferroplane::function", function = call.step, composite = call.composite, "{line}");
         });
@@ -80,27 +87,78 @@ impl Executions {
     }
 }
 
+/// The processes that were started for calls, and that tokio waits for. Any other child of this process was left behind by one of them that
+/// was killed, and was adopted.
+#[derive(Debug, Clone, Default)]
+struct Started(Arc<Mutex<Vec<Pid>>>);
+
+impl Started {
+    /// Start a process. Nobody looks for orphans before it is known.
+    fn spawn(&self, command: &mut Command) -> io::Result<(Child, Option<Pid>)> {
+        let mut started = self.lock();
+        let child = command.spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        started.extend(id);
+        Ok((child, id))
+    }
+
+    /// Forget a process that has ended. Another one may have its number already.
+    fn forget(&self, id: Pid) {
+        let mut started = self.lock();
+        if let Some(place) = started.iter().position(|it| *it == id) {
+            started.swap_remove(place);
+        }
+    }
+
+    /// End what processes that were killed have left behind.
+    async fn end_orphans(&self) {
+        loop {
+            let started = self.clone();
+            let round = move || {
+                let started = started.lock();
+                end_orphans(|child| started.contains(&child))
+            };
+            if !spawn_blocking(round).await.unwrap_or(false) {
+                return;
+            }
+            sleep(ROUND).await;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Pid>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A program that runs. Dropping it ends the program, and everything that the program started.
-struct Execution(Option<(Child, OwnedSemaphorePermit)>);
+struct Execution(Option<Running>);
+
+struct Running {
+    child: Child,
+    id: Option<Pid>,
+    place: OwnedSemaphorePermit,
+    started: Started,
+}
 
 impl Execution {
-    fn start(command: &[OsString], place: OwnedSemaphorePermit) -> io::Result<Self> {
+    fn start(command: &[OsString], place: OwnedSemaphorePermit, started: Started) -> io::Result<Self> {
         let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
-        let child = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             // A signal to our own group is not for it, nor the other way round.
-            .process_group(0)
-            .spawn()?;
-        Ok(Self(Some((child, place))))
+            .process_group(0);
+        let (child, id) = started.spawn(&mut command)?;
+        Ok(Self(Some(Running { child, id, place, started })))
     }
 
     /// Give it its input, and read its answer until it ends.
     async fn answer(&mut self, input: &[u8], log: LineSink) -> Result<(Vec<u8>, ExitStatus), NoAnswer> {
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        let (child, _) = self.0.as_mut().ok_or_else(gone)?;
+        let Running { child, .. } = self.0.as_mut().ok_or_else(gone)?;
         let mut stdin = child.stdin.take().ok_or_else(gone)?;
         let stdout = child.stdout.take().ok_or_else(gone)?;
         let stderr = child.stderr.take().ok_or_else(gone)?;
@@ -123,15 +181,23 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
-        let Some((mut child, place)) = self.0.take() else { return };
-        // It has none if it was waited for.
-        let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let Some(Running { mut child, id, place, started }) = self.0.take() else { return };
         let (Some(id), Ok(runtime)) = (id, Handle::try_current()) else { return };
-        // It may be gone already, and that is what we want.
-        let _ = kill_process(id, Signal::TERM);
+        // If it was waited for, the number may be another's.
+        if child.id().is_some() {
+            // It may be gone already, and that is what we want.
+            let _ = kill_process(id, Signal::TERM);
+        }
         runtime.spawn(async move {
-            if timeout(GRACE, child.wait()).await.is_err() {
+            let status = timeout(GRACE, child.wait()).await;
+            if status.is_err() {
                 let _ = child.kill().await;
+            }
+            started.forget(id);
+            let ended_by_itself = matches!(status, Ok(Ok(status)) if status.code().is_some());
+            if !ended_by_itself {
+                // It was killed before it could end what the program has left behind.
+                started.end_orphans().await;
             }
             // Only now may another program run in its place.
             drop(place);
