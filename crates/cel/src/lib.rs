@@ -62,6 +62,7 @@ pub struct Environment {
     variables: Arc<Vec<(String, Type)>>,
     numbers: Numbers,
     allow_mixed: bool,
+    weighs_patterns: bool,
 }
 
 impl Environment {
@@ -87,6 +88,14 @@ impl Environment {
     #[must_use]
     pub fn mixed_literals(mut self) -> Self {
         self.allow_mixed = true;
+        self
+    }
+
+    /// Counts what regular expressions cost by their weight ([`matching_cost`]), which Kubernetes does not: a limit then also bounds the
+    /// time that matching takes.
+    #[must_use]
+    pub fn weighed_patterns(mut self) -> Self {
+        self.weighs_patterns = true;
         self
     }
 
@@ -118,6 +127,7 @@ impl Environment {
             checked: Arc::new(checked),
             variables: Arc::clone(&self.variables),
             numbers: self.numbers,
+            weighs_patterns: self.weighs_patterns,
         })
     }
 }
@@ -132,6 +142,13 @@ pub struct Program {
     checked: Arc<Checked>,
     variables: Arc<Vec<(String, Type)>>,
     numbers: Numbers,
+    weighs_patterns: bool,
+}
+
+/// What it costs to match a regular expression of this weight ([`ferroplane_golang::regexp::Expression::weight`]) against so many bytes.
+pub fn matching_cost(weight: u64, length: usize) -> u64 {
+    // At its worst, the engine comes to every state at every byte; so many of these steps take about as much time as one of an evaluation.
+    weight.max(1).saturating_mul(length as u64) / 256 + 1
 }
 
 /// How much an evaluation may cost.
@@ -207,7 +224,7 @@ impl Program {
             names: &self.variables,
             variables: values,
             places: vec![LocalSlot::Empty; self.checked.places],
-            meter: Meter::new(limits.cost),
+            meter: Meter::new(limits.cost).weighing_patterns(self.weighs_patterns),
             regexes: Regexes::default(),
         };
         // Whether an error could have been absorbed no longer matters at the top.

@@ -27,6 +27,7 @@ const REGEX_LIMIT: usize = 200;
 pub(super) struct Meter {
     cost: Cell<u64>,
     limit: u64,
+    weighs_patterns: bool,
     work: Cell<u64>,
     memory: Cell<usize>,
     regexes: Cell<usize>,
@@ -35,7 +36,12 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new(limit: u64) -> Self {
         let (cost, work) = (Cell::new(0), Cell::new(0));
-        Self { cost, limit, work, memory: Cell::new(0), regexes: Cell::new(0) }
+        Self { cost, limit, weighs_patterns: false, work, memory: Cell::new(0), regexes: Cell::new(0) }
+    }
+
+    /// The same, but regular expressions cost what is said to [`Self::weigh`].
+    pub(super) fn weighing_patterns(self, weighs_patterns: bool) -> Self {
+        Self { weighs_patterns, ..self }
     }
 
     pub(super) fn cost(&self) -> u64 {
@@ -46,6 +52,11 @@ impl Meter {
         let total = self.cost.get().saturating_add(cost);
         self.cost.set(total);
         if total > self.limit { Err(Fault::Cancelled(COST)) } else { Ok(()) }
+    }
+
+    /// What a regular expression costs beyond what Kubernetes counts, if that is counted.
+    pub(super) fn weigh(&self, cost: u64) -> Result<(), Fault> {
+        if self.weighs_patterns { self.charge(cost) } else { Ok(()) }
     }
 
     pub(super) fn refund(&self, cost: u64) {

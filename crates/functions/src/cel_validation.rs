@@ -9,18 +9,17 @@ mod input;
 mod tests;
 mod variables;
 
-use ferroplane_cel::{EvaluateError, Limits, Program, Value};
+use ferroplane_cel::Value;
 use ferroplane_golang::strconv::quote;
 use ferroplane_wire::v1::{Result as FunctionResult, RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{Struct, StructError};
 
-use crate::effort::{BRIEF_COST, Effort, TakesLong};
+use crate::cost_budget::CostBudget;
+use crate::effort::{Effort, TakesLong};
 use crate::response;
 use compiled::{Rule, Rules};
 use variables::Variables;
 
-/// What all rules may cost together. Each alone may cost what one expression may.
-const COST: u64 = Limits::PER_OBJECT.cost;
 /// How many violations are listed one by one.
 const TOLD: usize = 100;
 /// A longer message is cut.
@@ -30,18 +29,13 @@ pub(crate) fn run(
     request: &RunFunctionRequest,
     effort: Effort<'_>,
 ) -> Result<RunFunctionResponse, TakesLong> {
-    let is_brief = matches!(effort, Effort::Brief);
     let mut response = response::to(request);
-    let mut budget = if is_brief { BRIEF_COST } else { COST };
-    let checked = check_all(request, &mut budget);
-    if is_brief && budget == 0 {
-        return Err(TakesLong);
-    }
-    match checked {
+    let budget = CostBudget::new(effort);
+    match check_all(request, &budget) {
         Ok(results) => response.results.extend(results),
-        Err(problem) => return Ok(response::fatal(response, problem)),
+        Err(problem) => response = response::fatal(response, problem),
     }
-    Ok(response)
+    budget.conclude(response)
 }
 
 /// A rule that does not hold, or cannot be told to.
@@ -50,7 +44,7 @@ struct Violation<'r> {
     message: String,
 }
 
-fn check_all(request: &RunFunctionRequest, budget: &mut u64) -> Result<Vec<FunctionResult>, String> {
+fn check_all(request: &RunFunctionRequest, budget: &CostBudget) -> Result<Vec<FunctionResult>, String> {
     let empty = Struct::default();
     let rules = request.input.as_ref().unwrap_or(&empty).reading(Rules::read);
     let rules = rules.as_ref().as_ref().map_err(String::clone)?;
@@ -61,6 +55,12 @@ fn check_all(request: &RunFunctionRequest, budget: &mut u64) -> Result<Vec<Funct
         match &rule.selector {
             None => found.extend(check(rule, None, &variables, budget)),
             Some(selector) => {
+                if let Some(pattern) = selector.pattern() {
+                    let spent = budget.spend_match(pattern, variables.length_of_names());
+                    spent.map_err(|problem| {
+                        format!("cannot match resources.pattern of rule {}: {problem}", quote(&rule.name))
+                    })?;
+                }
                 for resource in variables.matching(selector) {
                     found.extend(check(rule, Some(&resource), &variables, budget));
                 }
@@ -75,19 +75,11 @@ fn check<'r, 'v>(
     rule: &'r Rule,
     resource: Option<&(&'v str, Value<'v>)>,
     variables: &Variables<'v>,
-    budget: &mut u64,
+    budget: &CostBudget,
 ) -> Option<Violation<'r>> {
     let subject = resource.map(|(name, _)| format!("composed resource {}", quote(name)));
-    let mut evaluate = |program: &Program| {
-        // What is left may be less than one rule may cost.
-        let limits = Limits { cost: Limits::PER_CALL.cost.min(*budget) };
-        let given = variables.with(resource.map(|(_, value)| value.clone()));
-        let (outcome, cost) = program.evaluate_with(given, limits);
-        // One that does more than its cost shows leaves nothing for others.
-        let is_excessive = matches!(&outcome, Err(EvaluateError::Cancelled(_))) && cost <= limits.cost;
-        *budget = if is_excessive { 0 } else { budget.saturating_sub(cost) };
-        outcome.map(|evaluated| evaluated.value)
-    };
+    let evaluate =
+        |program| budget.evaluate(program, variables.with(resource.map(|(_, value)| value.clone())));
     let problem = match evaluate(&rule.program) {
         Ok(Value::Bool(true)) => return None,
         Ok(Value::Bool(false)) => None,

@@ -4,6 +4,7 @@
 mod auto_ready;
 mod cel_state;
 mod cel_validation;
+mod cost_budget;
 mod discovery;
 mod dummy;
 mod effort;
@@ -141,14 +142,14 @@ const BUILTINS: &[BuiltinFunction] = &[
         function: "function-patch-and-transform",
         stable: "v0.10.8",
         versions: &[
-            ("v0.2.1", Short(patch_and_transform::run_v0_2)),
-            ("v0.3.0", Short(patch_and_transform::run_v0_3)),
-            ("v0.4.0", Short(patch_and_transform::run_v0_4)),
-            ("v0.5.0", Short(patch_and_transform::run_v0_5)),
-            ("v0.6.0", Short(patch_and_transform::run_v0_6)),
-            ("v0.7.0", Short(patch_and_transform::run_v0_7)),
-            ("v0.9.3", Short(patch_and_transform::run_v0_8)),
-            ("v0.10.8", Short(patch_and_transform::run)),
+            ("v0.2.1", Long(patch_and_transform::run_v0_2)),
+            ("v0.3.0", Long(patch_and_transform::run_v0_3)),
+            ("v0.4.0", Long(patch_and_transform::run_v0_4)),
+            ("v0.5.0", Long(patch_and_transform::run_v0_5)),
+            ("v0.6.0", Long(patch_and_transform::run_v0_6)),
+            ("v0.7.0", Long(patch_and_transform::run_v0_7)),
+            ("v0.9.3", Long(patch_and_transform::run_v0_8)),
+            ("v0.10.8", Long(patch_and_transform::run)),
         ],
     },
     BuiltinFunction {
@@ -170,12 +171,12 @@ const BUILTINS: &[BuiltinFunction] = &[
         function: "function-sequencer",
         stable: "v0.6.0",
         versions: &[
-            ("v0.1.2", Short(sequencer::run_v0_1)),
-            ("v0.2.2", Short(sequencer::run_v0_2)),
-            ("v0.3.0", Short(sequencer::run_v0_3)),
-            ("v0.4.0", Short(sequencer::run_v0_4)),
-            ("v0.5.0", Short(sequencer::run_v0_5)),
-            ("v0.6.0", Short(sequencer::run)),
+            ("v0.1.2", Long(sequencer::run_v0_1)),
+            ("v0.2.2", Long(sequencer::run_v0_2)),
+            ("v0.3.0", Long(sequencer::run_v0_3)),
+            ("v0.4.0", Long(sequencer::run_v0_4)),
+            ("v0.5.0", Long(sequencer::run_v0_5)),
+            ("v0.6.0", Long(sequencer::run)),
         ],
     },
     BuiltinFunction {
@@ -186,7 +187,7 @@ const BUILTINS: &[BuiltinFunction] = &[
     BuiltinFunction {
         function: "function-status-transformer",
         stable: "v0.5.1",
-        versions: &[("v0.5.1", Short(status_transformer::run))],
+        versions: &[("v0.5.1", Long(status_transformer::run))],
     },
     BuiltinFunction {
         function: "function-tag-manager",

@@ -29,6 +29,8 @@ use ferroplane_wire::v1::{Ready, Resource, RunFunctionRequest, RunFunctionRespon
 use ferroplane_wire::{State, Struct, StructError};
 use serde_json::{Map, Value};
 
+use crate::cost_budget::CostBudget;
+use crate::effort::{Effort, TakesLong};
 use crate::fieldpath::Error;
 use crate::response;
 use connection::Details;
@@ -40,48 +42,50 @@ use release::Release;
 /// Where in the context the environment is.
 const ENVIRONMENT: &str = "apiextensions.crossplane.io/environment";
 
+type Answer = Result<RunFunctionResponse, TakesLong>;
+
 /// As upstream from v0.10.0 on.
-pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_10, request)
+pub(crate) fn run(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_10, request, effort)
 }
 
 /// As upstream in v0.2.0 and v0.2.1.
-pub(crate) fn run_v0_2(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_2, request)
+pub(crate) fn run_v0_2(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_2, request, effort)
 }
 
 /// As upstream in v0.3.0.
-pub(crate) fn run_v0_3(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_3, request)
+pub(crate) fn run_v0_3(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_3, request, effort)
 }
 
 /// As upstream in v0.4.0.
-pub(crate) fn run_v0_4(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_4, request)
+pub(crate) fn run_v0_4(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_4, request, effort)
 }
 
 /// As upstream in v0.5.0.
-pub(crate) fn run_v0_5(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_5, request)
+pub(crate) fn run_v0_5(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_5, request, effort)
 }
 
 /// As upstream in v0.6.0.
-pub(crate) fn run_v0_6(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_6, request)
+pub(crate) fn run_v0_6(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_6, request, effort)
 }
 
 /// As upstream in v0.7.0.
-pub(crate) fn run_v0_7(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_7, request)
+pub(crate) fn run_v0_7(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_7, request, effort)
 }
 
 /// As upstream from v0.8.0 to v0.9.3.
-pub(crate) fn run_v0_8(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_as(Release::V0_8, request)
+pub(crate) fn run_v0_8(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_as(Release::V0_8, request, effort)
 }
 
 /// Compose resources from the templates of the input.
-fn run_as(release: Release, request: &RunFunctionRequest) -> RunFunctionResponse {
+fn run_as(release: Release, request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
     let mut response = response::to(request);
     let read = |input: &Struct| (release, Prepared::read(input, release));
     let mut reading = match &request.input {
@@ -93,22 +97,24 @@ fn run_as(release: Release, request: &RunFunctionRequest) -> RunFunctionResponse
         reading = Arc::new(read(input));
     }
     let prepared = reading.1.as_ref().map_err(Clone::clone);
-    if let Err(problem) = prepared.and_then(|prepared| compose(request, prepared, &mut response)) {
+    let costs = CostBudget::new(effort);
+    if let Err(problem) = prepared.and_then(|prepared| compose(request, prepared, &costs, &mut response)) {
         response = response::fatal(response, problem);
     }
     if !release.targets_results() {
         response.results.iter_mut().for_each(|result| result.target = None);
     }
-    response
+    costs.conclude(response)
 }
 
 /// The story. The error is a fatal result; then everything stays as it is, but for warnings so far.
 fn compose(
     request: &RunFunctionRequest,
     prepared: &Prepared,
+    costs: &CostBudget,
     response: &mut RunFunctionResponse,
 ) -> Result<(), String> {
-    let mut composition = Composition::observe(request, prepared.release)?;
+    let mut composition = Composition::observe(request, prepared.release, costs)?;
     let templates =
         prepared.templates.as_ref().map_err(|problem| format!("cannot resolve PatchSets: {problem}"))?;
     // First, because templates read the environment; what they write to it is seen by the templates after
@@ -135,11 +141,15 @@ struct Composition<'a> {
     environment: Document<'a>,
     details: Details,
     has_skipped: bool,
-    budget: Budget,
+    budget: Budget<'a>,
 }
 
 impl<'a> Composition<'a> {
-    fn observe(request: &'a RunFunctionRequest, release: Release) -> Result<Self, String> {
+    fn observe(
+        request: &'a RunFunctionRequest,
+        release: Release,
+        costs: &'a CostBudget,
+    ) -> Result<Self, String> {
         let (observed, desired) = (request.observed.as_ref(), request.desired.as_ref());
         let observed_xr = observed.and_then(State::composite).and_then(|xr| xr.resource.as_ref());
         let xr = match observed_xr {
@@ -163,7 +173,7 @@ impl<'a> Composition<'a> {
             environment: environment(request.context.as_ref(), release)?,
             details: desired_composite.map(|xr| xr.connection_details.clone()).unwrap_or_default(),
             has_skipped: false,
-            budget: Budget::default(),
+            budget: Budget::new(costs),
         })
     }
 

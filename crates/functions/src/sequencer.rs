@@ -25,50 +25,54 @@ use ferroplane_wire::v1::{
 use self::condition::Conditions;
 use self::input::{Input, Release, Rule};
 use self::names::Names;
+use crate::cost_budget::CostBudget;
+use crate::effort::{Effort, TakesLong};
 use crate::response;
 
+type Answer = Result<RunFunctionResponse, TakesLong>;
+
 /// As upstream from v0.6.0 on.
-pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
-    sequence(request, Input::read(request.input.as_ref()))
+pub(crate) fn run(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    sequence(request, Input::read(request.input.as_ref()), effort)
 }
 
 /// As upstream in v0.5.0.
-pub(crate) fn run_v0_5(request: &RunFunctionRequest) -> RunFunctionResponse {
-    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_5))
+pub(crate) fn run_v0_5(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_5), effort)
 }
 
 /// As upstream in v0.4.0.
-pub(crate) fn run_v0_4(request: &RunFunctionRequest) -> RunFunctionResponse {
-    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_4))
+pub(crate) fn run_v0_4(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    sequence(request, Input::read_v0_4(request.input.as_ref(), Release::V0_4), effort)
 }
 
 /// As upstream from v0.2.3 to v0.3.0.
-pub(crate) fn run_v0_3(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_sequences(request, Release::V0_3)
+pub(crate) fn run_v0_3(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_sequences(request, Release::V0_3, effort)
 }
 
 /// As upstream in v0.2.2.
-pub(crate) fn run_v0_2(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_sequences(request, Release::V0_2)
+pub(crate) fn run_v0_2(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_sequences(request, Release::V0_2, effort)
 }
 
 /// As upstream from v0.1.0 to v0.1.2.
-pub(crate) fn run_v0_1(request: &RunFunctionRequest) -> RunFunctionResponse {
-    run_sequences(request, Release::V0_1)
+pub(crate) fn run_v0_1(request: &RunFunctionRequest, effort: Effort<'_>) -> Answer {
+    run_sequences(request, Release::V0_1, effort)
 }
 
-fn run_sequences(request: &RunFunctionRequest, release: Release) -> RunFunctionResponse {
-    let mut response = sequence(request, Input::read_sequences(request.input.as_ref(), release));
+fn run_sequences(request: &RunFunctionRequest, release: Release, effort: Effort<'_>) -> Answer {
+    let mut response = sequence(request, Input::read_sequences(request.input.as_ref(), release), effort)?;
     // The protocol of that time had no field for it.
     response.results.iter_mut().for_each(|result| result.target = None);
-    response
+    Ok(response)
 }
 
-fn sequence(request: &RunFunctionRequest, input: Result<Input, String>) -> RunFunctionResponse {
+fn sequence(request: &RunFunctionRequest, input: Result<Input, String>, effort: Effort<'_>) -> Answer {
     let mut response = response::to(request);
     let input = match input {
         Ok(input) => input,
-        Err(problem) => return response::fatal(response, problem),
+        Err(problem) => return Ok(response::fatal(response, problem)),
     };
     if let Some(ttl) = input.cache_ttl
         && let Some(meta) = &mut response.meta
@@ -76,10 +80,11 @@ fn sequence(request: &RunFunctionRequest, input: Result<Input, String>) -> RunFu
         meta.ttl = Some(ttl);
     }
     let nothing = State::default();
-    let mut sequencing = Sequencing::new(request, &nothing, input.release);
+    let costs = CostBudget::new(effort);
+    let mut sequencing = Sequencing::new(request, &nothing, input.release, &costs);
     let outcome = input.rules.iter().try_for_each(|rule| sequencing.follow(rule, &input, request));
     response.results = std::mem::take(&mut sequencing.notes);
-    match outcome {
+    costs.conclude(match outcome {
         Ok(()) => {
             response.desired = Some(sequencing.desired_state(request.desired.as_ref().unwrap_or(&nothing)));
             response
@@ -90,7 +95,7 @@ fn sequence(request: &RunFunctionRequest, input: Result<Input, String>) -> RunFu
             response.desired = request.desired.as_ref().map(|desired| sequencing.untouched_state(desired));
             response::fatal(response, problem)
         }
-    }
+    })
 }
 
 /// How many usages there may be. A pattern for everything after one for everything asks for the square of what exists,
@@ -105,6 +110,7 @@ struct Sequencing<'a> {
     /// The names of all of them, by pattern.
     names: Names<'a>,
     conditions: Conditions<'a>,
+    costs: &'a CostBudget,
     usages: BTreeMap<String, Resource>,
     /// Whether the composite resource cannot be ready because something was held back.
     is_unready: bool,
@@ -112,14 +118,20 @@ struct Sequencing<'a> {
 }
 
 impl<'a> Sequencing<'a> {
-    fn new(request: &'a RunFunctionRequest, nothing: &'a State, release: Release) -> Self {
+    fn new(
+        request: &'a RunFunctionRequest,
+        nothing: &'a State,
+        release: Release,
+        costs: &'a CostBudget,
+    ) -> Self {
         let desired = request.desired.as_ref().unwrap_or(nothing).resources();
         let observed = request.observed.as_ref().unwrap_or(nothing).resources();
         Self {
             desired: desired.iter().map(|(name, resource)| (name.as_str(), resource)).collect(),
             observed,
-            names: Names::new(desired.keys().chain(observed.keys()), release == Release::V0_1),
+            names: Names::new(desired.keys().chain(observed.keys()), release == Release::V0_1, costs),
             conditions: Conditions::default(),
+            costs,
             usages: BTreeMap::new(),
             is_unready: false,
             notes: Vec::new(),
@@ -151,7 +163,8 @@ impl<'a> Sequencing<'a> {
             return Ok(true);
         }
         let (condition, sequence) = (quote(&rule.condition), rule.sequence.join(" "));
-        let holds = self.conditions.holds(&rule.condition, request, self.is_unready).map_err(|problem| {
+        let holds = self.conditions.holds(&rule.condition, request, self.is_unready, self.costs);
+        let holds = holds.map_err(|problem| {
             format!("cannot evaluate condition {condition} for sequence [{sequence}]: {problem}")
         })?;
         if !holds {

@@ -17,9 +17,11 @@ use ferroplane_wire::v1::{
     Condition, Result as Event, RunFunctionRequest, RunFunctionResponse, Severity, Status, Target,
 };
 
+use crate::cost_budget::CostBudget;
+use crate::effort::{Effort, TakesLong};
 use crate::pattern_budget::PatternBudget;
 use crate::{input, response};
-use matching::ObservedState;
+use matching::{Budgets, ObservedState};
 use settings::{CreateEvent, Hook, SetCondition, StatusTransformation};
 use template::Groups;
 
@@ -27,12 +29,16 @@ use template::Groups;
 const SUCCESS: &str = "StatusTransformationSuccess";
 
 /// Try every hook, and say how it went.
-pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+pub(crate) fn run(
+    request: &RunFunctionRequest,
+    effort: Effort<'_>,
+) -> Result<RunFunctionResponse, TakesLong> {
+    let costs = CostBudget::new(effort);
     let mut transformation = Transformation {
         response: response::to(request),
         conditions_set: Vec::new(),
         has_failed: false,
-        budget: PatternBudget::default(),
+        budgets: Budgets { patterns: PatternBudget::default(), costs: &costs },
     };
     if let Err(problem) = transformation.follow(request) {
         transformation.fail("InputFailure", problem);
@@ -41,7 +47,7 @@ pub(crate) fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
         let success = condition(SUCCESS, Status::ConditionTrue, "Available", Target::Composite);
         transformation.response.conditions.push(success);
     }
-    transformation.response
+    costs.conclude(transformation.response)
 }
 
 struct Transformation<'a> {
@@ -49,7 +55,7 @@ struct Transformation<'a> {
     /// The types of the conditions that hooks have set so far.
     conditions_set: Vec<&'a str>,
     has_failed: bool,
-    budget: PatternBudget,
+    budgets: Budgets<'a>,
 }
 
 impl<'a> Transformation<'a> {
@@ -78,7 +84,7 @@ impl<'a> Transformation<'a> {
             if matcher.include_extra_resources.unwrap_or_default() {
                 state.load_extra()?;
             }
-            match matching::matches(matcher, state, &mut self.budget) {
+            match matching::matches(matcher, state, &mut self.budgets) {
                 Ok(Some(captured)) => groups.extend(captured),
                 // Matchers after this one are not even compiled, so that a mistake in them shows only when it
                 // would matter.

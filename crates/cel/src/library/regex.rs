@@ -9,10 +9,13 @@ use ferroplane_golang::regexp::{Error, Expression};
 
 use super::{Answer, Context};
 use crate::fault::Fault;
+use crate::matching_cost;
 use crate::value::Value;
 
 /// How heavy an expression may be: about 1 MiB when it is compiled.
 const HEAVIEST: u64 = 100_000;
+/// The most that the search for one more match in a text costs.
+const NEXT_SEARCH: u64 = 20;
 /// How many expressions are kept.
 const KEPT: usize = 64;
 
@@ -37,6 +40,7 @@ pub(super) fn search<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
     };
     // Fewer bytes to a step than a plain search has, because matching does more with every byte.
     context.meter.work(text.len() as u64 / 8 + 1)?;
+    context.meter.weigh(matching_cost(expression.weight(), text.len()))?;
     match (context.function, values.get(2)) {
         ("matches", _) => Ok(Value::Bool(expression.is_match(text))),
         ("find", _) => context.text(expression.find(text).unwrap_or_default().to_owned()),
@@ -47,7 +51,14 @@ pub(super) fn search<'v>(context: &Context<'_>, values: &mut [Value<'v>]) -> Ans
                 _ => usize::MAX,
             };
             context.meter.allocate(text.len())?;
-            context.list(expression.find_all(text, limit).into_iter().map(Value::text).collect())
+            let mut found = Vec::new();
+            for place in expression.find_each(text).take(limit) {
+                // An expression such as `.*[^A-Z]|[A-Z]` makes each search read the text to its end. That is rare, so that less is counted.
+                let most = matching_cost(expression.weight(), text.len() - place.end);
+                context.meter.weigh(most.min(NEXT_SEARCH))?;
+                found.push(Value::text(&text[place]));
+            }
+            context.list(found)
         }
     }
 }
@@ -68,6 +79,8 @@ fn make(context: &Context<'_>, pattern: &str) -> Result<Expression, Fault> {
         // limit of the meter anyway.
         made.clear();
     }
+    // It is compiled when it is first matched, which takes about as much time as so much evaluation.
+    context.meter.weigh(expression.weight())?;
     made.insert(pattern.to_owned(), expression.clone());
     Ok(expression)
 }

@@ -117,6 +117,32 @@ fn regular_expressions_cannot_be_made_without_end() {
 }
 
 #[test]
+fn weighed_patterns_cost_more_the_longer_the_text_is() {
+    let cost = |environment: Environment, source: &str, value: &Value| {
+        let program = environment.compile(source).expect("the expression is fine");
+        program.evaluate_with([("self", program.borrow(value))], Limits { cost: u64::MAX }).1
+    };
+    let long = json!("-".repeat(100_000));
+    for source in [r"self.matches('[\\pL]{20}9')", r"self.find('[\\pL]{20}9') == ''"] {
+        let (plain, weighed) =
+            (cost(environment(), source, &long), cost(environment().weighed_patterns(), source, &long));
+        assert!(plain < 100_000 && weighed > 1_000_000, "{source}: {plain} {weighed}");
+    }
+    let (source, pattern) = ("'a'.matches(self)", json!(r"[\pL]{20}9"));
+    let (plain, weighed) =
+        (cost(environment(), source, &pattern), cost(environment().weighed_patterns(), source, &pattern));
+    assert!(plain < 100 && weighed > 10_000, "{plain} {weighed}");
+}
+
+#[test]
+fn weighed_searches_that_each_read_the_text_to_its_end_cost_more() {
+    let value = json!("A".repeat(30_000));
+    let program = environment().weighed_patterns().compile("self.findAll('.*[^A-Z]|[A-Z]').size()").unwrap();
+    let (outcome, _) = program.evaluate_with([("self", program.borrow(&value))], Limits { cost: 100_000 });
+    assert_eq!(outcome.unwrap_err(), EvaluateError::Cancelled("actual cost limit exceeded"));
+}
+
+#[test]
 fn deep_expressions_are_refused_and_deepest_ones_fit_into_a_small_stack() {
     let run = || {
         let nested =

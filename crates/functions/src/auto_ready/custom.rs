@@ -86,8 +86,11 @@ impl Check {
 fn compile(expression: &str) -> Result<Program, String> {
     // The original uses plain cel-go, without what Kubernetes forbids, on a protobuf `Struct`, whose numbers
     // are all doubles.
-    let environment =
-        Environment::new().variable("object", Type::Dyn).numbers(Numbers::Double).mixed_literals();
+    let environment = Environment::new()
+        .variable("object", Type::Dyn)
+        .numbers(Numbers::Double)
+        .mixed_literals()
+        .weighed_patterns();
     let program =
         environment.compile(expression).map_err(|error| format!("failed to compile query: {error}"))?;
     // Not even `dyn` will do: `IsExactType` in the original.

@@ -353,6 +353,21 @@ fn checks_that_cost_much_are_not_evaluated_briefly() {
 }
 
 #[test]
+fn checks_are_not_evaluated_briefly_if_they_match_long_texts() {
+    let brief = |length: usize| {
+        let observed = json!({"apiVersion": "example.org/v1", "kind": "It", "text": "-".repeat(length)});
+        let request = from_json(&json!({
+            "observed": {"resources": {"it": {"resource": observed}}},
+            "desired": {"resources": {"it": {"resource": {"kind": "It"}}}},
+            "input": {"celHealthCheckCustomization": {"example.org_v1_It": r"object.text.matches('[\\pL]{20}9')"}},
+        }));
+        super::run(&request.unwrap(), Effort::Brief)
+    };
+    assert_eq!(brief(10_000), Err(TakesLong));
+    assert!(brief(20).is_ok());
+}
+
+#[test]
 fn checks_whose_patterns_take_long_to_compile_are_not_evaluated_briefly() {
     let brief = |count: usize| {
         let names: Vec<_> = (0..count).map(|number| format!("It{number}")).collect();

@@ -42,6 +42,11 @@ pub(super) struct Selector {
 }
 
 impl Selector {
+    /// The expression that names have to match.
+    pub(super) fn pattern(&self) -> Option<&Expression> {
+        self.pattern.as_ref()
+    }
+
     pub(super) fn selects(&self, name: &str, api_version: &str, kind: &str) -> bool {
         self.names.as_ref().is_none_or(|names| names.iter().any(|candidate| candidate == name))
             && self.pattern.as_ref().is_none_or(|pattern| pattern.is_match(name))
@@ -138,9 +143,8 @@ fn selector(written: input::Selector) -> Result<Selector, String> {
 }
 
 fn environment(has_self: bool) -> Environment {
-    let environment = VARIABLES
-        .into_iter()
-        .fold(Environment::new(), |environment, name| environment.variable(name, Type::Dyn));
+    let declare = |environment: Environment, name| environment.variable(name, Type::Dyn);
+    let environment = VARIABLES.into_iter().fold(Environment::new().weighed_patterns(), declare);
     if has_self { environment.variable(SELF, Type::Dyn) } else { environment }
 }
 

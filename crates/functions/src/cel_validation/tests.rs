@@ -277,3 +277,32 @@ fn rules_that_cost_much_are_not_evaluated_briefly() {
     assert_eq!(brief(costly), Err(TakesLong));
     assert!(brief("1 < 2").unwrap().results.is_empty());
 }
+
+/// A request whose composite resource has a text of so many bytes in its status, as one of its composed resources has for a name.
+fn long_text(rule: &Value, length: usize) -> Value {
+    let mut request = request(&json!([rule]));
+    request["desired"]["composite"]["resource"]["status"]["text"] = "-".repeat(length).into();
+    request["desired"]["resources"]["-".repeat(length)] = json!({"resource": {}});
+    request
+}
+
+#[test]
+fn patterns_are_not_matched_briefly_against_long_texts() {
+    let rules = [
+        json!({"rule": r"!desired.composite.resource.status.text.matches('[\\pL]{20}9')"}),
+        json!({"rule": "false", "resources": {"pattern": r"[\pL]{20}9"}}),
+    ];
+    for rule in rules {
+        let brief = |length| run(&from_json(&long_text(&rule, length)).unwrap(), Effort::Brief);
+        assert_eq!(brief(10_000), Err(TakesLong), "{rule}");
+        assert!(brief(20).unwrap().results.is_empty());
+    }
+}
+
+#[test]
+fn patterns_that_take_too_long_to_match_are_refused() {
+    let rule = json!({"name": "a", "rule": "true", "resources": {"pattern": r"[\pL]{20}9"}});
+    let answer = answer(&long_text(&rule, 300_000));
+    let message = answer["results"][0]["message"].as_str().unwrap();
+    assert!(message.starts_with("cannot match resources.pattern of rule \"a\": matching"), "{message}");
+}

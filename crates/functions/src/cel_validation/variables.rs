@@ -44,6 +44,11 @@ impl<'r> Variables<'r> {
         given.chain(resource.map(|resource| (SELF, resource)))
     }
 
+    /// How many bytes the names of desired composed resources have together.
+    pub(super) fn length_of_names(&self) -> usize {
+        self.desired.iter().map(|(name, _)| name.len()).sum()
+    }
+
     /// The desired composed resources that a rule is about. One that cannot be read has nothing in it.
     pub(super) fn matching<'s>(
         &'s self,

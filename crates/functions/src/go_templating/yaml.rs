@@ -38,7 +38,11 @@ pub(super) fn read(context: &mut Context<'_>, text: &Text) -> Result<Value, Fail
     let Some(text) = text.as_str() else {
         return Err(Failure::new("yaml: invalid leading UTF-8 octet"));
     };
-    context.charge(size_of_nodes(text))?;
+    // The nodes are dropped again, and the values of them count by themselves: they have to fit, and are not charged.
+    let nodes = size_of_nodes(text);
+    if nodes > context.remaining_memory() {
+        context.charge(nodes)?;
+    }
     let node = yaml::read(text, Library::V3).map_err(|error| Failure::new(error.to_string()))?;
     value(context, node)
 }

@@ -58,7 +58,7 @@ pub(super) fn secret(
     xr: &Map<String, Value>,
     details: &Details,
     reference: Option<&SecretReference>,
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<Map<String, Value>, String> {
     let (name, namespace) = locate(xr, reference, budget)
         .map_err(|problem| format!("cannot generate connection secret reference: {problem}"))?;
@@ -78,7 +78,7 @@ pub(super) fn secret(
 fn locate(
     xr: &Map<String, Value>,
     reference: Option<&SecretReference>,
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<(String, String), String> {
     let named = reference.filter(|reference| !reference.name.is_empty() || !reference.namespace.is_empty());
     let (name, namespace) = if let Some(location) = written(xr) {
@@ -117,7 +117,7 @@ fn patched(
     name: String,
     namespace: String,
     patches: &[Patch],
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<(String, String), String> {
     let mut reference = Document::new(Map::new());
     reference.set_text("apiVersion", "v1");

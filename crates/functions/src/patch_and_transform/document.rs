@@ -8,6 +8,7 @@ use ferroplane_wire::{Struct, StructError};
 use serde_json::{Map, Value};
 
 use super::prepare::Target;
+use crate::cost_budget::CostBudget;
 use crate::fieldpath::{Error, MergeOptions};
 
 /// How much patches may write in one call: bytes of text, and about as much for everything around it. It is far
@@ -22,19 +23,22 @@ pub(super) struct Document<'a> {
     pub(super) numbers: Numbers,
 }
 
-/// How much may still be written.
+/// What patches may still do.
 #[derive(Debug)]
-pub(super) struct Budget(usize);
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self(MAX_WRITTEN)
-    }
+pub(super) struct Budget<'a> {
+    /// How much they may write.
+    written: usize,
+    /// What their expressions may cost.
+    pub(super) costs: &'a CostBudget,
 }
 
-impl Budget {
+impl<'a> Budget<'a> {
+    pub(super) fn new(costs: &'a CostBudget) -> Self {
+        Self { written: MAX_WRITTEN, costs }
+    }
+
     fn spend(&mut self, amount: usize) -> Result<(), Error> {
-        self.0 = self.0.checked_sub(amount).ok_or_else(|| {
+        self.written = self.written.checked_sub(amount).ok_or_else(|| {
             Error::new(format!("patches write more than {} MiB", MAX_WRITTEN / 1024 / 1024))
         })?;
         Ok(())
@@ -62,7 +66,7 @@ impl<'a> Document<'a> {
         target: &Target,
         value: Value,
         merge: Option<MergeOptions>,
-        budget: &mut Budget,
+        budget: &mut Budget<'_>,
     ) -> Result<(), Error> {
         if target.has_wildcards {
             return self.put_many(target, &value, merge, budget);
@@ -83,7 +87,7 @@ impl<'a> Document<'a> {
         target: &Target,
         value: &Value,
         merge: Option<MergeOptions>,
-        budget: &mut Budget,
+        budget: &mut Budget<'_>,
     ) -> Result<(), Error> {
         let path = target.path.as_ref().map_err(Clone::clone)?;
         let paths = path.expand(&self.object)?;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::document::{Budget, Document};
 use super::prepare::{Patch, Source};
+use crate::cost_budget::CostBudget;
 use crate::fieldpath::{Error, Path};
 
 /// Where a patch reads.
@@ -28,9 +29,9 @@ impl Patch {
         &self,
         from: From<'_>,
         to: &mut Document<'_>,
-        budget: &mut Budget,
+        budget: &mut Budget<'_>,
     ) -> Result<(), Error> {
-        let value = self.transformed(self.value(from)?)?;
+        let value = self.transformed(self.value(from)?, budget.costs)?;
         let merge = self.merge.as_ref().map_err(|problem| Error::new(problem.clone()))?;
         to.put(&self.to, value, *merge, budget)
     }
@@ -49,9 +50,9 @@ impl Patch {
         }
     }
 
-    fn transformed<'v>(&'v self, mut value: Any<'v>) -> Result<Value, Error> {
+    fn transformed<'v>(&'v self, mut value: Any<'v>, costs: &CostBudget) -> Result<Value, Error> {
         for (at, transform) in self.transforms.iter().enumerate() {
-            value = transform.resolve(value).map_err(|problem| {
+            value = transform.resolve(value, costs).map_err(|problem| {
                 Error::new(format!("transform at index {at} returned error: {problem}"))
             })?;
         }

@@ -72,7 +72,7 @@ fn apply_round<P: AsRef<Patch>>(
     round: Direction,
     from: From<'_>,
     to: &mut Document<'_>,
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<(), String> {
     for (at, patch) in patches.iter().map(AsRef::as_ref).enumerate() {
         if patch.direction != round {

@@ -1,13 +1,21 @@
 //! Behaviour, through the function itself.
 
+use std::time::Duration;
+
+use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{Struct, from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::ENVIRONMENT;
+use crate::effort::{Effort, TakesLong};
+
+fn run(request: &RunFunctionRequest) -> RunFunctionResponse {
+    super::run(request, Effort::Full(&|| Duration::ZERO)).unwrap()
+}
 
 fn answer(request: &Value) -> Value {
-    to_json(&super::run(&from_json(request).unwrap())).unwrap()
+    to_json(&run(&from_json(request).unwrap())).unwrap()
 }
 
 fn xr() -> Value {
@@ -300,6 +308,56 @@ fn expressions_that_are_too_complex_together_are_refused() {
     assert!(problem.contains("are too complex together"), "{problem}");
 }
 
+/// A request to match an expression of ten thousand states or more against so many bytes.
+fn long_match(transform: &Value, length: usize) -> Value {
+    let patch = json!({"fromFieldPath": "spec.region", "toFieldPath": "spec.out", "transforms": [transform]});
+    let mut request = request(json!({ "patches": [patch] }));
+    request["observed"]["composite"]["resource"]["spec"]["region"] = "-".repeat(length).into();
+    request
+}
+
+fn heavy_transforms() -> [Value; 2] {
+    let pattern = json!({"type": "regexp", "regexp": r"[\pL]{20}9", "result": "x"});
+    let matching = json!({"type": "match", "match": {"patterns": [pattern], "fallbackTo": "Input"}});
+    [matching, text(&json!({"type": "Regexp", "regexp": {"match": r"[\pL]{20}9|^-"}}))]
+}
+
+#[test]
+fn expressions_are_not_matched_briefly_against_long_texts() {
+    for transform in heavy_transforms() {
+        let brief = |length| super::run(&from_json(&long_match(&transform, length)).unwrap(), Effort::Brief);
+        assert_eq!(brief(10_000), Err(TakesLong), "{transform}");
+        assert!(brief(20).unwrap().results.is_empty());
+        assert_eq!(answer(&long_match(&transform, 10_000)).get("results"), None);
+    }
+}
+
+#[test]
+fn expressions_that_take_too_long_to_match_are_refused() {
+    for transform in heavy_transforms() {
+        let problem = complaint(&long_match(&transform, 300_000));
+        let place =
+            "cannot render composed resource \"instance\" \"FromCompositeFieldPath\" patch at index 0: ";
+        assert!(problem.starts_with(place), "{problem}");
+        assert!(problem.contains(r#"regexp "[\\pL]{20}9"#), "{problem}");
+        assert!(problem.contains("takes too long"), "{problem}");
+    }
+}
+
+#[test]
+fn brief_call_is_given_up_although_the_error_of_a_patch_is_passed_over() {
+    let [matching, _] = heavy_transforms();
+    let mut request = long_match(&matching, 10_000);
+    let resource = &mut request["input"]["resources"][0];
+    let patch = resource["patches"].take();
+    resource["connectionDetails"] = json!([{"name": "a", "type": "FromValue", "value": "b"}]);
+    request["observed"]["resources"] = json!({"instance": instance()});
+    request["observed"]["composite"]["resource"]["spec"]["crossplane"] = json!({});
+    request["input"]["writeConnectionSecretToRef"] = json!({"name": "s", "namespace": "n", "patches": patch});
+    request["input"]["writeConnectionSecretToRef"]["patches"][0]["type"] = json!("FromCompositeFieldPath");
+    assert_eq!(super::run(&from_json(&request).unwrap(), Effort::Brief), Err(TakesLong));
+}
+
 #[test]
 fn expressions_of_a_patch_set_count_once_however_many_templates_name_it() {
     let named = json!({"type": "PatchSet", "patchSetName": "set"});
@@ -316,12 +374,12 @@ fn expressions_of_a_patch_set_count_once_however_many_templates_name_it() {
 
 #[test]
 fn same_input_is_read_once_and_answers_the_same() {
-    let request: ferroplane_wire::v1::RunFunctionRequest =
+    let request: RunFunctionRequest =
         from_json(&request(json!({"patches": [{"fromFieldPath": "spec.size"}]}))).unwrap();
-    let first = super::run(&request);
-    assert_eq!(super::run(&request), first);
+    let first = run(&request);
+    assert_eq!(run(&request), first);
     let fresh = request.input.as_ref().map(|input| Struct::from(input.wire().clone()));
-    assert_eq!(super::run(&ferroplane_wire::v1::RunFunctionRequest { input: fresh, ..request }), first);
+    assert_eq!(run(&RunFunctionRequest { input: fresh, ..request }), first);
 }
 
 /// JSON with the words this function knows, so that chance goes deep.

@@ -8,11 +8,13 @@ use std::borrow::Cow;
 
 use ferroplane_golang::fmt::{Any, Numbers};
 use ferroplane_golang::regexp::{self, Expression};
+use ferroplane_golang::strconv::quote;
 use serde_json::{Map, Value};
 
 use super::input;
 use super::release::Release;
 use super::validate;
+use crate::cost_budget::CostBudget;
 
 use convert::Convert;
 use text::Text;
@@ -129,19 +131,25 @@ impl Transform {
     }
 
     /// What becomes of the value.
-    pub(super) fn resolve<'v>(&'v self, value: Any<'v>) -> Result<Any<'v>, String> {
+    pub(super) fn resolve<'v>(&'v self, value: Any<'v>, costs: &CostBudget) -> Result<Any<'v>, String> {
         let (kind, resolved) = match self {
             Self::Multiply(factor) => ("math", number::multiply(&value, *factor)),
             Self::ClampMin(least) => ("math", number::clamp(value, *least, |whole, least| whole < least)),
             Self::ClampMax(most) => ("math", number::clamp(value, *most, |whole, most| whole > most)),
             Self::Map(pairs) => ("map", look_up(pairs, &value)),
-            Self::Match(matching) => ("match", matching.resolve(value)),
-            Self::Text(text) => ("string", text.resolve(value)),
+            Self::Match(matching) => ("match", matching.resolve(value, costs)),
+            Self::Text(text) => ("string", text.resolve(value, costs)),
             Self::Convert(convert) => ("convert", convert.resolve(value)),
             Self::Broken(problem) => return Err(problem.clone()),
         };
         resolved.map_err(|problem| format!("{kind} transform could not resolve: {problem}"))
     }
+}
+
+/// Counts what it costs to match the expression, which is written so.
+fn spend_match(costs: &CostBudget, expression: &Expression, pattern: &str, text: &str) -> Result<(), String> {
+    let spent = costs.spend_match(expression, text.len());
+    spent.map_err(|problem| format!("regexp {}: {problem}", quote(pattern)))
 }
 
 /// The numbers of a map are floats: it is read by Go's own decoder.
@@ -162,13 +170,13 @@ fn look_up<'v>(pairs: &'v Map<String, Value>, key: &Any<'_>) -> Result<Any<'v>, 
 }
 
 impl Match {
-    fn resolve<'v>(&'v self, value: Any<'v>) -> Result<Any<'v>, String> {
+    fn resolve<'v>(&'v self, value: Any<'v>, costs: &CostBudget) -> Result<Any<'v>, String> {
         let result = |value: &'v Option<Value>| {
             value.as_ref().map_or(Any::Nil, |value| Any::of(value, Numbers::Floats))
         };
         for (at, (pattern, outcome)) in self.patterns.iter().enumerate() {
             let is_match = pattern
-                .matches(&value)
+                .matches(&value, costs)
                 .map_err(|problem| format!("cannot match pattern at index {at}: {problem}"))?;
             if is_match {
                 return Ok(result(outcome));
@@ -192,7 +200,7 @@ impl Pattern {
         }
     }
 
-    fn matches(&self, value: &Any<'_>) -> Result<bool, String> {
+    fn matches(&self, value: &Any<'_>, costs: &CostBudget) -> Result<bool, String> {
         let unsupported = |kind: &str| Err(format!("unsupported input type '{kind}'"));
         match (self, value) {
             (Self::Broken(problem), _) => Err(problem.clone()),
@@ -202,11 +210,14 @@ impl Pattern {
             (Self::Expression { expression: Err(error), .. }, _) => {
                 Err(format!("cannot compile regexp: {error}"))
             }
-            (Self::Expression { expression: Ok(expression), .. }, Any::Text(text)) => {
+            (Self::Expression { expression: Ok(expression), pattern }, Any::Text(text)) => {
+                spend_match(costs, expression, pattern, text)?;
                 Ok(expression.is_match(text))
             }
-            (Self::Expression { expression: Ok(expression), .. }, Any::Bytes(bytes)) => {
-                Ok(expression.is_match(&String::from_utf8_lossy(bytes)))
+            (Self::Expression { expression: Ok(expression), pattern }, Any::Bytes(bytes)) => {
+                let text = String::from_utf8_lossy(bytes);
+                spend_match(costs, expression, pattern, &text)?;
+                Ok(expression.is_match(&text))
             }
             (Self::Expression { .. }, Any::Nil) => unsupported("null"),
             _ => unsupported(value.type_name()),

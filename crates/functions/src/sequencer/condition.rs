@@ -2,10 +2,11 @@
 
 use std::cell::OnceCell;
 
-use ferroplane_cel::{Environment, Limits, Numbers, Type, Value};
+use ferroplane_cel::{Environment, Numbers, Type, Value};
 use ferroplane_wire::v1::{Ready, RunFunctionRequest};
 
 use crate::cel_state;
+use crate::cost_budget::CostBudget;
 use crate::pattern_budget::PatternBudget;
 
 /// Evaluates conditions. What they check is prepared when the first of them is.
@@ -27,13 +28,15 @@ impl<'a> Conditions<'a> {
         source: &str,
         request: &'a RunFunctionRequest,
         is_unready: bool,
+        costs: &CostBudget,
     ) -> Result<bool, String> {
         let environment = Environment::new()
             .variable("observed", cel_state::state_type())
             .variable("desired", cel_state::state_type())
             .variable("context", cel_state::struct_type())
             .numbers(Numbers::Double)
-            .mixed_literals();
+            .mixed_literals()
+            .weighed_patterns();
         let program = environment.compile(source).map_err(|error| explain(&error.to_string()))?;
         // `dyn` is most of what one gets from a resource; its value is checked below.
         if !matches!(program.result_type(), Type::Bool | Type::Dyn) {
@@ -48,9 +51,9 @@ impl<'a> Conditions<'a> {
             ("desired", self.desired[usize::from(is_unready)].get_or_init(desired).clone()),
             ("context", cel_state::object(request.context.as_ref())),
         ];
-        let (outcome, _) = program.evaluate_with(variables, Limits::PER_CALL);
-        let outcome = outcome.map_err(|error| format!("cannot evaluate CEL condition: {error}"))?;
-        outcome.value.as_bool().ok_or_else(|| "CEL condition result is not bool".to_owned())
+        let value = costs.evaluate(&program, variables);
+        let value = value.map_err(|error| format!("cannot evaluate CEL condition: {error}"))?;
+        value.as_bool().ok_or_else(|| "CEL condition result is not bool".to_owned())
     }
 }
 

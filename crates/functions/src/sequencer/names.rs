@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use ferroplane_golang::regexp::Expression;
 
+use crate::cost_budget::CostBudget;
 use crate::pattern_budget::PatternBudget;
 
 /// The names of all resources of a request, and which of them match the patterns asked for so far.
@@ -16,12 +17,17 @@ pub(super) struct Names<'a> {
     are_literal: bool,
     matching: BTreeMap<String, Rc<[&'a str]>>,
     budget: PatternBudget,
+    costs: &'a CostBudget,
 }
 
 impl<'a> Names<'a> {
-    pub(super) fn new(all: impl Iterator<Item = &'a String>, are_literal: bool) -> Self {
+    pub(super) fn new(
+        all: impl Iterator<Item = &'a String>,
+        are_literal: bool,
+        costs: &'a CostBudget,
+    ) -> Self {
         let all = all.map(String::as_str).collect();
-        Self { all, are_literal, matching: BTreeMap::new(), budget: PatternBudget::default() }
+        Self { all, are_literal, matching: BTreeMap::new(), budget: PatternBudget::default(), costs }
     }
 
     /// The names that match, in order.
@@ -37,6 +43,9 @@ impl<'a> Names<'a> {
                 .map_err(|error| format!("cannot compile regex {pattern}: {error}"))?;
             let spent = self.budget.spend(expression.weight());
             spent.map_err(|problem| format!("cannot compile regex {pattern}: {problem}"))?;
+            let length = self.all.iter().map(|name| name.len()).sum();
+            let spent = self.costs.spend_match(&expression, length);
+            spent.map_err(|problem| format!("cannot match regex {pattern}: {problem}"))?;
             self.all.iter().copied().filter(|name| expression.is_match(name)).collect()
         };
         self.matching.insert(pattern.to_owned(), found.clone());

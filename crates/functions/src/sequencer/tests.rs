@@ -1,5 +1,7 @@
 //! What the function holds back and protects, through whole requests.
 
+use std::time::Duration;
+
 use ferroplane_wire::{from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +9,13 @@ use serde_json::{Value, json};
 use super::*;
 
 fn answer(request: &Value) -> Value {
-    to_json(&run(&from_json(request).unwrap())).unwrap()
+    answer_of(run, request)
+}
+
+/// What a release answers.
+fn answer_of(run: crate::LongBuiltin, request: &Value) -> Value {
+    let elapsed = || Duration::ZERO;
+    to_json(&run(&from_json(request).unwrap(), Effort::Full(&elapsed)).unwrap()).unwrap()
 }
 
 /// A request that desires these resources (`+` marks those that are ready) of which some exist.
@@ -135,6 +143,48 @@ fn patterns_in_conditions_that_are_too_complex_together_are_a_fatal_result() {
     let message = *messages(&refused).last().unwrap();
     assert!(message.starts_with("cannot evaluate condition"), "{message}");
     assert!(message.contains("are too complex together"), "{message}");
+}
+
+/// A request to match names, of which one is so long, against a pattern of ten thousand states or more.
+fn long_match(length: usize) -> Value {
+    request(&format!("a {}", "-".repeat(length)), "", &rule(&[r"[\pL]{20}9", "a"]))
+}
+
+#[test]
+fn patterns_and_conditions_that_take_long_are_not_evaluated_briefly() {
+    let brief = |request: &Value| run(&from_json(request).unwrap(), Effort::Brief);
+    assert_eq!(brief(&long_match(10_000)), Err(TakesLong));
+    assert_eq!(to_json(&brief(&long_match(20)).unwrap()).unwrap(), answer(&long_match(20)));
+    assert_eq!(messages(&answer(&long_match(10_000))).len(), 1);
+
+    let with_condition = |condition: &str| {
+        request("a b", "", &json!({"rules": [{"sequence": ["a", "b"], "condition": condition}]}))
+    };
+    let costly = "lists.range(300).all(x, lists.range(300).all(y, true))";
+    assert_eq!(brief(&with_condition(costly)), Err(TakesLong));
+    assert!(brief(&with_condition("1 < 2")).is_ok());
+}
+
+#[test]
+fn patterns_that_take_too_long_to_match_are_a_fatal_result() {
+    let refused = answer(&long_match(300_000));
+    let message = *messages(&refused).last().unwrap();
+    assert!(message.starts_with(r"cannot match regex [\pL]{20}9: matching"), "{message}");
+    assert_eq!(refused["results"][0]["severity"], "SEVERITY_FATAL");
+}
+
+#[test]
+fn conditions_have_one_limit_together() {
+    let costly = "lists.range(300).all(x, lists.range(300).all(y, true))";
+    let outcome = |count: usize| {
+        let rules: Vec<_> =
+            (0..count).map(|_| json!({"sequence": ["a", "b"], "condition": costly})).collect();
+        answer(&request("+a b", "", &json!({ "rules": rules })))
+    };
+    assert_eq!(outcome(2).get("results"), None);
+    let refused = outcome(45);
+    let message = *messages(&refused).last().unwrap();
+    assert!(message.ends_with("operation cancelled: actual cost limit exceeded"), "{message}");
 }
 
 #[test]
@@ -347,7 +397,7 @@ fn first_releases_know_sequences_and_nothing_else() {
     let mut input = rule(&["first", "second"]);
     input["enableDeletionSequencing"] = json!(true);
     input["somethingElse"] = json!(1);
-    let old = to_json(&run_v0_3(&from_json(&request("first second", "", &input)).unwrap())).unwrap();
+    let old = answer_of(run_v0_3, &request("first second", "", &input));
     assert_eq!(remaining(&old), "first");
     assert_eq!(
         old["results"],
@@ -357,7 +407,7 @@ fn first_releases_know_sequences_and_nothing_else() {
         }])
     );
     let there = request("+first second", "first second", &input);
-    let old = to_json(&run_v0_3(&from_json(&there).unwrap())).unwrap();
+    let old = answer_of(run_v0_3, &there);
     assert_eq!(remaining(&old), "first second", "there are no usages");
 }
 
@@ -365,20 +415,13 @@ fn first_releases_know_sequences_and_nothing_else() {
 fn first_releases_read_a_pattern_only_when_something_has_to_wait_for_it() {
     let results = |desired: &str| {
         let request = request(desired, "", &rule(&["first", "x)"]));
-        let run = |run: fn(&RunFunctionRequest) -> RunFunctionResponse| {
-            to_json(&run(&from_json(&request).unwrap())).unwrap()["results"].clone()
-        };
+        let run = |run: crate::LongBuiltin| answer_of(run, &request)["results"].clone();
         let message = |results: Value| results[0]["message"].as_str().unwrap_or_default().to_owned();
         (message(run(run_v0_3)), message(run(super::run)))
     };
     let mistake = "cannot compile regex x): error parsing regexp: unexpected ): `^x)$`".to_owned();
     assert_eq!(results("+first"), (String::new(), mistake.clone()));
     assert_eq!(results("first"), (mistake.clone(), mistake));
-}
-
-/// What a release answers.
-fn answer_of(run: fn(&RunFunctionRequest) -> RunFunctionResponse, request: &Value) -> Value {
-    to_json(&run(&from_json(request).unwrap())).unwrap()
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use ferroplane_golang::regexp::Expression;
+use ferroplane_golang::strconv::quote;
 use ferroplane_wire::State;
 use ferroplane_wire::v1::{Resource, RunFunctionRequest};
 use serde_json::{Map, Value};
@@ -12,10 +13,20 @@ use super::conditions;
 use super::extra::{self, ExtraResource};
 use super::settings::{ConditionMatcher, Matcher};
 use super::template::Groups;
+use crate::cost_budget::CostBudget;
 use crate::pattern_budget::PatternBudget;
 
 /// The name the composite resource has among the resources of a matcher.
 const COMPOSITE: &str = "function-status-transformer.reserved-keys.composite-resource";
+
+/// What the expressions of matchers may cost.
+#[derive(Debug)]
+pub(super) struct Budgets<'a> {
+    /// To compile them.
+    pub(super) patterns: PatternBudget,
+    /// To match them.
+    pub(super) costs: &'a CostBudget,
+}
 
 /// What matchers may check.
 #[derive(Debug)]
@@ -54,9 +65,9 @@ type Resources<'a> = BTreeMap<&'a str, Cow<'a, Map<String, Value>>>;
 pub(super) fn matches(
     matcher: &Matcher<'_>,
     state: &ObservedState<'_>,
-    budget: &mut PatternBudget,
+    budgets: &mut Budgets<'_>,
 ) -> Result<Option<Groups>, String> {
-    let resources = select(matcher, state, budget)?;
+    let resources = select(matcher, state, budgets)?;
     let matchers = matcher.conditions.as_deref().unwrap_or_default();
     // Nothing matches nothing, though "all of none" would be true: a hook must not act because a resource is
     // gone.
@@ -65,7 +76,7 @@ pub(super) fn matches(
     }
     // Compiled at most once for all resources, and only when one gets as far as its message: a bad expression
     // that no resource gets to is no failure, as in the original.
-    let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()], budget };
+    let mut conditions = Conditions { matchers, expressions: vec![None; matchers.len()], budgets };
     match matcher.kind {
         Some("AnyResourceMatchesAnyCondition") => conditions.any_any(&resources),
         Some("AnyResourceMatchesAllConditions") => conditions.any_all(&resources),
@@ -78,21 +89,27 @@ pub(super) fn matches(
 fn select<'w>(
     matcher: &Matcher<'_>,
     state: &'w ObservedState<'_>,
-    budget: &mut PatternBudget,
+    budgets: &mut Budgets<'_>,
 ) -> Result<Resources<'w>, String> {
     let mut selected = Resources::new();
     for (at, wanted) in matcher.resources.iter().flatten().enumerate() {
-        let name = read(wanted.name.unwrap_or_default(), budget)
+        let pattern = wanted.name.unwrap_or_default();
+        let name = read(pattern, &mut budgets.patterns)
             .map_err(|error| format!("cannot compile resource key regex, resourcesIndex: {at}: {error}"))?;
-        let observed = state.request.observed.iter().flat_map(State::resources);
-        for (key, resource) in observed.filter(|(key, _)| name.is_match(key)) {
+        let observed = || state.request.observed.iter().flat_map(State::resources);
+        let extra = || state.extra.iter().flatten();
+        let lengths = observed().map(|(key, _)| key.len()).chain(extra().map(|extra| extra.name.len()));
+        budgets.costs.spend_match(&name, lengths.sum()).map_err(|problem| {
+            format!("cannot match resource key regex {}, resourcesIndex: {at}: {problem}", quote(pattern))
+        })?;
+        for (key, resource) in observed().filter(|(key, _)| name.is_match(key)) {
             let place = || format!("resourcesIndex: {at}, observedMapKey: {key}");
             let resource = object(resource)
                 .map_err(|problem| format!("cannot convert resource to object, {}: {problem}", place()))?;
             selected.insert(key, resource);
         }
         if matcher.include_extra_resources.unwrap_or_default() {
-            let extra = state.extra.iter().flatten().filter(|extra| name.is_match(&extra.name));
+            let extra = extra().filter(|extra| name.is_match(&extra.name));
             selected.extend(extra.map(|extra| (extra.name.as_str(), Cow::Borrowed(extra.resource))));
         }
     }
@@ -111,13 +128,13 @@ fn read(pattern: &str, budget: &mut PatternBudget) -> Result<Expression, String>
 }
 
 /// What conditions should say, with their expressions once they were needed.
-struct Conditions<'m> {
+struct Conditions<'m, 'b> {
     matchers: &'m [ConditionMatcher<'m>],
     expressions: Vec<Option<Expression>>,
-    budget: &'m mut PatternBudget,
+    budgets: &'m mut Budgets<'b>,
 }
 
-impl Conditions<'_> {
+impl Conditions<'_, '_> {
     fn any_any(&mut self, resources: &Resources<'_>) -> Result<Option<Groups>, String> {
         for resource in resources.values() {
             for at in 0..self.matchers.len() {
@@ -191,10 +208,12 @@ impl Conditions<'_> {
         let expression = match &mut self.expressions[at] {
             Some(expression) => expression,
             unread => unread.insert(
-                read(message, self.budget)
+                read(message, &mut self.budgets.patterns)
                     .map_err(|error| format!("cannot compile message regex: {error}"))?,
             ),
         };
+        let spent = self.budgets.costs.spend_match(expression, condition.message.len());
+        spent.map_err(|problem| format!("cannot match message regex {}: {problem}", quote(message)))?;
         let groups = expression.groups(condition.message);
         Ok(groups.map(|groups| groups.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect()))
     }

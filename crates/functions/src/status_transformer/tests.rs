@@ -1,5 +1,7 @@
 //! What hooks make of what resources say.
 
+use std::time::Duration;
+
 use ferroplane_wire::{from_json, to_json};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,7 +9,8 @@ use serde_json::{Value, json};
 use super::*;
 
 fn answer(request: &Value) -> Value {
-    to_json(&run(&from_json(request).unwrap())).unwrap()
+    let elapsed = || Duration::ZERO;
+    to_json(&run(&from_json(request).unwrap(), Effort::Full(&elapsed)).unwrap()).unwrap()
 }
 
 fn observed(kind: &str, status: &str, message: &str) -> Value {
@@ -180,6 +183,41 @@ fn expressions_that_are_too_complex_together_are_a_failure_to_match() {
     let matcher = json!({"type": "AnyResourceMatchesAnyCondition", "resources": [{"name": "db"}], "conditions": wanted});
     let refused = transformed(&hook(&matcher, ""));
     assert!(failure(&refused).1.contains("cannot compile message regex: the regular"), "{refused}");
+}
+
+/// Requests to match a message, and a name, of so many bytes against an expression of ten thousand states or more.
+fn long_matches(length: usize) -> [Value; 2] {
+    let (heavy, long) = (r"[\pL]{20}9", "-".repeat(length));
+    let request = |observed: Value, name: &str, message: &str| {
+        let conditions = json!([{"type": "Synced", "message": message}]);
+        let matcher = json!({"resources": [{"name": name}], "conditions": conditions});
+        json!({"observed": {"resources": observed}, "input": {"statusConditionHooks": hook(&matcher, "")}})
+    };
+    let by_name = json!({ long.as_str(): observed("Synced", "False", "") });
+    [request(json!({"db": observed("Synced", "False", &long)}), "db", heavy), request(by_name, heavy, "")]
+}
+
+#[test]
+fn expressions_are_not_matched_briefly_against_long_texts() {
+    let brief = |request: &Value| run(&from_json(request).unwrap(), Effort::Brief);
+    for (long, short) in long_matches(10_000).iter().zip(&long_matches(20)) {
+        assert_eq!(brief(long), Err(TakesLong));
+        assert_eq!(failure(&to_json(&brief(short).unwrap()).unwrap()).0, "Available");
+        assert_eq!(failure(&answer(long)).0, "Available");
+    }
+}
+
+#[test]
+fn expressions_that_take_too_long_to_match_are_a_failure_to_match() {
+    let [message, name] = long_matches(300_000).map(|request| answer(&request));
+    for answer in [&message, &name] {
+        assert_eq!(failure(answer).0, "MatchFailure");
+        assert!(failure(answer).1.contains("takes too long"), "{}", failure(answer).1);
+    }
+    assert!(failure(&message).1.contains(r#"cannot match message regex "[\\pL]{20}9": "#));
+    assert!(
+        failure(&name).1.contains(r#"cannot match resource key regex "[\\pL]{20}9", resourcesIndex: 0: "#)
+    );
 }
 
 #[test]

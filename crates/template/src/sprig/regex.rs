@@ -121,15 +121,13 @@ fn find_all(ctx: &mut Context<'_>, args: &[Value], blame: Blame) -> Result<Value
     strings(ctx, found.into_iter().map(Value::text).collect())
 }
 
-/// The most steps that one search for the next match counts.
-const MAX_SEARCH_STEPS: u64 = 500;
-
 /// Count the search for one more match. An expression such as `.*[^A-Z]|[A-Z]` makes each search read the text to its end, so that
-/// all searches together take quadratic time. That is rare, and a text may have very many matches, so that the steps of one search
-/// are bounded: they are enough to end a call without a clock, and to have the clock of the others asked in time.
+/// all searches together take quadratic time. Most continue where the last one ended, and a text may have very many matches, so that
+/// the steps of one search are bounded: they end a call without a clock in time, and have the clock of the others asked often enough.
 fn step_for_search(ctx: &mut Context<'_>, expression: &Expression, length: usize) -> Result<(), Failure> {
-    let most = expression.weight().saturating_mul(length as u64) / 4096;
-    ctx.step(most.min(MAX_SEARCH_STEPS))?;
+    let length = length as u64;
+    let whole_text = expression.weight().saturating_mul(length) / 4096;
+    ctx.step(whole_text.min(16.max(length / 16_384)))?;
     Ok(())
 }
 
@@ -149,12 +147,10 @@ fn replace(
 ) -> Result<Value, Failure> {
     let expression = compile(ctx, args, blame)?;
     let (text, template) = (characters(args, 1), characters(args, 2));
-    let groups = expression.group_names().len() + 1;
-    let most = limit(ctx, &text, -1)?;
-    ctx.charge(most.saturating_mul(groups * size_of::<Option<Range<usize>>>()))?;
     let mut replaced = std::string::String::new();
     let (mut end, mut charged) = (0, 0);
-    let mut matches = expression.captures_each(&text).take(most);
+    // One match after the other, so that only what is written takes memory.
+    let mut matches = expression.captures_each(&text);
     loop {
         step_for_search(ctx, &expression, text.len())?;
         let Some(places) = matches.next() else { break };

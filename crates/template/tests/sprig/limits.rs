@@ -48,11 +48,16 @@ fn too_much_is_refused_before_it_is_made() {
 
 #[test]
 fn one_long_text_is_not_joined_with_itself_before_it_is_counted() {
-    let arguments = "$s ".repeat(100_000);
-    for function in ["cat", "quote", "squote"] {
-        let problem =
-            refusal(&format!(r#"{{{{ $s := repeat 3000000 "x" }}}}{{{{ $_ := {function} {arguments}}}}}"#));
-        assert!(problem.contains("the template makes more than 16777216 bytes of values"), "{problem}");
+    let refusals =
+        [(60, "makes more than 16777216 bytes of values"), (100_000, "takes more than 1000000 steps")];
+    for (count, expected) in refusals {
+        let arguments = "$s ".repeat(count);
+        for function in ["cat", "quote", "squote"] {
+            let problem = refusal(&format!(
+                r#"{{{{ $s := repeat 3000000 "x" }}}}{{{{ $_ := {function} {arguments}}}}}"#
+            ));
+            assert!(problem.contains(expected), "{problem}");
+        }
     }
 }
 

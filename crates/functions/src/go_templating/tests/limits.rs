@@ -46,11 +46,27 @@ fn brief_call_gives_up_searches_that_each_read_the_text_to_its_end() {
 }
 
 #[test]
+fn large_values_of_ordinary_templates_fit() {
+    // Half a megabyte, as a ConfigMap has it, is read twenty times and replaced in.
+    let text = r#"{{ $s := repeat 25000 "key: some value\n- one\n" }}"#;
+    for action in [
+        r#"{{ $_ := regexReplaceAll "\\s+" $s " " }}"#,
+        r#"{{ $_ := regexReplaceAll "([^a-zA-Z0-9])" $s "-$1" }}"#,
+        r#"{{ range 20 }}{{ $_ := fromYaml (repeat 25000 "- one of some values\n") }}{{ end }}"#,
+    ] {
+        let request = from_json(&request(&format!("{text}{action}"))).unwrap();
+        let answer = run_as(Release::V0_12, &request, Effort::Full(&|| Duration::ZERO)).unwrap();
+        assert!(answer.results.is_empty(), "{action}: {:?}", answer.results);
+    }
+}
+
+#[test]
 fn clock_is_checked_between_looks_at_a_long_text() {
     let template = again_and_again("if initials $s }}{{ end }}{{ if eq . 10 }}{{ break }}{{ end");
     let request = from_json(&request(&template)).unwrap();
     let looks = looks_at_the_clock(|effort| drop(run(&request, effort)));
-    assert!(looks > 20, "{looks}");
+    // Once for each look at the text at least.
+    assert!(looks >= 10, "{looks}");
 }
 
 /// What a template is told that may make values of four megabytes.

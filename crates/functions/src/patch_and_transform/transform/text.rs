@@ -15,6 +15,8 @@ use sha2::{Digest, Sha256, Sha512};
 
 use super::super::input;
 use super::super::release::Release;
+use super::spend_match;
+use crate::cost_budget::CostBudget;
 
 #[derive(Debug)]
 pub(in super::super) enum Text {
@@ -66,7 +68,7 @@ impl Text {
         }
     }
 
-    pub(super) fn resolve<'v>(&self, value: Any<'v>) -> Result<Any<'v>, String> {
+    pub(super) fn resolve<'v>(&self, value: Any<'v>, costs: &CostBudget) -> Result<Any<'v>, String> {
         let too_long = |problem: TooLong| problem.to_string();
         Ok(match self {
             Self::Format(format) => sprintf_any(format, &[value]).map_err(too_long)?,
@@ -83,6 +85,7 @@ impl Text {
                 let expression =
                     expression.as_ref().map_err(|error| format!("could not compile regexp: {error}"))?;
                 let text = text(&value)?;
+                spend_match(costs, expression, pattern, &text)?;
                 let found = usize::try_from(*group).ok().and_then(|group| expression.group(&text, group));
                 let found = found
                     .ok_or_else(|| format!("regexp {} had no matches for group {group}", quote(pattern)))?;
