@@ -15,6 +15,9 @@ pub struct UnsupportedKind {
     /// The types of the conditions that say so: those that the columns of the kind show. None if the kind has no status, or another program
     /// in the cluster may write it.
     pub conditions: &'static [&'static str],
+    /// Whether the controller of another program in the cluster may act on the kind. It writes a status some time after a client has created
+    /// an object.
+    pub has_other_controller: bool,
     /// What does not happen, and what to do instead.
     message: &'static str,
 }
@@ -131,6 +134,7 @@ pub const UNSUPPORTED: &[UnsupportedKind] = &[
     UnsupportedKind {
         is_namespaced: true,
         // Kanister's own controller, which can run in the same cluster, writes the status.
+        has_other_controller: true,
         ..of(
             keys::KANISTER,
             "v1alpha1",
@@ -148,7 +152,8 @@ const fn of(
     conditions: &'static [&'static str],
     message: &'static str,
 ) -> UnsupportedKind {
-    UnsupportedKind { group, version, kind, plural, is_namespaced: false, conditions, message }
+    let (is_namespaced, has_other_controller) = (false, false);
+    UnsupportedKind { group, version, kind, plural, is_namespaced, conditions, has_other_controller, message }
 }
 
 /// A kind, if nothing acts on it.
@@ -171,8 +176,10 @@ mod tests {
             assert_eq!(crd.yaml.contains("  scope: Namespaced\n"), kind.is_namespaced, "{}", kind.kind);
             // A code that the schema does not have would be pruned, and programs could not tell.
             let has_status = crd.yaml.contains("status: {}");
-            assert_eq!(has_status, !kind.conditions.is_empty(), "{}", kind.kind);
-            assert!(!has_status || crd.yaml.contains("                    code:\n"), "{}", kind.kind);
+            // A status that belongs to another controller gets no condition of ours.
+            let is_ours = has_status && !kind.has_other_controller;
+            assert_eq!(is_ours, !kind.conditions.is_empty(), "{}", kind.kind);
+            assert!(!is_ours || crd.yaml.contains("                    code:\n"), "{}", kind.kind);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Packages from registries, through a content store on this machine.
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,10 +16,10 @@ use ferroplane_image::registry::{
 use ferroplane_image::store::{Limits, Store};
 use ferroplane_image::{Image, ImageConfig, Reference};
 use ferroplane_package::image::read_stream;
-use ferroplane_package::{OpenError, PackageContents, read_package};
+use ferroplane_package::{OpenError, read_package};
 use http::HeaderValue;
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Where the content is, as where images are run.
 const CONTENT: &str = "content";
@@ -30,6 +31,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 const TOTAL: Duration = Duration::from_mins(10);
 /// How long the text of a package may be without being a large one: of those, one at a time is in memory.
 const LARGE: usize = 16 << 20;
+/// How many lengths of packages are remembered. One that is forgotten is measured again.
+const REMEMBERED: usize = 10_000;
 
 /// The content of the images in a directory. A command that puts images there for the control plane uses the same one.
 pub(crate) fn open_store(images: &Path) -> anyhow::Result<Store> {
@@ -56,6 +59,8 @@ pub(crate) struct RegistryPackages {
     /// For those who bring no credentials of their own. Shares connections.
     registry: Registry,
     access: Arc<RegistryAccess>,
+    /// The lengths of the texts of packages, by image and digest.
+    lengths: Arc<Mutex<HashMap<String, usize>>>,
     /// Held while a package is read: its text and what is made of it are in memory together.
     reading: Arc<Semaphore>,
     /// Held while a large package is in memory.
@@ -82,7 +87,8 @@ impl RegistryPackages {
             .context("cannot set up the client for registries")?;
         let (access, directory) = (Arc::new(access), directory.into());
         let (reading, large) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
-        Ok(Self { store, registry, access, directory, reading, large, _temporary: temporary })
+        let lengths = Arc::default();
+        Ok(Self { store, registry, access, directory, lengths, reading, large, _temporary: temporary })
     }
 
     /// Where images are: their content, and what was unpacked of it.
@@ -101,12 +107,33 @@ impl RegistryPackages {
         known.filter(|_| request.policy != PackagePullPolicy::Always).map(|found| found.digest.to_string())
     }
 
-    /// The package in a fetched image. None if its text is longer than this.
-    async fn read_up_to(
+    /// The length of the text of the package in a fetched image. It is measured once.
+    async fn length(&self, request: ImageRequest) -> Result<usize, SourceError> {
+        let known = self.lengths().get(&request.image).copied();
+        if let Some(length) = known {
+            return Ok(length);
+        }
+        let image = request.image.clone();
+        let length = self.with_text(request, |text| Ok(text.len())).await?;
+        let mut lengths = self.lengths();
+        // Dropping all entries is simple, and costs some measurements. No order has to be maintained.
+        if lengths.len() >= REMEMBERED {
+            lengths.clear();
+        }
+        lengths.insert(image, length);
+        Ok(length)
+    }
+
+    fn lengths(&self) -> MutexGuard<'_, HashMap<String, usize>> {
+        self.lengths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Make something of the text of the package in a fetched image. One text is in memory at a time.
+    async fn with_text<T: Send + 'static>(
         &self,
-        limit: usize,
         request: ImageRequest,
-    ) -> Result<Option<PackageContents>, SourceError> {
+        make: impl FnOnce(&str) -> Result<T, SourceError> + Send + 'static,
+    ) -> Result<T, SourceError> {
         let turn = self.reading.clone().acquire_owned().await.map_err(refused)?;
         let store = self.store.clone();
         let reading = move || {
@@ -115,12 +142,7 @@ impl RegistryPackages {
             let reference: Reference = request.image.parse().map_err(refused)?;
             let image = store.recall(&reference).map_err(refused)?;
             let image = image.ok_or_else(|| absent(&reference))?;
-            let text = read_stream(&store, &image.digest).map_err(refused)?;
-            if text.len() > limit {
-                return Ok(None);
-            }
-            let contents = read_package(&text).map_err(|error| refused(OpenError::from(error)))?;
-            Ok(Some(contents))
+            make(&read_stream(&store, &image.digest).map_err(refused)?)
         };
         tokio::task::spawn_blocking(reading).await.map_err(refused)?
     }
@@ -182,16 +204,23 @@ impl PackageSource for RegistryPackages {
         })
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
+    fn turn(&self, request: ImageRequest) -> SourceAnswer<Option<OwnedSemaphorePermit>> {
         let source = self.clone();
         Box::pin(async move {
-            if let Some(contents) = source.read_up_to(LARGE, request.clone()).await? {
-                return Ok(LoadedPackage::new(contents, None));
+            // Small packages do not wait for large ones.
+            if source.length(request).await? <= LARGE {
+                return Ok(None);
             }
-            // Before anything of it is read again. Small packages do not wait for large ones.
             let turn = source.large.clone().acquire_owned().await.map_err(refused)?;
-            let contents = source.read_up_to(usize::MAX, request).await?.unwrap_or_default();
-            Ok(LoadedPackage::new(contents, Some(turn)))
+            Ok(Some(turn))
+        })
+    }
+
+    fn read(&self, request: ImageRequest, turn: Option<OwnedSemaphorePermit>) -> SourceAnswer<LoadedPackage> {
+        let source = self.clone();
+        Box::pin(async move {
+            let contents = |text: &str| read_package(text).map_err(|error| refused(OpenError::from(error)));
+            Ok(LoadedPackage::new(source.with_text(request, contents).await?, turn))
         })
     }
 

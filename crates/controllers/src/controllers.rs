@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ferroplane_client::{ApiClient, Error};
+use ferroplane_client::{ApiClient, Error, Informer};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 use tokio::task::JoinSet;
@@ -75,6 +75,8 @@ pub struct Standby {
     runs_operations: bool,
     actions: Option<ActionSettings>,
     packages: Option<PackageManager>,
+    /// The `ImageConfig`s, where packages are installed.
+    image_configs: Option<Arc<Informer>>,
 }
 
 /// Running controllers. Dropping them stops them.
@@ -102,6 +104,11 @@ impl Standby {
             has_revision_selectors: settings.enables_function_revision_selectors,
         };
         let functions = FunctionRegistry::new(built_ins, settings.calls, sources, &context);
+        let mut image_configs = None;
+        if settings.packages.is_some() {
+            // Before a composite resource is reconciled: a policy may refuse the package of a function that is built in.
+            image_configs = Some(pkg::follow_image_configs(&context, &functions).await);
+        }
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone(), composites.clone());
         let usages = Usages::start(&context.cluster).await;
@@ -117,6 +124,7 @@ impl Standby {
             runs_operations,
             actions,
             packages,
+            image_configs,
         })
     }
 
@@ -141,8 +149,10 @@ impl Standby {
             runs_actions: self.actions.as_ref().is_some_and(|actions| actions.runs),
         };
         tasks.spawn(unsupported::run(context.clone(), functions.clone(), local, acting));
-        if let Some(packages) = &self.packages {
-            tasks.spawn(pkg::run(context.clone(), functions.clone(), packages.clone(), self.writes_roles));
+        if let Some((packages, image_configs)) = self.packages.as_ref().zip(self.image_configs.as_ref()) {
+            let (packages, image_configs) = (packages.clone(), image_configs.clone());
+            let roles = self.writes_roles;
+            tasks.spawn(pkg::run(context.clone(), functions.clone(), image_configs, packages, roles));
         }
         let can_choose = functions.has_revision_selectors();
         tasks.spawn(rollout::controller::run(
@@ -252,6 +262,9 @@ impl Drop for Standby {
         self.claims.stop_all();
         self.composites.stop_all();
         self.context.stop();
+        if let Some(image_configs) = &self.image_configs {
+            image_configs.stop();
+        }
         self.usages.stop();
     }
 }

@@ -112,7 +112,7 @@ pub(crate) struct FunctionRegistry {
     revisions: Arc<Informer>,
     rollouts: Arc<Informer>,
     intercepts: Arc<Informer>,
-    /// The `ImageConfig`s, while packages are installed.
+    /// The `ImageConfig`s, once they have been read, where packages are installed.
     image_configs: Mutex<Option<Arc<Informer>>>,
     leases: Leases,
     interceptions: Interceptions,
@@ -250,11 +250,17 @@ impl FunctionRegistry {
     }
 
     /// Follow the `ImageConfig`s: one that demands signatures decides whether a built-in function may stand in for a package.
+    /// They must have been read.
     pub(crate) fn follow_image_configs(self: &Arc<Self>, image_configs: &Arc<Informer>) {
-        *self.image_configs.lock().unwrap_or_else(PoisonError::into_inner) = Some(image_configs.clone());
-        let follower = Arc::downgrade(self);
+        let mut followed = self.image_configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if followed.replace(image_configs.clone()).is_some_and(|former| Arc::ptr_eq(&former, image_configs)) {
+            return;
+        }
+        drop(followed);
+        self.mark_stale();
+        let registry = Arc::downgrade(self);
         image_configs.listen(move |_, _| {
-            if let Some(registry) = follower.upgrade() {
+            if let Some(registry) = registry.upgrade() {
                 registry.mark_stale();
             }
         });

@@ -81,14 +81,31 @@ pub struct PackageManager {
     pub deployments: Option<DeploymentRuntime>,
 }
 
+/// Follow the `ImageConfig`s, and have the registry of functions know them. Whoever wants no more of them stops the informer.
+///
+/// If the API server does not let us read them, that is not waited for: meanwhile, signatures count as demanded of every package.
+pub(crate) async fn follow_image_configs(
+    context: &Context,
+    registry: &Arc<FunctionRegistry>,
+) -> Arc<Informer> {
+    let resource = cluster_scoped(&format!("{}/v1beta1", keys::PKG), "ImageConfig", "imageconfigs");
+    let image_configs = Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)));
+    image_configs.synced_or_refused().await;
+    if image_configs.synced_or_failed().await.is_ok() {
+        registry.follow_image_configs(&image_configs);
+    }
+    image_configs
+}
+
 /// Install packages, until dropped.
 pub(crate) async fn run(
     context: Arc<Context>,
     registry: Arc<FunctionRegistry>,
+    image_configs: Arc<Informer>,
     options: PackageManager,
     writes_roles: bool,
 ) {
-    let manager = Arc::new(Manager::start(context, registry, options).await);
+    let manager = Arc::new(Manager::start(context, registry, image_configs, options).await);
     let packages = package::Packages::new(manager.clone());
     let revisions = revision::Revisions::new(manager.clone());
     let resolver = resolver::Resolver::new(manager.clone());
@@ -155,15 +172,13 @@ impl Manager {
     async fn start(
         context: Arc<Context>,
         registry: Arc<FunctionRegistry>,
+        image_configs: Arc<Informer>,
         mut options: PackageManager,
     ) -> Self {
         options.source = Arc::new(MeasuredSource::new(options.source, context.metrics.clone()));
         let caches = PackageCaches::start(&context);
-        let follow = |kind: &str, plural: &str| {
-            let resource = cluster_scoped(&format!("{}/v1beta1", keys::PKG), kind, plural);
-            Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
-        };
-        let (locks, image_configs) = (follow("Lock", "locks"), follow("ImageConfig", "imageconfigs"));
+        let resource = cluster_scoped(&format!("{}/v1beta1", keys::PKG), "Lock", "locks");
+        let locks = Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)));
         let follow = |kind: &str, plural: &str| {
             let resource = cluster_scoped(&format!("{}/v1alpha1", keys::APIEXTENSIONS), kind, plural);
             Informer::start(context.cluster.clone(), InformerScope::new(Arc::new(resource)))
@@ -234,7 +249,6 @@ impl Drop for Manager {
         self.caches.stop();
         self.context.metrics.forget_packages();
         self.locks.stop();
-        self.image_configs.stop();
         self.managed_definitions.stop();
         self.activation_policies.stop();
         if let Some(deployments) = &self.deployments {

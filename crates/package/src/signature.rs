@@ -24,7 +24,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rustls_pki_types::SubjectPublicKeyInfoDer;
 use rustls_pki_types::pem::PemObject as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use demanded::Demanded;
 
@@ -35,13 +35,13 @@ pub use keyless::{Identity, Keyless, SignatureProblem, TextMatch};
 const STATEMENT: &str = "cosign container image signature";
 
 /// What an `ImageConfig` demands of an image.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SignaturePolicy {
     pub authorities: Vec<Authority>,
 }
 
 /// A signer whose signature is enough.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Authority {
     pub name: String,
     pub trust: Trust,
@@ -50,7 +50,7 @@ pub struct Authority {
 }
 
 /// How a signature of an authority is known.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Trust {
     /// By a public key, in PEM, and the name of the algorithm that hashes what is signed.
     Key { pem: Vec<u8>, hash: String },

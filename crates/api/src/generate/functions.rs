@@ -91,6 +91,8 @@ struct RevisionStatus {
     resolved_image: Option<String>,
     /// ImageConfigs that the control plane used for the image.
     applied_image_config_refs: Option<Vec<AppliedImageConfig>>,
+    /// Hash of the image and of the signature policy that it satisfied.
+    verification: Option<String>,
     /// Capabilities that the package declares.
     capabilities: Option<Vec<String>>,
     /// Name of the Secret with the TLS certificate that the function serves with.

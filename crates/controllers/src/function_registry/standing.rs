@@ -105,8 +105,9 @@ impl FunctionRegistry {
     /// Whether an `ImageConfig` demands signatures of an image.
     fn demands_signatures(&self, image: &str) -> bool {
         let followed = self.image_configs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let configs: Vec<_> =
-            followed.iter().flat_map(|it| it.objects()).map(|object| ImageConfig::of(&object)).collect();
+        // As long as nobody knows whether there is a policy, there may be one.
+        let Some(followed) = followed else { return self.installs_packages };
+        let configs: Vec<_> = followed.objects().iter().map(ImageConfig::of).collect();
         let rewritten = rewrite_image(&configs, image).map(|rewritten| rewritten.image);
         let image = rewritten.as_deref().unwrap_or(image);
         select_image_config(&configs, image, ImagePurpose::Verify).is_some()

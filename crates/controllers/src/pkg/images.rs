@@ -34,7 +34,7 @@ pub(super) struct PreparedImage {
 pub(super) enum ImageProblem {
     #[error("cannot read Secret `{name}` in namespace `{namespace}`")]
     Secret { name: String, namespace: String, source: Error },
-    /// A key or a trusted root is in a Secret that cannot be read.
+    /// A key, a trusted root or a credential is in a Secret that cannot be read.
     #[error("cannot use `{image}`: it cannot be verified as ImageConfig `{config}` demands")]
     Unverifiable { image: String, config: String, source: Box<Self> },
 }
@@ -93,12 +93,13 @@ pub(super) fn applied_refs(applied: &[AppliedImageConfig]) -> Value {
 }
 
 impl Manager {
-    /// Prepare the request for an image.
+    /// Prepare the request for an image. The revisions of its package tell what is verified.
     pub(super) async fn prepare_image(
         &self,
         image: &str,
         secrets: &[NameReference],
         policy: Option<&str>,
+        revisions: &[Object],
     ) -> Result<PreparedImage, ImageProblem> {
         let configs: Vec<_> = self.image_configs.objects().iter().map(ImageConfig::of).collect();
         let mut applied = Vec::new();
@@ -125,16 +126,30 @@ impl Manager {
             applied.push(AppliedImageConfig { name: config.name.clone(), purpose: ImagePurpose::PullSecret });
         }
         names.extend(own.iter().map(String::as_str));
-        let (mut pull_secrets, mut missing, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
-        // Packages often name the same Secret as the service account: it is read once.
-        for name in names.into_iter().filter(|name| !name.is_empty() && known.insert(*name)) {
-            match self.pull_secret(name).await? {
-                Some(content) => pull_secrets.push(content),
-                None => missing.push(name.to_owned()),
-            }
-        }
+        let (pull_secrets, missing) = self.pull_secrets(&names).await.map_err(|problem| match &demands {
+            // Without its credentials no signature can be read, which must not let an image run that was refused.
+            Some(demands) if !self.has_verified(demands, image, revisions) => ImageProblem::Unverifiable {
+                image: resolved.clone(),
+                config: demands.config.clone(),
+                source: Box::new(problem),
+            },
+            _ => problem,
+        })?;
         let request = ImageRequest { image: resolved, policy: PackagePullPolicy::of(policy), pull_secrets };
         Ok(PreparedImage { request, applied, demands, missing })
+    }
+
+    /// The contents of pull secrets, and the names of those that do not exist.
+    async fn pull_secrets(&self, names: &[&str]) -> Result<(Vec<Vec<u8>>, Vec<String>), ImageProblem> {
+        let (mut pull_secrets, mut missing, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+        // Packages often name the same Secret as the service account: it is read once.
+        for name in names.iter().filter(|name| !name.is_empty() && known.insert(**name)) {
+            match self.pull_secret(name).await? {
+                Some(content) => pull_secrets.push(content),
+                None => missing.push((*name).to_owned()),
+            }
+        }
+        Ok((pull_secrets, missing))
     }
 
     /// The contents of a pull secret, if it exists and is usable. It is read each time: a cached Secret would stay in memory.

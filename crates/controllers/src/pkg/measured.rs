@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use ferroplane_package::signature::ImageSignature;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::{ImageProgram, ImageRequest, LoadedPackage, PackageSource, SourceAnswer};
@@ -44,8 +45,12 @@ impl PackageSource for MeasuredSource {
         self.measure("fetch", self.source.fetch(request))
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
-        self.source.read(request)
+    fn turn(&self, request: ImageRequest) -> SourceAnswer<Option<OwnedSemaphorePermit>> {
+        self.source.turn(request)
+    }
+
+    fn read(&self, request: ImageRequest, turn: Option<OwnedSemaphorePermit>) -> SourceAnswer<LoadedPackage> {
+        self.source.read(request, turn)
     }
 
     fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram> {

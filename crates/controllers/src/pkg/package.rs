@@ -179,16 +179,16 @@ impl Packages {
         revisions: &[Object],
         slot: &Slot,
     ) -> Result<Resolved, Unresolved> {
-        let image = self.prepare(package).await?;
+        let image = self.prepare(package, revisions).await?;
         let key = (kind, meta::name(package).to_owned());
         let question = Question::of(package, &image.request.image);
         let known = image.digest().map(str::to_owned);
         let known = known.or_else(|| self.recall(&key, package, &image, &question, revisions));
         let is_known = known.is_some();
         let asks = known.as_ref().is_none_or(|digest| !self.manager.is_verified(&image, digest));
-        let found = self.find_verified(kind, package, &image, known, slot).await;
+        let found = self.find_verified(kind, package, revisions, &image, known, slot).await;
         // A policy that was replaced while the registry was asked must not decide, nor a Secret.
-        if asks && self.prepare(package).await? != image {
+        if asks && self.prepare(package, revisions).await? != image {
             return Err(Unresolved::Outdated);
         }
         let digest = found?;
@@ -225,10 +225,11 @@ impl Packages {
         known_digest(&source, revisions).or_else(|| self.tags.get(key, question, None))
     }
 
-    async fn prepare(&self, package: &Object) -> Result<PreparedImage, Unresolved> {
+    async fn prepare(&self, package: &Object, revisions: &[Object]) -> Result<PreparedImage, Unresolved> {
         let spec = PackageSpec::of(package);
         let policy = spec.package_pull_policy.as_deref();
-        let prepared = self.manager.prepare_image(&spec.package, &spec.package_pull_secrets, policy).await;
+        let secrets = &spec.package_pull_secrets;
+        let prepared = self.manager.prepare_image(&spec.package, secrets, policy, revisions).await;
         prepared.map_err(|problem| Unresolved::Failed { why: chain(&problem), cause: problem.cause() })
     }
 
@@ -237,6 +238,7 @@ impl Packages {
         &self,
         kind: PackageKind,
         package: &Object,
+        revisions: &[Object],
         image: &PreparedImage,
         known: Option<String>,
         slot: &Slot,
@@ -245,10 +247,21 @@ impl Packages {
             digest
         } else {
             let asked = slot.wait_for(self.ask(kind, package, image)).await;
-            asked.map_err(|error| Unresolved::unanswered(image, &error))?
+            asked.map_err(|error| {
+                let source = PackageSpec::of(package).package;
+                let is_verified = image
+                    .demands
+                    .as_ref()
+                    .is_some_and(|demands| self.manager.has_verified(demands, &source, revisions));
+                // What is installed is verified, and where its tag leads is not known.
+                if error.is_unreachable && is_verified {
+                    return Unresolved::unavailable(image.explain(&error));
+                }
+                Unresolved::unanswered(image, &error)
+            })?
         };
         // Before there is a revision: the installed one stays in use if its successor cannot be verified.
-        let verified = self.manager.verify(image, &digest, slot).await;
+        let verified = self.manager.verify(image, &digest, revisions, slot).await;
         verified.map_err(|problem| Unresolved::unverified(&problem))?;
         Ok(digest)
     }
@@ -283,10 +296,22 @@ impl Packages {
             .flatten()
     }
 
+    /// The built-in function that runs for a Function now. None if its installed package is refused.
+    fn running_native(&self, kind: PackageKind, package: &Object) -> Option<Replacement> {
+        if kind != PackageKind::Function {
+            return None;
+        }
+        let revisions = self.manager.caches.of(kind).revisions_of(meta::name(package));
+        match self.manager.registry.standing(package, &revisions) {
+            FunctionStanding::BuiltIn(native) => Some(native),
+            _ => None,
+        }
+    }
+
     /// Report that the image cannot be fetched.
     async fn give_up(&self, kind: PackageKind, package: &Object, why: &str, cause: Cause) -> Next {
         // Only an unavailable registry is stood in for: a package that a policy refuses does not run in any form.
-        let native = self.native(kind, package).filter(|_| cause == Cause::PackageUnavailable);
+        let native = self.running_native(kind, package).filter(|_| cause == Cause::PackageUnavailable);
         if let Some(native) = native {
             // It is built in, so that it can be called all the same.
             let mut conditions = FunctionStanding::BuiltIn(native).conditions();

@@ -141,7 +141,7 @@ impl Resolver {
     }
 
     async fn list_tags(&self, source: &str) -> Result<Vec<String>, String> {
-        let prepared = self.manager.prepare_image(source, &[], None).await;
+        let prepared = self.manager.prepare_image(source, &[], None, &[]).await;
         let image = prepared.map_err(|problem| chain(&problem))?;
         let tags = self.manager.options.source.tags(image.request.clone()).await;
         tags.map_err(|error| image.explain(&error))

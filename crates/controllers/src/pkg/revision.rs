@@ -31,7 +31,6 @@ use ferroplane_runner::PROTOCOL_ANNOTATION;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::caches::{PackageCache, PackageKey, PackageQueue};
 use super::deployments::Program;
@@ -298,7 +297,7 @@ impl Revisions {
             known.manifest.check_crossplane(CROSSPLANE).map_err(|error| Trouble::invalid(&error))?;
         }
         self.depend(look, &known.manifest, report).await?;
-        self.establish(look, &image, &known, report).await
+        self.establish(look, &image, &known, report, slot).await
     }
 
     /// An inactive revision controls nothing, and is validated once.
@@ -346,13 +345,14 @@ impl Revisions {
             examined.inspect_err(|trouble| self.stop_unverified(look, trouble))?
         };
         report.manifest(&known.manifest);
+        report.verified(&prepared, &known.digest);
         Ok((prepared, known))
     }
 
     async fn prepare(&self, look: &Look) -> Result<PreparedImage, Trouble> {
         let RevisionSpec { image, package_pull_secrets, package_pull_policy, .. } = &look.spec;
-        let prepared =
-            self.manager.prepare_image(image, package_pull_secrets, package_pull_policy.as_deref()).await;
+        let (policy, revisions) = (package_pull_policy.as_deref(), std::slice::from_ref(&look.revision));
+        let prepared = self.manager.prepare_image(image, package_pull_secrets, policy, revisions).await;
         prepared
             .map_err(|problem| Trouble::preparing(&problem))
             .inspect_err(|trouble| self.stop_unverified(look, trouble))
@@ -368,7 +368,8 @@ impl Revisions {
     /// Fetch, verify and validate the image.
     async fn examine(&self, look: &Look, image: &PreparedImage, slot: &Slot) -> Result<Known, Trouble> {
         let digest = self.digest_of(look, image, slot).await?;
-        let verified = self.manager.verify(image, &digest, slot).await;
+        let revisions = std::slice::from_ref(&look.revision);
+        let verified = self.manager.verify(image, &digest, revisions, slot).await;
         verified.map_err(|problem| Trouble::unverified(problem.to_string()))?;
         let (uid, name) = (meta::uid(&look.revision), image.request.image.clone());
         if let Some(known) = self.memory.get(&look.key, uid, &name, Some(&digest)) {
@@ -448,10 +449,12 @@ impl Revisions {
         slot: &Slot,
     ) -> Result<LoadedPackage, Trouble> {
         let (source, request) = (&self.manager.options.source, image.pinned(digest));
-        // Only the transfer waits without a slot: contents that are read are in memory.
         let fetched = slot.wait_for(source.fetch(request.clone())).await;
         fetched.map_err(|error| Trouble::source(image, &error))?;
-        source.read(request).await.map_err(|error| Trouble::source(image, &error))
+        let turn = slot.wait_for(source.turn(request.clone())).await;
+        let turn = turn.map_err(|error| Trouble::source(image, &error))?;
+        // With a slot: contents that are read are in memory.
+        source.read(request, turn).await.map_err(|error| Trouble::source(image, &error))
     }
 
     /// Copy the labels and annotations of the package to its revision.
@@ -514,22 +517,24 @@ impl Revisions {
     /// Write the objects of the package.
     async fn establish(
         &self,
-        look: &Look,
+        look: &mut Look,
         image: &PreparedImage,
         known: &Known,
         report: &mut Report,
+        slot: &Slot,
     ) -> Result<(), Trouble> {
         let (generation, control) = (meta::generation(&look.revision), look.is_leading());
         let wanted = Establishment { generation, control, service: self.service_of(look, image) };
         if known.is_established(&wanted) {
             return Ok(());
         }
-        let read = self.manager.options.source.read(image.pinned(&known.digest)).await;
-        let contents = read.map_err(|error| {
-            // It was there just now, and is fetched again.
-            self.memory.forget(&look.key);
-            Trouble::source(image, &error)
-        })?;
+        // Before anything is written: what is deleted meanwhile may have been written before.
+        let deletions = self.memory.deletions(&look.key);
+        let contents = self.read_again(look, image, &known.digest, slot).await?;
+        // Another revision may lead by now.
+        if look.is_leading() != control {
+            return Err(Trouble::again(Next::Conflict));
+        }
         let (objects, _) = lint(look.kind(), &contents);
         refuse_reserved(&objects)?;
         let managed = self.managed_definitions(look, &objects, &known.manifest.capabilities);
@@ -552,9 +557,31 @@ impl Revisions {
         let concurrency = self.manager.options.establishers.max(1);
         let references = establish_all(cluster, look.kind(), &objects, &how, concurrency).await;
         report.references = Some(references.map_err(|error| Trouble::establishing(&error))?);
-        let known = Known { established: Some((wanted, Instant::now())), ..known.clone() };
-        self.memory.set(&look.key, meta::uid(&look.revision), known);
+        self.memory.set_established(&look.key, meta::uid(&look.revision), known, wanted, deletions);
         Ok(())
+    }
+
+    /// The contents of a package that was fetched. They may have to wait for those of others, so that the revision is read again.
+    async fn read_again(
+        &self,
+        look: &mut Look,
+        image: &PreparedImage,
+        digest: &str,
+        slot: &Slot,
+    ) -> Result<LoadedPackage, Trouble> {
+        let (source, request) = (&self.manager.options.source, image.pinned(digest));
+        let read = async {
+            let turn = slot.wait_for(source.turn(request.clone())).await?;
+            // With a slot: contents that are read are in memory.
+            source.read(request, turn).await
+        };
+        let contents = read.await.map_err(|error| {
+            // It was there just now, and is fetched again.
+            self.memory.forget(&look.key);
+            Trouble::source(image, &error)
+        })?;
+        self.look_again(look)?;
+        Ok(contents)
     }
 
     /// The Service of the pods that run the revision, if pods do and it is known how.

@@ -21,8 +21,12 @@ pub trait PackageSource: fmt::Debug + Send + Sync {
     /// Fetch an image with its digest, unless it is stored already. May take as long as its registry takes.
     fn fetch(&self, request: ImageRequest) -> SourceAnswer<()>;
 
-    /// The contents of the package in a fetched image. Asks no registry.
-    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage>;
+    /// Wait until the contents of the package in a fetched image may be in memory. Asks no registry. None if they are small, and wait for
+    /// nothing.
+    fn turn(&self, request: ImageRequest) -> SourceAnswer<Option<OwnedSemaphorePermit>>;
+
+    /// The contents of the package in a fetched image, whose turn it is. Asks no registry.
+    fn read(&self, request: ImageRequest, turn: Option<OwnedSemaphorePermit>) -> SourceAnswer<LoadedPackage>;
 
     /// The program of a fetched image. Asks no registry.
     fn program(&self, request: ImageRequest) -> SourceAnswer<ImageProgram>;

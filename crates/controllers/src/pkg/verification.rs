@@ -3,18 +3,24 @@
 //! # Invariants
 //! * An image is verified whenever a policy matches it, also if it was fetched before the policy was created.
 //! * Keys and trusted roots are read each time. An image that was verified with the same ones is not verified again.
-//! * An image that cannot be verified, because its registry gives no usable answer or a key cannot be read, counts as one that is not signed.
+//! * A revision notes in its status which image satisfied which policy. As long as both are the same, a registry that does not answer stops
+//!   nothing: signatures are of a digest, which never changes.
+//! * Any other image that cannot be verified, because its registry gives no usable answer or a Secret cannot be read, counts as one that is not
+//!   signed.
 //! * A policy that was replaced while a registry was asked decides nothing: callers prepare the image again, and compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use ferroplane_api::{
-    CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, ImageConfig, ImageVerification,
+    CosignAuthority, CosignIdentity, CosignKey, CosignKeyless, ImageConfig, ImageVerification, Object, keys,
+    meta,
 };
 use ferroplane_package::signature::{
     Authority, Identity, Keyless, SignaturePolicy, TextMatch, Trust, Unverified,
 };
+use ferroplane_wire::to_hex;
+use sha2::{Digest as _, Sha256};
 
 use super::images::{ImageProblem, PreparedImage, secret_value};
 use super::{Manager, PackagePullPolicy, SourceError};
@@ -25,12 +31,35 @@ const REMEMBERED: usize = 10_000;
 const COSIGN: &str = "Cosign";
 /// The key of a trusted root of Sigstore in a Secret.
 const TRUSTED_ROOT_KEY: &str = "trusted_root.json";
+/// The field of the status of a revision with what its image satisfied.
+pub(super) const VERIFICATION: &str = "verification";
 
 /// The signatures that an `ImageConfig` requires of an image.
 #[derive(Debug, PartialEq)]
 pub(super) struct SignatureDemands {
-    config: String,
+    pub(super) config: String,
     policy: SignaturePolicy,
+}
+
+impl SignatureDemands {
+    /// What the status of a revision notes of an image that satisfies them: a hash, since a policy may contain a trusted root.
+    pub(super) fn note(&self, digest: &str) -> String {
+        let text = serde_json::to_vec(&(&self.policy, digest));
+        to_hex(&Sha256::digest(text.expect("a policy consists of texts, lists and flags")))
+    }
+
+    /// Whether a revision notes that the image with this digest satisfies them.
+    fn are_noted(&self, revision: &Object, digest: &str) -> bool {
+        let noted = revision.get("status").and_then(|status| status.get(VERIFICATION)?.as_str());
+        noted.is_some_and(|noted| noted == self.note(digest))
+    }
+}
+
+/// Whether signatures satisfy a policy, or why there are none to judge.
+type Judgement = Result<Result<(), Unverified>, SourceError>;
+
+fn is_unreachable(judgement: &Judgement) -> bool {
+    judgement.as_ref().is_err_and(|error| error.is_unreachable)
 }
 
 /// Why an image is not verified.
@@ -82,26 +111,48 @@ impl Manager {
         image.demands.as_ref().is_none_or(|demands| self.verified.contains(&demands.policy, digest))
     }
 
-    /// Verify the image with this digest, if an `ImageConfig` requires it.
+    /// Whether one of these revisions was made of this image, as its package names it, and has what is required of it.
+    pub(super) fn has_verified(&self, demands: &SignatureDemands, image: &str, revisions: &[Object]) -> bool {
+        revisions.iter().any(|revision| {
+            let source = revision.get("spec").and_then(|spec| spec.get("image")?.as_str());
+            let digest = meta::annotation(revision, keys::PACKAGE_DIGEST);
+            let is_known =
+                || self.verified.contains(&demands.policy, digest) || demands.are_noted(revision, digest);
+            source == Some(image) && !digest.is_empty() && is_known()
+        })
+    }
+
+    /// Verify the image with this digest, if an `ImageConfig` requires it. What one of these revisions notes counts while the registry does not
+    /// answer.
     pub(super) async fn verify(
         &self,
         image: &PreparedImage,
         digest: &str,
+        revisions: &[Object],
         slot: &Slot,
     ) -> Result<(), VerificationProblem> {
-        let Some(SignatureDemands { config, policy }) = &image.demands else { return Ok(()) };
+        let Some(demands) = &image.demands else { return Ok(()) };
+        let SignatureDemands { config, policy } = demands;
         if self.is_verified(image, digest) {
             return Ok(());
         }
         // With the pull policy `Always`, cached signatures are not used either.
         let anew = image.request.policy == PackagePullPolicy::Always;
-        let unanswered = |error: SourceError| VerificationProblem::unanswered(image, config, &error);
-        let mut outcome = self.judge(image, digest, policy, anew, slot).await.map_err(unanswered)?;
+        let mut outcome = self.judge(image, digest, policy, anew, slot).await;
         // It may have been signed since its signatures were fetched.
-        if outcome.is_err() && !anew && image.request.policy != PackagePullPolicy::Never {
-            outcome = self.judge(image, digest, policy, true, slot).await.map_err(unanswered)?;
+        if matches!(outcome, Ok(Err(_))) && !anew && image.request.policy != PackagePullPolicy::Never {
+            outcome = self.judge(image, digest, policy, true, slot).await;
         }
-        match outcome {
+        if is_unreachable(&outcome) {
+            // What was signed stays signed: the digest never changes.
+            if anew && let Ok(Ok(())) = self.judge(image, digest, policy, false, slot).await {
+                outcome = Ok(Ok(()));
+            } else if revisions.iter().any(|revision| demands.are_noted(revision, digest)) {
+                // Not remembered: the signatures are read as soon as the registry answers.
+                return Ok(());
+            }
+        }
+        match outcome.map_err(|error| VerificationProblem::unanswered(image, config, &error))? {
             Ok(()) => {
                 self.verified.insert(policy, digest);
                 Ok(())
@@ -120,7 +171,7 @@ impl Manager {
         policy: &SignaturePolicy,
         anew: bool,
         slot: &Slot,
-    ) -> Result<Result<(), Unverified>, SourceError> {
+    ) -> Judgement {
         let asking = self.options.source.signatures(image.pinned(digest), anew);
         let mut signatures = slot.wait_for(asking).await?;
         if policy.demands_attestations() {

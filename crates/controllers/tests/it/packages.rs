@@ -3,6 +3,7 @@
 mod late_answers;
 mod signatures;
 mod statements;
+mod unanswered_signatures;
 
 use std::sync::Arc;
 

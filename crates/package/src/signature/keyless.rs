@@ -15,7 +15,7 @@ use base64::prelude::BASE64_STANDARD;
 use ferroplane_golang::regexp::Expression;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sigstore_verify::trust_root::{SIGSTORE_PRODUCTION_TRUSTED_ROOT, TrustedRoot};
 use sigstore_verify::types::{Bundle, Sha256Hash};
@@ -28,7 +28,7 @@ use super::{AuthorityProblem, ImageSignature, SignedStatement, bundle, is_about}
 const MAX_SHOWN: usize = 300;
 
 /// The identities that may sign, and the root that vouches for them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Keyless {
     /// One of them is enough.
     pub identities: Vec<Identity>,
@@ -39,14 +39,14 @@ pub struct Keyless {
 }
 
 /// Who may sign. What is not demanded may be anything; one of both has to be demanded.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Identity {
     pub issuer: Option<TextMatch>,
     pub subject: Option<TextMatch>,
 }
 
 /// What a text has to be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum TextMatch {
     Equal(String),
     /// A regular expression of Go, which matches anywhere unless it says otherwise.

@@ -12,7 +12,7 @@ use ferroplane_controllers::{
 use ferroplane_engine::packages::ResolveOptions;
 use ferroplane_package::read_package;
 use ferroplane_package::signature::ImageSignature;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 /// The namespace in which pull secrets are.
 pub const NAMESPACE: &str = "crossplane-system";
@@ -22,6 +22,7 @@ pub const NAMESPACE: &str = "crossplane-system";
 pub struct FakeRegistry(Arc<Mutex<Contents>>);
 
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "tests turn each on by itself")]
 struct Contents {
     /// The digests of images, by repository and tag.
     tags: BTreeMap<String, BTreeMap<String, String>>,
@@ -31,6 +32,8 @@ struct Contents {
     webassembly: BTreeSet<String>,
     /// The signatures of images, by digest.
     signatures: BTreeMap<String, Vec<ImageSignature>>,
+    /// Whether signatures are kept by those who ask, as in a content store: they are not asked for again, unless somebody wants them anew.
+    keeps_signatures: bool,
     /// Why nobody answers, if so.
     down: Option<String>,
     /// What is not answered for now.
@@ -99,6 +102,11 @@ impl FakeRegistry {
     /// Answer nobody, or everybody again.
     pub fn set_down(&self, why: Option<&str>) {
         self.lock().down = why.map(str::to_owned);
+    }
+
+    /// Have signatures kept by those who ask for them.
+    pub fn keep_signatures(&self) {
+        self.lock().keeps_signatures = true;
     }
 
     /// Answer only requests with this pull secret.
@@ -248,10 +256,14 @@ impl PackageSource for FakeRegistry {
         })
     }
 
-    fn read(&self, request: ImageRequest) -> SourceAnswer<LoadedPackage> {
+    fn turn(&self, _request: ImageRequest) -> SourceAnswer<Option<OwnedSemaphorePermit>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    fn read(&self, request: ImageRequest, turn: Option<OwnedSemaphorePermit>) -> SourceAnswer<LoadedPackage> {
         let contents = self.lock();
         let text = contents.packages.get(&digest_of(&request.image)).cloned().unwrap_or_default();
-        let read = read_package(&text).map(|contents| LoadedPackage::new(contents, None));
+        let read = read_package(&text).map(|contents| LoadedPackage::new(contents, turn));
         let read = read.map_err(|error| SourceError { message: error.to_string(), is_unreachable: false });
         Box::pin(std::future::ready(read))
     }
@@ -270,10 +282,15 @@ impl PackageSource for FakeRegistry {
         })
     }
 
-    fn signatures(&self, request: ImageRequest, _anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
-        self.answer("signatures", &request, |contents| {
-            Ok(contents.signatures_of(&request.image, |found| !is_envelope(found)))
-        })
+    fn signatures(&self, request: ImageRequest, anew: bool) -> SourceAnswer<Vec<ImageSignature>> {
+        let signatures =
+            |contents: &Contents| contents.signatures_of(&request.image, |found| !is_envelope(found));
+        let contents = self.lock();
+        if contents.keeps_signatures && !anew {
+            return Box::pin(std::future::ready(Ok(signatures(&contents))));
+        }
+        drop(contents);
+        self.answer("signatures", &request, |contents| Ok(signatures(contents)))
     }
 
     fn attestations(&self, request: ImageRequest, _anew: bool) -> SourceAnswer<Vec<ImageSignature>> {

@@ -17,6 +17,7 @@ use crate::pkg::deployments::RunProblem;
 use crate::pkg::establish::EstablishError;
 use crate::pkg::images::{ImageProblem, PreparedImage, applied_refs};
 use crate::pkg::status::{self, Fields, with_status, with_status_instead_of, write_status};
+use crate::pkg::verification::VERIFICATION;
 use crate::pkg::{ImageProgram, ImageRequest, SourceError};
 use crate::runtime::queue::Next;
 use crate::runtime::refused::cause_of;
@@ -26,6 +27,8 @@ use crate::runtime::refused::cause_of;
 pub(super) struct Report {
     image: Option<(String, Value)>,
     capabilities: Option<Vec<String>>,
+    /// What is noted of its signatures. Null if none are demanded.
+    verification: Option<Value>,
     pub(super) dependencies: Option<DependencyStanding>,
     pub(super) references: Option<Vec<Value>>,
     /// The image with the program of the package.
@@ -58,6 +61,12 @@ impl Report {
         }
     }
 
+    /// Record that the image with this digest has the signatures that are demanded of it.
+    pub(super) fn verified(&mut self, image: &PreparedImage, digest: &str) {
+        let note = image.demands.as_ref().map(|demands| demands.note(digest));
+        self.verification = Some(note.into());
+    }
+
     pub(super) fn manifest(&mut self, manifest: &PackageManifest) {
         self.capabilities = Some(manifest.capabilities.clone());
     }
@@ -82,6 +91,9 @@ impl Report {
         }
         if let Some(capabilities) = self.capabilities {
             fields.push(("capabilities", list(json!(capabilities))));
+        }
+        if let Some(verification) = self.verification {
+            fields.push((VERIFICATION, verification));
         }
         if let Some(DependencyStanding { found, installed, invalid, .. }) = self.dependencies {
             fields.push(("foundDependencies", found.into()));

@@ -11,7 +11,7 @@ use super::{PKG, apply, healthy, message, package_yaml, revisions};
 
 const IMAGE: &str = "registry.example.org/acme/function-own:v1.0.0";
 /// A package whose function is built in.
-const BUILT_IN: &str = "crossplane-contrib/function-auto-ready:v0.5.0";
+pub(super) const BUILT_IN: &str = "crossplane-contrib/function-auto-ready:v0.5.0";
 const CONFIG: &str = "/apis/pkg.crossplane.io/v1beta1/imageconfigs/verify";
 
 fn function(about: &str) -> String {
@@ -19,7 +19,7 @@ fn function(about: &str) -> String {
 }
 
 /// Demand signatures of these authorities for all images.
-async fn demand(plane: &Plane, authorities: &Value) {
+pub(super) async fn demand(plane: &Plane, authorities: &Value) {
     let config = json!({
         "apiVersion": "pkg.crossplane.io/v1beta1", "kind": "ImageConfig", "metadata": {"name": "verify"},
         "spec": {
@@ -30,12 +30,12 @@ async fn demand(plane: &Plane, authorities: &Value) {
     plane.apply(CONFIG, &config).await;
 }
 
-fn by_key(name: &str) -> Value {
+pub(super) fn by_key(name: &str) -> Value {
     json!({"name": name, "key": {"secretRef": {"name": "keys", "key": name}, "hashAlgorithm": "sha256"}})
 }
 
 /// Have the public key of somebody in a Secret.
-async fn trust(plane: &Plane, name: &str, signer: &ImageSigner) {
+pub(super) async fn trust(plane: &Plane, name: &str, signer: &ImageSigner) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
     let secret = json!({
@@ -46,7 +46,7 @@ async fn trust(plane: &Plane, name: &str, signer: &ImageSigner) {
 }
 
 /// The failure that a condition names.
-fn code(object: &Value, kind: &str) -> String {
+pub(super) fn code(object: &Value, kind: &str) -> String {
     let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = conditions.into_iter().find(|condition| condition["type"] == kind);
     found.and_then(|condition| condition["code"].as_str().map(str::to_owned)).unwrap_or_default()
