@@ -52,7 +52,8 @@ pub struct Settings {
     pub unauthenticated: Option<Duration>,
     /// How long a connection may be open without a request.
     pub idle: Duration,
-    /// How long a client may read nothing of a response that has an end. It is noticed after once to twice as long.
+    /// How long a client may read nothing of any response, while there is one that has an end. It is noticed after once to twice
+    /// as long.
     pub stalled: Duration,
     /// How many requests of HTTP/2 one connection may have at a time. A client has all its watches on one.
     pub streams: u32,

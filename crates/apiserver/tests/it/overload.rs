@@ -22,6 +22,8 @@ const REVIEWS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
 const SOON: Duration = Duration::from_secs(3);
 /// How many large maps there are, of a megabyte each: three lists of them are the share of a user, and four are more.
 const LARGE: usize = 20;
+/// As many of them as are more than a share.
+const TOO_LARGE: usize = 70;
 
 async fn start() -> Server {
     let store = Store::in_memory(Options::default()).unwrap();
@@ -64,7 +66,7 @@ async fn send(server: &Server, token: &str, path: &str, body: String) -> u16 {
 }
 
 /// A server with large maps, which everybody may read.
-async fn start_with_large_maps() -> Server {
+async fn start_with_large_maps(count: usize) -> Server {
     let server = start().await;
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -72,7 +74,7 @@ async fn start_with_large_maps() -> Server {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:authenticated"}]});
     assert_eq!(send(&server, "root", bindings, binding.to_string()).await, 201);
-    for number in 0..LARGE {
+    for number in 0..count {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("large-{number}")},
             "data": {"a": "x".repeat(1_000_000)}});
         assert_eq!(send(&server, "root", MAPS, map.to_string()).await, 201);
@@ -82,7 +84,12 @@ async fn start_with_large_maps() -> Server {
 
 /// Asks for all maps, and reads nothing of the answer.
 async fn list(server: &Server, token: &str, encoding: &str) -> Response<Body> {
-    let request = Request::get(MAPS).header("Authorization", format!("Bearer {token}"));
+    get(server, token, MAPS, encoding).await
+}
+
+/// Reads nothing of the answer.
+async fn get(server: &Server, token: &str, path: &str, encoding: &str) -> Response<Body> {
+    let request = Request::get(path).header("Authorization", format!("Bearer {token}"));
     let request = request.header("Accept-Encoding", encoding).body(Empty::<Bytes>::new()).unwrap();
     server.handle_remote(request).await
 }
@@ -139,7 +146,7 @@ async fn bodies_of_one_user_have_a_share_of_the_memory() {
 
 #[tokio::test]
 async fn answers_that_one_user_does_not_read_have_a_share_of_the_memory() {
-    let server = start_with_large_maps().await;
+    let server = start_with_large_maps(LARGE).await;
     let mut unread = list_until_refused(&server, "plain").await;
     assert_eq!(unread.len(), 3, "the share is used up");
     assert_eq!(review(&server, "plain").await, 201, "there is room for something small");
@@ -154,8 +161,25 @@ async fn answers_that_one_user_does_not_read_have_a_share_of_the_memory() {
 }
 
 #[tokio::test]
+async fn unread_list_larger_than_the_share_leaves_room_for_small_requests() {
+    let server = start_with_large_maps(TOO_LARGE).await;
+    // A client always has something small under way. It does not keep a large list out.
+    let mut small = vec![get(&server, "first", "/api/v1/namespaces/default", "identity").await];
+    let unread = list(&server, "first", "identity").await;
+    assert_eq!(unread.status(), 200);
+    for token in ["first", "second"] {
+        assert_eq!(review(&server, token).await, 201, "accounts of the namespace write");
+        small.push(get(&server, token, "/api/v1/namespaces/default", "identity").await);
+    }
+    assert!(small.iter().all(|answer| answer.status() == 200));
+    assert_eq!(list(&server, "second", "identity").await.status(), 429, "one at a time");
+    drop(unread);
+    assert_eq!(list(&server, "second", "identity").await.status(), 200);
+}
+
+#[tokio::test]
 async fn accounts_of_one_namespace_have_one_share_together() {
-    let server = start_with_large_maps().await;
+    let server = start_with_large_maps(LARGE).await;
     let unread = list_until_refused(&server, "first").await;
     assert_eq!(unread.len(), 3);
     assert_eq!(list(&server, "second", "identity").await.status(), 429);
@@ -164,7 +188,7 @@ async fn accounts_of_one_namespace_have_one_share_together() {
 
 #[tokio::test]
 async fn compressed_answer_counts_as_it_is_sent() {
-    let server = start_with_large_maps().await;
+    let server = start_with_large_maps(LARGE).await;
     let mut unread = Vec::new();
     for _ in 0..5 {
         let answer = list(&server, "plain", "gzip").await;

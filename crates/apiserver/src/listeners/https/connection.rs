@@ -115,7 +115,7 @@ impl Accepted {
                 finish(served, &tracked).await
             }
             () = tracked.stalled(settings.stalled) => {
-                tracing::debug!(%remote, "a client does not read a response");
+                tracing::debug!(%remote, "a client reads no responses");
                 served.as_mut().graceful_shutdown();
                 finish(served, &tracked).await
             }

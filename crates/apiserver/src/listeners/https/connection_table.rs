@@ -49,6 +49,15 @@ struct State {
     peers: HashMap<IpAddr, usize>,
 }
 
+/// Why a user may not have one more connection.
+#[derive(Debug, Clone, Copy)]
+enum Refusal {
+    /// The user has too many that are in use.
+    OfUser,
+    /// All users together have, and what is left is not for users.
+    OfEveryUser,
+}
+
 /// A connection in the table. Dropping it takes it out.
 #[derive(Debug)]
 pub(super) struct TableEntry {
@@ -138,34 +147,45 @@ impl ConnectionTable {
         })
     }
 
-    /// Whether a user may have one more connection. An idle one makes room for it: of the same user, or of the one with most.
-    fn has_room_for(&self, connection: &TrackedConnection, user: &str) -> bool {
+    /// Lets a user have one more connection. An idle one makes room for it: of the same user, or of the one with most.
+    fn make_room_for(&self, connection: &TrackedConnection, user: &str) -> Result<(), Refusal> {
         let mut state = self.lock();
-        self.has_room_in_share(&mut state, connection, user)
-            && self.leaves_reserve(&mut state, connection, Some(connection.peer))
-            && self.leaves_reserve(&mut state, connection, None)
+        // Nothing is closed before all is decided: nobody loses a connection for one that is refused in the end.
+        let mut leaving = Vec::new();
+        leaving.extend(self.room_in_share(&state, connection, user)?);
+        self.leave_reserve(&state, connection, Some(connection.peer), &mut leaving)?;
+        self.leave_reserve(&state, connection, None, &mut leaving)?;
+        for id in leaving {
+            state.evict(id);
+        }
+        Ok(())
     }
 
-    fn has_room_in_share(&self, state: &mut State, connection: &TrackedConnection, user: &str) -> bool {
+    /// Which connection of the user has to go, if one has to.
+    fn room_in_share(
+        &self,
+        state: &State,
+        connection: &TrackedConnection,
+        user: &str,
+    ) -> Result<Option<u64>, Refusal> {
         let others = state.connections.values();
-        let own: Vec<_> =
-            others.filter(|other| other.id != connection.id && other.user() == user).cloned().collect();
+        let own: Vec<_> = others.filter(|other| other.id != connection.id && other.user() == user).collect();
         if own.len() < self.limit_of_user {
-            return true;
+            return Ok(None);
         }
         let idle = own.iter().filter(|other| !other.is_busy());
-        let Some(idlest) = idle.min_by_key(|other| other.last_active()) else { return false };
-        state.evict(idlest.id);
-        true
+        let idlest = idle.min_by_key(|other| other.last_active()).ok_or(Refusal::OfUser)?;
+        Ok(Some(idlest.id))
     }
 
-    /// Whether users may have one more connection, of one peer or of all.
-    fn leaves_reserve(
+    /// Lets users have one more connection, of one peer or of all. Adds the one that has to go, if one has to.
+    fn leave_reserve(
         &self,
-        state: &mut State,
+        state: &State,
         connection: &TrackedConnection,
         peer: Option<IpAddr>,
-    ) -> bool {
+        leaving: &mut Vec<u64>,
+    ) -> Result<(), Refusal> {
         let limit = if peer.is_some() { self.limit_of_peer } else { self.limit };
         let users_limit = limit - limit / RESERVED;
         let present = match peer {
@@ -174,19 +194,21 @@ impl ConnectionTable {
         };
         // Most often, and without a search: however many of them are users', there is room.
         if present <= users_limit {
-            return true;
+            return Ok(());
         }
-        let others = || {
-            let all = state.connections.values();
-            all.filter(|other| other.id != connection.id && peer.is_none_or(|peer| other.peer == peer))
-        };
-        if others().filter(|other| other.usage() == Usage::User).count() < users_limit {
-            return true;
+        let staying: Vec<_> = state
+            .connections
+            .values()
+            .filter(|other| other.id != connection.id && !leaving.contains(&other.id))
+            .filter(|other| peer.is_none_or(|peer| other.peer == peer))
+            .collect();
+        if staying.iter().filter(|other| other.usage() == Usage::User).count() < users_limit {
+            return Ok(());
         }
         self.complain();
-        let Some(id) = self.of_greediest_user(others()).map(|found| found.id) else { return false };
-        state.evict(id);
-        true
+        let found = self.of_greediest_user(staying.into_iter()).ok_or(Refusal::OfEveryUser)?;
+        leaving.push(found.id);
+        Ok(())
     }
 
     fn now(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The body of an answer. Its request is in flight until it has been sent: that of a watch, for as long as the watch continues.
 //!
-//! A body whose size is known has an end, and its client has to come to it: the connection notes when it last took a piece.
+//! A body whose size is known has an end, and its client has to come to it. The connection notes when its client takes a piece of any
+//! body, be it one with an end or that of a watch.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,16 +13,15 @@ use super::connection_table::InFlight;
 pub(super) struct InFlightBody<B> {
     body: Pin<Box<B>>,
     in_flight: InFlight,
-    has_end: bool,
+    has_begun: bool,
 }
 
 impl<B: Body> InFlightBody<B> {
     pub(super) fn new(body: B, mut in_flight: InFlight) -> Self {
-        let has_end = body.size_hint().exact().is_some();
-        if has_end {
-            in_flight.continues();
+        if body.size_hint().exact().is_some() {
+            in_flight.expects_end();
         }
-        Self { body: Box::pin(body), in_flight, has_end }
+        Self { body: Box::pin(body), in_flight, has_begun: false }
     }
 }
 
@@ -34,9 +34,12 @@ impl<B: Body> Body for InFlightBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let polled = self.body.as_mut().poll_frame(context);
-        if self.has_end && polled.is_ready() {
-            // The next piece is asked for when the client has made room for it.
-            self.in_flight.continues();
+        if polled.is_ready() {
+            // The next piece is asked for when the client has made room for the one before it, but the first one in any case.
+            if self.has_begun {
+                self.in_flight.progresses();
+            }
+            self.has_begun = true;
         }
         polled
     }

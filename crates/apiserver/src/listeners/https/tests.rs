@@ -21,8 +21,12 @@ use tokio_rustls::client::TlsStream;
 use super::*;
 use crate::auth::authenticate::Peer;
 use crate::certificates::{Issued, server_names};
+use crate::response::Body;
 
-/// Answers with what it knows of the peer. Waits to be told to on `/slow`.
+/// More than a client takes that reads nothing.
+const LARGE: usize = 8 << 20;
+
+/// Answers with what it knows of the peer. Waits to be told to on `/slow`, and says a lot on `/large`.
 #[derive(Clone)]
 struct Mirror {
     started: Arc<Semaphore>,
@@ -40,7 +44,7 @@ async fn count(semaphore: &Semaphore, times: u32) {
 }
 
 impl Service<Request<Incoming>> for Mirror {
-    type Response = Response<Full<Bytes>>;
+    type Response = Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -55,13 +59,18 @@ impl Service<Request<Incoming>> for Mirror {
                 started.add_permits(1);
                 count(&go_on, 1).await;
             }
+            if request.uri().path() == "/large" {
+                let piece = Bytes::from(vec![b'x'; 64 << 10]);
+                return Ok(Response::new(Body::Chunks(vec![piece; LARGE >> 16].into())));
+            }
             let connection = request.extensions().get::<Arc<Connection>>().unwrap();
             let peer = match &connection.peer {
                 Peer::Unknown => "unknown",
                 Peer::Verified(_) => "verified",
                 Peer::Refused => "refused",
             };
-            Ok(Response::new(Full::from(format!("{:?} {peer}", request.version()))))
+            let text = format!("{:?} {peer}", request.version());
+            Ok(Response::new(Body::from(Bytes::from(text))))
         })
     }
 }
@@ -404,6 +413,28 @@ async fn connection_on_which_nothing_happens_is_closed() {
     assert!(!slow.is_finished(), "a connection that waits for an answer is not idle");
     server.mirror.go_on.add_permits(1);
     assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn unread_response_ends_a_connection_on_which_nothing_else_is_read() {
+    let stalled = Duration::from_millis(100);
+    let server = Server::start(Settings { unauthenticated: None, stalled, ..Settings::default() }).await;
+    let mut sender = server.http2().await;
+    let unread = sender.send_request(get("https://localhost/large")).await.unwrap();
+    assert_eq!(unread.status(), StatusCode::OK);
+    let began = tokio::time::Instant::now();
+    while began.elapsed() < 10 * stalled {
+        let answer = sender.send_request(get("https://localhost/")).await.unwrap();
+        assert_eq!(text(answer).await, "HTTP/2.0 unknown", "others go on");
+    }
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while sender.send_request(get("https://localhost/")).await.is_ok() {
+            tokio::time::sleep(5 * stalled).await;
+        }
+    })
+    .await
+    .expect("a client that reads nothing has to go");
+    drop(unread);
 }
 
 #[tokio::test]

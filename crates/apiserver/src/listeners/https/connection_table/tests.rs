@@ -1,13 +1,16 @@
 //! Who makes room for whom.
 
 use std::convert::Infallible;
+use std::pin::{Pin, pin};
 
 use bytes::Bytes;
+use futures_util::stream;
 use http_body::Frame;
-use http_body_util::{Full, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody};
 
 use super::*;
 use crate::listeners::https::in_flight_body::InFlightBody;
+use crate::response::Body;
 
 fn table(connections: usize, of_peer: usize, of_user: usize) -> Arc<ConnectionTable> {
     let settings = Settings {
@@ -88,6 +91,8 @@ async fn user_with_few_connections_keeps_those_in_use() {
         assert!(!is_evicted(entry).await);
     }
     drop(watching.remove(7));
+    assert!(!newcomer.connection.identify("joe", false), "nobody would have been admitted a moment ago");
+    tokio::time::advance(Duration::from_secs(1)).await;
     assert!(newcomer.connection.identify("eve", false), "an idle connection of a user makes room");
     assert!(is_evicted(&entries[7]).await && !is_evicted(&administrator).await);
 }
@@ -110,31 +115,96 @@ async fn users_of_one_address_leave_room_for_an_administrator_at_the_same_addres
 }
 
 #[tokio::test(start_paused = true)]
+async fn refused_user_loses_no_connection() {
+    let table = table(64, 8, 1);
+    let idle = admit(&table, 2).await;
+    assert!(idle.connection.identify("bob", false));
+    let mut busy = Vec::new();
+    for number in 0..7 {
+        let entry = admit(&table, 1).await;
+        assert!(entry.connection.identify(&format!("user-{number}"), false));
+        let in_flight = entry.connection.begin();
+        busy.push((entry, in_flight));
+    }
+    let refused = admit(&table, 1).await;
+    assert!(!refused.connection.identify("bob", false), "what is left of the address is not for users");
+    assert!(!is_evicted(&idle).await);
+    let admitted = admit(&table, 3).await;
+    assert!(admitted.connection.identify("bob", false));
+    assert!(is_evicted(&idle).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refused_user_is_not_looked_at_again_for_a_second() {
+    let table = table(8, 8, 1);
+    let (first, second) = (admit(&table, 1).await, admit(&table, 2).await);
+    assert!(first.connection.identify("bob", false));
+    let watching = first.connection.begin();
+    assert!(!second.connection.identify("bob", false));
+    drop(watching);
+    assert!(!second.connection.identify("bob", false));
+    tokio::time::advance(Duration::from_secs(1)).await;
+    assert!(second.connection.identify("bob", false));
+    assert!(is_evicted(&first).await);
+}
+
+/// A response with an end, in pieces.
+fn respond(entry: &TableEntry) -> InFlightBody<Body> {
+    let pieces = vec![Bytes::from_static(b"piece"); 20];
+    InFlightBody::new(Body::Chunks(pieces.into()), entry.connection.begin())
+}
+
+async fn is_pending(stalled: Pin<&mut impl Future<Output = ()>>, time: Duration) -> bool {
+    tokio::time::timeout(time, stalled).await.is_err()
+}
+
+#[tokio::test(start_paused = true)]
 async fn connection_whose_client_reads_nothing_is_noticed() {
     let table = table(4, 4, 4);
     let entry = table.admit(address(1)).unwrap();
     let period = Duration::from_mins(1);
-    let waits = async |times: u32| {
-        let stalled = entry.connection.stalled(period);
-        tokio::time::timeout(times * period, stalled).await.is_err()
-    };
+    let mut stalled = pin!(entry.connection.stalled(period));
+    // From here on, nothing happens at the moment in which a period ends.
+    assert!(is_pending(stalled.as_mut(), period / 2).await);
     // A watch may have nothing to say for as long as it likes.
-    let endless = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, Infallible>>());
+    let endless = StreamBody::new(stream::pending::<Result<Frame<Bytes>, Infallible>>());
     let _watching = InFlightBody::new(endless, entry.connection.begin());
-    assert!(waits(10).await);
-    let unread = InFlightBody::new(Full::new(Bytes::from_static(b"text")), entry.connection.begin());
-    assert!(!waits(3).await);
-    drop(unread);
-    let mut response = entry.connection.begin();
+    assert!(is_pending(stalled.as_mut(), 10 * period).await);
+    let mut response = respond(&entry);
+    response.frame().await.unwrap().unwrap();
     for _ in 0..10 {
-        response.continues();
-        assert!(waits(1).await, "it continues in every period");
+        response.frame().await.unwrap().unwrap();
+        assert!(is_pending(stalled.as_mut(), period).await, "it continues in every period");
     }
-    let began = Instant::now();
-    entry.connection.stalled(period).await;
-    assert!(began.elapsed() <= 2 * period);
-    drop(response);
-    assert!(waits(10).await);
+    // The first piece of another response is taken by the connection, and need not get any further.
+    let mut other = respond(&entry);
+    other.frame().await.unwrap().unwrap();
+    assert!(!is_pending(stalled.as_mut(), 2 * period).await);
+    drop((response, other));
+    let stalled = pin!(entry.connection.stalled(period));
+    assert!(is_pending(stalled, 10 * period).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unread_response_does_not_end_the_connection_while_others_are_read() {
+    let table = table(4, 4, 4);
+    let entry = table.admit(address(1)).unwrap();
+    let period = Duration::from_mins(1);
+    let mut stalled = pin!(entry.connection.stalled(period));
+    assert!(is_pending(stalled.as_mut(), period / 2).await);
+    let _unread = respond(&entry);
+    let events = stream::repeat_with(|| Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"event"))));
+    let mut watch = InFlightBody::new(StreamBody::new(events), entry.connection.begin());
+    watch.frame().await.unwrap().unwrap();
+    for _ in 0..10 {
+        watch.frame().await.unwrap().unwrap();
+        assert!(is_pending(stalled.as_mut(), period).await, "a watch has sent something");
+    }
+    for _ in 0..10 {
+        drop(respond(&entry));
+        assert!(is_pending(stalled.as_mut(), period).await, "a response has ended");
+    }
+    assert!(!is_pending(stalled.as_mut(), 2 * period).await, "nothing is read any more");
 }
 
 #[tokio::test(start_paused = true)]

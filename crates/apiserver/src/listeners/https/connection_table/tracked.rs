@@ -2,13 +2,16 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::ConnectionTable;
+use super::{ConnectionTable, Refusal};
+
+/// How long a refused user is refused again without a look at the other connections: as long as the response tells them to wait.
+const REFUSAL: Duration = Duration::from_secs(1);
 
 /// A connection, as requests and the table see it.
 #[derive(Debug)]
@@ -20,10 +23,22 @@ pub(crate) struct TrackedConnection {
     /// When a request last began or ended, in milliseconds since the table was made.
     active: AtomicU64,
     in_flight: AtomicUsize,
-    progress: Progress,
+    /// How many responses have begun whose clients have to come to their ends.
+    unfinished: AtomicUsize,
+    /// Whether the client has taken something of any response in the present period.
+    has_progressed: AtomicBool,
     user: OnceLock<String>,
+    last_refused: Mutex<Option<RefusedUser>>,
     is_administrator: AtomicBool,
     evicted: Notify,
+}
+
+/// Who was last refused, and when.
+#[derive(Debug)]
+struct RefusedUser {
+    at: Instant,
+    /// None if every user would have been refused.
+    user: Option<String>,
 }
 
 /// What a connection has been used for.
@@ -44,8 +59,10 @@ impl TrackedConnection {
             opened: Instant::now(),
             active: AtomicU64::new(table.now()),
             in_flight: AtomicUsize::new(0),
-            progress: Progress::default(),
+            unfinished: AtomicUsize::new(0),
+            has_progressed: AtomicBool::new(false),
             user: OnceLock::new(),
+            last_refused: Mutex::default(),
             is_administrator: AtomicBool::new(false),
             evicted: Notify::new(),
         }
@@ -62,20 +79,46 @@ impl TrackedConnection {
         if self.user.get().is_some() {
             return true;
         }
-        let has_room =
-            // An administrator is never refused: who else could find out who holds all the connections?
-            is_administrator || self.table.upgrade().is_none_or(|table| table.has_room_for(self, user));
-        if has_room {
+        // An administrator is never refused: who else could find out who holds all the connections?
+        if is_administrator {
             let _ = self.user.set(user.to_owned());
+            return true;
         }
-        has_room
+        self.admit(user)
+    }
+
+    /// Gives the connection to a user who may have one more.
+    fn admit(&self, user: &str) -> bool {
+        // Held until all is decided: of requests that come together, one makes the decision.
+        let mut last = self.last_refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.user.get().is_some() {
+            return true;
+        }
+        // A decision looks at all connections, under the lock that everybody needs: requests that are refused must not repeat it.
+        let is_known = last.as_ref().is_some_and(|last| {
+            last.at.elapsed() < REFUSAL && last.user.as_deref().is_none_or(|refused| refused == user)
+        });
+        if is_known {
+            return false;
+        }
+        let admitted = self.table.upgrade().map_or(Ok(()), |table| table.make_room_for(self, user));
+        let refused_user = match admitted {
+            Ok(()) => {
+                let _ = self.user.set(user.to_owned());
+                return true;
+            }
+            Err(Refusal::OfUser) => Some(user.to_owned()),
+            Err(Refusal::OfEveryUser) => None,
+        };
+        *last = Some(RefusedUser { at: Instant::now(), user: refused_user });
+        false
     }
 
     /// Counts a request until what is returned is dropped.
     pub(in crate::listeners::https) fn begin(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         self.touch();
-        InFlight { connection: Arc::clone(self), period: None }
+        InFlight { connection: Arc::clone(self), has_end: false }
     }
 
     /// The network that it comes from.
@@ -126,13 +169,20 @@ impl TrackedConnection {
         }
     }
 
-    /// Waits until the client has read nothing of a response for a period, or for up to two.
+    /// Waits until there have been responses to read, and the client has read nothing of any, for a period, or for up to two.
+    ///
+    /// Of any: one connection of HTTP/2 may carry the requests of everybody behind a proxy, and their watches must not end because one
+    /// of them has stopped reading a list. That list counts against the memory of its user.
     pub(in crate::listeners::https) async fn stalled(&self, period: Duration) {
+        let mut was_unfinished = false;
         loop {
             sleep(period).await;
-            if !self.progress.begin_period() {
+            let has_progressed = self.has_progressed.swap(false, Ordering::Relaxed);
+            let is_unfinished = self.unfinished.load(Ordering::Relaxed) > 0;
+            if was_unfinished && is_unfinished && !has_progressed {
                 return;
             }
+            was_unfinished = is_unfinished;
         }
     }
 
@@ -160,59 +210,38 @@ impl TrackedConnection {
     }
 }
 
-/// Which responses continue: how many last did so in the present period, and in the one before.
-///
-/// A table of times would need a lock and an entry for every response; this is two additions.
-#[derive(Debug, Default)]
-struct Progress {
-    period: AtomicUsize,
-    /// By whether the number of the period is odd.
-    responses: [AtomicUsize; 2],
-}
-
-impl Progress {
-    fn current(&self) -> usize {
-        self.period.load(Ordering::Relaxed) % 2
-    }
-
-    /// Begins another period, unless there is a response that made no progress in all of this one.
-    fn begin_period(&self) -> bool {
-        let former = 1 - self.current();
-        let is_stalled = self.responses[former].load(Ordering::Relaxed) > 0;
-        if !is_stalled {
-            self.period.fetch_add(1, Ordering::Relaxed);
-        }
-        !is_stalled
-    }
-}
-
 /// A request that is being answered, until the last byte of the answer is sent.
 #[derive(Debug)]
 pub(in crate::listeners::https) struct InFlight {
     connection: Arc<TrackedConnection>,
-    /// The period in which the response made progress, if it has begun and has an end.
-    period: Option<usize>,
+    /// Whether its response has begun, and has an end.
+    has_end: bool,
 }
 
 impl InFlight {
-    /// Notes that the client has read something of the response. From the first time on, it has to continue.
-    pub(in crate::listeners::https) fn continues(&mut self) {
-        let progress = &self.connection.progress;
-        let current = progress.current();
-        if self.period == Some(current) {
-            return;
+    /// Notes that the response has begun, and has an end to which its client has to come.
+    pub(in crate::listeners::https) fn expects_end(&mut self) {
+        if !std::mem::replace(&mut self.has_end, true) {
+            self.connection.unfinished.fetch_add(1, Ordering::Relaxed);
         }
-        progress.responses[current].fetch_add(1, Ordering::Relaxed);
-        if let Some(former) = self.period.replace(current) {
-            progress.responses[former].fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the client has taken something of the response.
+    pub(in crate::listeners::https) fn progresses(&self) {
+        let has_progressed = &self.connection.has_progressed;
+        // Watches come here with every event, on several threads: most often there is nothing to write.
+        if !has_progressed.load(Ordering::Relaxed) {
+            has_progressed.store(true, Ordering::Relaxed);
         }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        if let Some(period) = self.period {
-            self.connection.progress.responses[period].fetch_sub(1, Ordering::Relaxed);
+        if self.has_end {
+            // Small responses are one piece, after which nothing more is asked for.
+            self.progresses();
+            self.connection.unfinished.fetch_sub(1, Ordering::Relaxed);
         }
         self.connection.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.connection.touch();
