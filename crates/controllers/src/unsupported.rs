@@ -24,6 +24,8 @@ use crate::runtime::queue::{Next, Queue};
 const COMPONENT: &str = "support/ferroplane";
 const CONCURRENCY: usize = 2;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// How old an object has to be, in milliseconds, before its lack of a status says that no controller of another program acts on it.
+const PATIENCE: i64 = 60_000;
 
 /// The kinds that have a controller where packages are installed.
 const INSTALLED: [&str; 8] = [
@@ -160,13 +162,10 @@ impl Controller {
         };
         // Kinds whose status is not ours get an event only once.
         if verdict.conditions.is_empty() {
-            // Another program, which wrote the status, acts on it.
-            if !object.contains_key("status") {
-                self.say(&object, &verdict);
-            }
-            return Next::Rest;
+            let has_other_controller = place.is_some_and(|place| self.kinds[place].0.has_other_controller);
+            return self.say_without_status(&object, &verdict, has_other_controller);
         }
-        let Some(changed) = self.told(object, &verdict) else { return Next::Rest };
+        let Some(changed) = self.with_report(object, &verdict) else { return Next::Rest };
         match self.write(informer, &changed).await {
             Ok(next) => {
                 if !verdict.is_program && speaks(&verdict, &conditions_of(&changed)) {
@@ -176,6 +175,33 @@ impl Controller {
             }
             Err(next) => next,
         }
+    }
+
+    /// Record the event about an object whose status is not ours, unless another program acts on it.
+    fn say_without_status(&self, object: &Object, verdict: &Verdict, has_other_controller: bool) -> Next {
+        // Another program, which wrote the status, acts on it.
+        if object.contains_key("status") {
+            return Next::Rest;
+        }
+        // Clients create objects without a status. The other program gets time to write one.
+        let left = if has_other_controller { self.patience_left(object) } else { Duration::ZERO };
+        if !left.is_zero() {
+            return Next::After(left);
+        }
+        self.say(object, verdict);
+        Next::Rest
+    }
+
+    /// How long another program may still take to write the status of an object.
+    fn patience_left(&self, object: &Object) -> Duration {
+        let created = object.get("metadata").and_then(|metadata| metadata.get("creationTimestamp")?.as_str());
+        let Some(created) = created.and_then(|time| time.parse::<jiff::Timestamp>().ok()) else {
+            return Duration::ZERO;
+        };
+        let age = self.context.clock.timestamp().as_millisecond().saturating_sub(created.as_millisecond());
+        // The clock of the API server may be ahead.
+        let left = PATIENCE.saturating_sub(age).min(PATIENCE);
+        Duration::from_millis(u64::try_from(left).unwrap_or_default())
     }
 
     /// Write a status. The error is how to requeue if that fails.
@@ -218,7 +244,7 @@ impl Controller {
     }
 
     /// The object with its report in the status. None if it has that already.
-    fn told(&self, mut object: Object, verdict: &Verdict) -> Option<Object> {
+    fn with_report(&self, mut object: Object, verdict: &Verdict) -> Option<Object> {
         let before = conditions_of(&object);
         let (last_transition_time, observed_generation) =
             (self.context.clock.now(), meta::generation(&object));

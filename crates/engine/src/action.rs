@@ -33,6 +33,6 @@ pub use scope::{RenderError, Scope, ScopeHost};
 pub use secrets::Secrets;
 pub use status::{
     BeginActionSet, DELETION_GRACE, LeftOut, Prepared, StatusRoom, abandon, begin_action_set, end_action_set,
-    end_too_large, prepare, runnable, settle_action_set, spec_of, status_of, tell_conditions,
+    end_too_large, prepare, report_conditions, runnable, settle_action_set, spec_of, status_of,
 };
 pub use validate::{BlueprintFindings, validate_blueprint};

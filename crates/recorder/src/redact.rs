@@ -5,6 +5,7 @@
 //! their definitions call secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
 //! every other text, for functions pass on what they were given.
 
+mod field_name;
 #[cfg(test)]
 mod tests;
 
@@ -21,62 +22,23 @@ use ferroplane_wire::{Struct, to_hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use self::field_name::FieldNames;
+pub use self::field_name::{BadFieldName, FieldName};
 use crate::sensitive_fields::SensitiveFields;
 use crate::sensitive_kinds::SensitiveKinds;
 
 /// Shorter values are not looked for in other text: they would be found where they are not meant.
 const SHORTEST: usize = 6;
-/// What an object that holds a secret says somewhere.
-// Each of `ENDINGS` has one of these in it, wherever `-`, `_` or `.` divides it into words: an object without a hint is not
-// looked into. So they are no longer than a word, except for `api`, which is in every object.
-const HINTS: [&str; 9] =
-    ["secret", "pass", "token", "private", "apikey", "api_key", "api-key", "api.key", "credential"];
-/// How names of fields with secrets end, in lower case and without `-`, `_` and `.`. A name may have anything before it, as
-/// `githubToken` has. Names that merely end in `secret` are not among them: most of them say which Secret is meant.
-const ENDINGS: [&str; 12] = [
-    "token",
-    "password",
-    "passphrase",
-    "passwd",
-    "apikey",
-    "secretaccesskey",
-    "clientsecret",
-    "sharedsecret",
-    "privatekey",
-    "secretstring",
-    "credential",
-    "credentials",
-];
 /// How placeholders begin.
 const PLACEHOLDER: &str = "redacted-";
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-
-/// The end of names of fields with secrets, as a user gives it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldName(String);
-
-/// A name that would make too much secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("expected the end of a field's name, of at least three letters or digits, got `{0}`")]
-pub struct BadFieldName(String);
-
-impl std::str::FromStr for FieldName {
-    type Err = BadFieldName;
-
-    fn from_str(text: &str) -> Result<Self, BadFieldName> {
-        let name = plain_name(text.trim());
-        let is_name = name.chars().all(char::is_alphanumeric) && name.len() >= 3;
-        if is_name { Ok(Self(name)) } else { Err(BadFieldName(text.to_owned())) }
-    }
-}
 
 /// Makes placeholders: equal ones for equal values of one plane, and different ones on every other plane.
 #[derive(Clone)]
 pub(crate) struct Redactor {
     key: [u8; 32],
-    hints: AhoCorasick,
-    /// Further names of fields with secrets.
-    names: Vec<FieldName>,
+    /// Names of fields with secrets.
+    names: FieldNames,
     /// Fields that definitions call secret.
     kinds: SensitiveKinds,
 }
@@ -89,9 +51,7 @@ impl std::fmt::Debug for Redactor {
 
 impl Redactor {
     pub(crate) fn new(key: [u8; 32], names: &[FieldName]) -> Self {
-        let hints = AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS);
-        let hints = hints.expect("a few words are not too many");
-        Self { key, hints, names: names.to_vec(), kinds: SensitiveKinds::default() }
+        Self { key, names: FieldNames::new(names), kinds: SensitiveKinds::default() }
     }
 
     /// The same with a definition (XRD) that is there now or has changed. None if that makes no difference.
@@ -114,27 +74,14 @@ impl Redactor {
 
     /// Whether something may hold secrets.
     pub(crate) fn is_suspicious(&self, bytes: &[u8]) -> bool {
-        // Names that a user adds may be written in many ways, so that nothing can be ruled out beforehand.
-        !self.names.is_empty() || self.hints.is_match(bytes) || self.kinds.may_be_in(bytes)
-    }
-
-    fn is_named_like_a_secret(&self, key: &str) -> bool {
-        // Keys of maps may be data of any length. No name of a field is that long.
-        if key.len() > 64 {
-            return false;
-        }
-        let name = plain_name(key);
-        // `fromConnectionSecretKey` and its like name an entry of a Secret, so this one counts only alone.
-        name == "secretkey"
-            || ENDINGS.iter().any(|ending| name.ends_with(ending))
-            || self.names.iter().any(|FieldName(ending)| name.ends_with(ending))
+        self.names.may_be_in(bytes) || self.kinds.may_be_in(bytes)
     }
 
     /// The one rule for what is secret in an object by itself.
     fn judge(&self, object: &Object) -> Judgement<'_> {
         // Environment variables, parameters and the like: an object that gives a name to a value.
         let name = ["name", "key"].into_iter().find_map(|key| object.get(key)?.as_str());
-        let has_secret_value = name.is_some_and(|name| self.is_named_like_a_secret(name));
+        let has_secret_value = name.is_some_and(|name| self.names.has(name));
         Judgement { redactor: self, is_secret: is_secret(object), has_secret_value }
     }
 }
@@ -175,7 +122,7 @@ impl Judgement<'_> {
 
     /// Whether a name says that this is a secret.
     fn is_named(&self, key: &str) -> bool {
-        self.redactor.is_named_like_a_secret(key) || self.has_secret_value && key == "value"
+        self.redactor.names.has(key) || self.has_secret_value && key == "value"
     }
 }
 
@@ -543,12 +490,6 @@ fn plain(key: &str, text: &str) -> Vec<u8> {
     // As leniently as an API server: what it takes for a value must be recognised as that value here.
     let decoded = if key == "data" { decode_secret(text) } else { None };
     decoded.map_or_else(|| text.as_bytes().to_vec(), |bytes| bytes.to_vec())
-}
-
-/// A name as names are compared: in lower case, and without `-`, `_` and `.`.
-fn plain_name(name: &str) -> String {
-    let letters = name.chars().filter(|letter| !['-', '_', '.'].contains(letter));
-    letters.map(|letter| letter.to_ascii_lowercase()).collect()
 }
 
 fn plain_text(value: &Value) -> String {

@@ -40,6 +40,7 @@ mod validate;
 
 pub use coerce::Coercion;
 pub use compile::Schema;
+pub use compile_budget::is_withheld;
 pub use decode::DecodeError;
 pub use expressions::RuleCost;
 pub use object_meta::ObjectMeta;

@@ -109,7 +109,7 @@ fn module_composes_from_fields_of_the_composite_resource() {
     let sandbox = Sandbox::new().with("composition.yaml", &text).with("lib/parts.star", module);
     let Some(ran) = run(&sandbox, RENDER) else { return };
     let rendered = ran.ok();
-    assert_eq!(rendered.matches("kind: ConfigMap").count(), 2, "{rendered}");
+    assert_eq!(rendered.matches("\nkind: ConfigMap").count(), 2, "{rendered}");
     assert!(rendered.contains("data:\n  size: small\n"), "{rendered}");
     assert!(!rendered.contains("zone"), "a field that is missing is left out: {rendered}");
 }

@@ -152,7 +152,8 @@ fn kinds_are_those_of_crossplane_but_for_what_is_listed() {
             || path.ends_with("operationTemplate.metadata")
             || (path.contains("Operation.")
                 && ["activeDeadlineSeconds", "attemptDeadlineSeconds"].iter().any(|end| path.ends_with(end)))
-            || *path == "Operation.status.startTime"
+            || ["Operation.status.startTime", "Operation.status.interruptions"].contains(&path.as_str())
+            || path.ends_with("Revision.status.verification")
             // As the design of operations writes them.
             || ["Operation.status.mutatedResources", "CronOperation.status.active", "WatchOperation.status.active"]
                 .contains(&path.as_str())

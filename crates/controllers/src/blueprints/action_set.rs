@@ -8,6 +8,7 @@
 
 mod record;
 mod turns;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -19,8 +20,8 @@ use ferroplane_api::{
 };
 use ferroplane_client::{Error, Informer, ObjectPath, Subresource};
 use ferroplane_engine::action::{
-    ActionFailure, Address, BeginActionSet, DELETION_GRACE, Facilities, LeftOut, Need, Run, begin_action_set,
-    end_action_set, end_too_large, prepare, settle_action_set, spec_of, status_of, tell_conditions,
+    ActionFailure, BeginActionSet, DELETION_GRACE, Facilities, LeftOut, Need, Run, begin_action_set,
+    end_action_set, end_too_large, prepare, report_conditions, settle_action_set, spec_of, status_of,
 };
 use ferroplane_engine::versions::Version;
 use ferroplane_engine::{Event, EventKind, chain};
@@ -29,6 +30,7 @@ use futures_util::FutureExt as _;
 use serde_json::Value;
 use tracing::{error, warn};
 
+use self::waits::Waits;
 use super::actions::{ActionText, Actions};
 use super::background::Background;
 use super::turn_limit::TurnLimit;
@@ -46,8 +48,6 @@ use crate::runtime::queue::{Next, Queue};
 const COMPONENT: &str = "actionset/actionset.cr.kanister.io";
 const CONCURRENCY: usize = 32;
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
-/// How often to check objects that cannot be watched.
-const POLL: Duration = Duration::from_secs(10);
 /// The message for the actions of an ActionSet that a user cancelled.
 const CANCELLED: &str = "the ActionSet was cancelled";
 
@@ -117,15 +117,6 @@ struct Work {
 
 /// Why all actions of an ActionSet end.
 type Cancelled = Option<&'static str>;
-
-/// What the actions of an ActionSet wait for.
-#[derive(Default)]
-struct Waits {
-    wake_at: Option<i64>,
-    watch: Vec<Address>,
-    /// The outcome of a request is unknown: its action tries again.
-    has_unknown: bool,
-}
 
 impl Controller {
     fn listen(self: &Arc<Self>) {
@@ -286,7 +277,7 @@ impl Controller {
         let functions = self.registry.phases_among(&callables);
         let facilities = self.facilities(&callables, &functions, no_containers.as_deref());
         let mut prepared = prepare(&spec, &blueprints, &facilities, now);
-        tell_conditions(object, &mut prepared.status, now);
+        report_conditions(object, &mut prepared.status, now);
         for (action, status) in spec.iter().flat_map(|spec| &spec.actions).zip(&prepared.status.actions) {
             let found =
                 blueprints.get(&action.blueprint).and_then(|blueprint| blueprint.actions.get(&action.name));
@@ -379,22 +370,7 @@ impl Controller {
     /// Register the waits of the actions.
     async fn wait(&self, work: &Work, waits: &Waits) -> Next {
         let noted = self.wakers.wait(&work.key, &waits.watch).await;
-        if waits.has_unknown {
-            return Next::Retry;
-        }
-        if noted.is_new {
-            // Reconcile again at once.
-            return Next::After(Duration::ZERO);
-        }
-        let until = waits.wake_at.map(|time| {
-            Duration::from_millis(u64::try_from(time.saturating_sub(self.now())).unwrap_or_default())
-        });
-        match (until, noted.has_to_poll) {
-            (None, false) => Next::Rest,
-            (None, true) => Next::After(POLL),
-            (Some(until), false) => Next::After(until),
-            (Some(until), true) => Next::After(until.min(POLL)),
-        }
+        waits.next(&noted, self.now())
     }
 
     /// Write the status if it changed, and record its events.
@@ -514,13 +490,6 @@ impl Work {
         if !run.has_answers() {
             self.used.extend(self.answered.remove(&index));
         }
-    }
-}
-
-impl Waits {
-    fn add(&mut self, wake_at: Option<i64>, watch: Vec<Address>) {
-        self.wake_at = self.wake_at.into_iter().chain(wake_at).min();
-        self.watch.extend(watch);
     }
 }
 

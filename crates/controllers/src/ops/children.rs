@@ -171,7 +171,7 @@ impl Children {
 }
 
 /// Set which operations run, and when one last succeeded, in a status.
-pub(super) fn tell_operations(status: &mut Object, operations: &[Object]) {
+pub(super) fn report_operations(status: &mut Object, operations: &[Object]) {
     let running = operations.iter().filter(|operation| standing(operation) == Standing::Running);
     let mut running: Vec<_> = running.map(meta::name).collect();
     running.sort_unstable();

@@ -14,7 +14,7 @@ use ferroplane_engine::operation::{
 use jiff::Timestamp;
 use tracing::warn;
 
-use super::children::{Children, tell_operations};
+use super::children::{Children, report_operations};
 use super::follow;
 use super::status::{status_with, write_status};
 use crate::context::Context;
@@ -113,7 +113,7 @@ impl Controller {
             Ok(decision) => decision,
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
-        self.tell_missed(&cron, decision.missed);
+        self.report_missed(&cron, decision.missed);
         let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
         match self.carry_out(&cron, &spec, &operations, &decision).await {
             Ok(made) => {
@@ -135,11 +135,11 @@ impl Controller {
     }
 
     /// Record an event for a time that gets no operation, once.
-    fn tell_missed(&self, cron: &Object, missed: Option<i64>) {
+    fn report_missed(&self, cron: &Object, missed: Option<i64>) {
         let Some(missed) = missed else { return };
         let name = meta::name(cron).to_owned();
-        let told = self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(name, missed);
-        let Some(time) = Timestamp::from_second(missed).ok().filter(|_| told != Some(missed)) else { return };
+        let last = self.missed.lock().unwrap_or_else(PoisonError::into_inner).insert(name, missed);
+        let Some(time) = Timestamp::from_second(missed).ok().filter(|_| last != Some(missed)) else { return };
         let message = format!("No Operation is created for {time}: it would start later than it may");
         self.recorder.failure(cron, "MissedDeadline", message, Cause::StartDeadlineMissed);
     }
@@ -224,7 +224,7 @@ impl Controller {
 
     fn status(&self, cron: &Object, operations: &[Object], conditions: [Condition; 2]) -> Object {
         let mut status = status_with(cron, conditions, &self.context.clock.now());
-        tell_operations(&mut status, operations);
+        report_operations(&mut status, operations);
         let has_made = !operations.is_empty() || status.contains_key("lastScheduleTime");
         if let Some(time) = Timestamp::from_second(last_time(cron, operations)).ok().filter(|_| has_made) {
             status.insert("lastScheduleTime".to_owned(), time.to_string().into());

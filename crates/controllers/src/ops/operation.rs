@@ -146,13 +146,13 @@ impl Controller {
         self.operations.listen(move |_, change| {
             let Some(controller) = controller.upgrade() else { return };
             let name = change.header().metadata.name.to_string();
-            controller.tell_to_stop(&name, change);
+            controller.cancel_deleted_or_paused(&name, change);
             queue.add_to(lane_of(change.header()), name);
         });
     }
 
-    /// Abort an operation that is deleted or paused while it runs.
-    fn tell_to_stop(&self, name: &str, change: Change<'_>) {
+    /// Cancel an operation that is deleted or paused while it runs.
+    fn cancel_deleted_or_paused(&self, name: &str, change: Change<'_>) {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         if let Some(stop) = running.filter(|_| is_to_stop(change)) {
             stop.request();
@@ -222,9 +222,13 @@ impl Controller {
 
     /// End an aborted attempt. A deleted operation gets no report. A paused one is reconciled again when it is resumed.
     async fn break_off(&self, operation: &Object, progress: Progress) -> Next {
-        if progress.recorded.is_empty() && progress.applied.is_empty() {
+        let now = self.operations.object("", meta::name(operation));
+        let is_left =
+            now.is_some_and(|now| meta::uid(&now) == meta::uid(operation) && !meta::is_being_deleted(&now));
+        if !is_left && progress.recorded.is_empty() && progress.applied.is_empty() {
             return Next::Rest;
         }
+        // A paused one, too: otherwise a restart before it is resumed would count as an interruption.
         let told = progress.end(AttemptEnding::BrokenOff);
         self.conclude(operation, told, &mut RecordingBuilder::off()).await
     }

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tracing::warn;
 
-use super::children::{Children, tell_operations};
+use super::children::{Children, report_operations};
 use super::follow;
 use super::status::{status_with, write_status};
 use crate::context::Context;
@@ -326,7 +326,7 @@ impl Controller {
         }
         let mut status = status_with(&watch, ending.conditions, &self.context.clock.now());
         let operations = self.children.of(&watch);
-        tell_operations(&mut status, &operations);
+        report_operations(&mut status, &operations);
         report_last_creation(&mut status, &operations);
         let mut mark = None;
         if let Some(followed) = &mut followed {

@@ -280,7 +280,7 @@ async fn operation_that_is_paused_while_it_applies_says_what_it_has_applied() {
     plane.until(&path, |it| it["metadata"]["annotations"]["crossplane.io/paused"] == "true").await;
     plane.quiet().await;
     let paused = plane.get(&path).await;
-    assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelineRunning"));
+    assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelinePending"));
     assert!(paused["status"]["failures"].is_null(), "nobody failed: {paused}");
     let told = paused["status"]["appliedResourceRefs"].as_array().unwrap().len();
     assert!((1..=MANY).contains(&told), "{told}");

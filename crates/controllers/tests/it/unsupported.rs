@@ -1,6 +1,10 @@
 //! What objects say of themselves that nothing acts on, and what Functions say.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use ferroplane_api::{NOT_SUPPORTED, UNSUPPORTED};
+use ferroplane_controllers::Clock;
 use ferroplane_testkit::plane::{Plane, condition};
 use serde_json::{Value, json};
 
@@ -80,6 +84,7 @@ async fn every_kind_that_nothing_acts_on_is_told() {
     let mut plane = Plane::new().await;
     plane.stop().await;
     (plane.runs_operations, plane.runs_actions) = (false, false);
+    plane.clock = ahead(jiff::SignedDuration::from_mins(2));
     plane.start().await;
     for row in UNSUPPORTED {
         let mut object = minimal(row.kind);
@@ -107,33 +112,79 @@ async fn every_kind_that_nothing_acts_on_is_told() {
     }
 }
 
+/// A clock that goes ahead of the one of the API server.
+fn ahead(by: jiff::SignedDuration) -> Clock {
+    Clock::new(move || jiff::Timestamp::now() + by)
+}
+
+fn action_set(name: &str) -> Value {
+    let mut object = minimal("ActionSet");
+    object["apiVersion"] = "cr.kanister.io/v1alpha1".into();
+    object["kind"] = "ActionSet".into();
+    object["metadata"] = json!({"name": name});
+    object
+}
+
+fn action_set_path(name: &str) -> String {
+    format!("/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets/{name}")
+}
+
+/// Whether an event says that nothing acts on an object.
+fn is_told(events: &Value, name: &str) -> bool {
+    let mut events = events["items"].as_array().into_iter().flatten();
+    events.any(|event| event["involvedObject"]["name"] == name && event["reason"] == NOT_SUPPORTED)
+}
+
 #[tokio::test]
 async fn action_set_that_kanister_has_run_is_not_said_to_be_left_alone() {
     let mut plane = Plane::new().await;
     plane.stop().await;
-    let action_set = |name: &str| {
-        let mut object = minimal("ActionSet");
-        object["apiVersion"] = "cr.kanister.io/v1alpha1".into();
-        object["kind"] = "ActionSet".into();
-        object["metadata"] = json!({"name": name});
-        object
-    };
-    let path = |name: &str| format!("/apis/cr.kanister.io/v1alpha1/namespaces/default/actionsets/{name}");
     let mut theirs = action_set("theirs");
     theirs["status"] = json!({"state": "complete"});
-    plane.apply(&path("theirs"), &theirs).await;
+    plane.apply(&action_set_path("theirs"), &theirs).await;
     plane.runs_actions = false;
+    plane.clock = ahead(jiff::SignedDuration::from_mins(2));
     plane.start().await;
-    let is_told = |list: &Value, name: &str| {
-        let mut events = list["items"].as_array().into_iter().flatten();
-        events.any(|event| event["involvedObject"]["name"] == name && event["reason"] == NOT_SUPPORTED)
-    };
     // When the second one is told, the one that was there before has been looked at.
     for name in ["left", "later"] {
-        plane.apply(&path(name), &action_set(name)).await;
+        plane.apply(&action_set_path(name), &action_set(name)).await;
         plane.until(EVENTS, |list| is_told(list, name)).await;
     }
     assert!(!is_told(&plane.get(EVENTS).await, "theirs"));
+}
+
+#[tokio::test]
+async fn action_set_whose_status_kanister_writes_after_its_creation_is_not_said_to_be_left_alone() {
+    let mut plane = Plane::new().await;
+    plane.stop().await;
+    plane.runs_actions = false;
+    let minutes = Arc::new(AtomicI64::new(0));
+    let passed = minutes.clone();
+    let since = move || jiff::SignedDuration::from_mins(passed.load(Ordering::Relaxed));
+    plane.clock = Clock::new(move || jiff::Timestamp::now() + since());
+    plane.start().await;
+    plane.apply(&action_set_path("theirs"), &action_set("theirs")).await;
+    // Controllers have looked at it without a status.
+    plane.quiet().await;
+    plane.merge(&action_set_path("theirs"), &json!({"status": {"state": "running"}})).await;
+    minutes.store(2, Ordering::Relaxed);
+    for name in ["left", "later"] {
+        plane.apply(&action_set_path(name), &action_set(name)).await;
+        plane.until(EVENTS, |list| is_told(list, name)).await;
+    }
+    assert!(!is_told(&plane.get(EVENTS).await, "theirs"));
+}
+
+#[tokio::test]
+async fn action_set_without_a_status_is_told_when_nobody_has_written_one_for_a_minute() {
+    let mut plane = Plane::new().await;
+    plane.stop().await;
+    plane.runs_actions = false;
+    // The rest of the minute passes.
+    plane.clock = ahead(jiff::SignedDuration::from_secs(58));
+    plane.start().await;
+    plane.apply(&action_set_path("left"), &action_set("left")).await;
+    plane.until(EVENTS, |list| is_told(list, "left")).await;
 }
 
 #[tokio::test]

@@ -299,9 +299,9 @@ pub fn end_action_set(
         end_phases(action, now);
     }
     status.errors.push(error_of(open.unwrap_or_default(), failure));
-    tell_progress(status, now);
+    report_progress(status, now);
     settle_state(status, now);
-    tell_conditions(action_set, status, now);
+    report_conditions(action_set, status, now);
     failure_event(failure)
 }
 
@@ -354,8 +354,8 @@ pub fn settle_action_set(
     if runnable(spec, status).is_empty() {
         settle_state(status, now);
     }
-    tell_progress(status, now);
-    tell_conditions(action_set, status, now);
+    report_progress(status, now);
+    report_conditions(action_set, status, now);
     if before != ActionState::Complete && status.state == ActionState::Complete {
         vec![Event::new(EventKind::Normal, "UpdateComplete", "All actions are complete")]
     } else {
@@ -379,7 +379,7 @@ fn settle_state(status: &mut ActionSetStatus, now: i64) {
     status.progress.last_transition_time = timestamp(now);
 }
 
-fn tell_progress(status: &mut ActionSetStatus, now: i64) {
+fn report_progress(status: &mut ActionSetStatus, now: i64) {
     let all: Vec<_> =
         status.actions.iter().flat_map(|action| action.phases.iter().chain([&action.defer_phase])).collect();
     let running = all.iter().find(|phase| phase.state == PhaseState::Running).map(|phase| phase.name.clone());
@@ -403,7 +403,7 @@ fn tell_progress(status: &mut ActionSetStatus, now: i64) {
 }
 
 /// Set the conditions of an ActionSet.
-pub fn tell_conditions(action_set: &Object, status: &mut ActionSetStatus, now: i64) {
+pub fn report_conditions(action_set: &Object, status: &mut ActionSetStatus, now: i64) {
     let mut conditions = conditions_in(&Value::Array(std::mem::take(&mut status.conditions)));
     let succeeded = match (status.state, status.errors.first()) {
         (ActionState::Complete, _) => Condition::new(SUCCEEDED, Status::True, "ActionsComplete"),

@@ -297,7 +297,7 @@ impl World {
             BeginActionSet::Start => {
                 let blueprints = self.blueprints();
                 let mut prepared = prepare(&spec, &blueprints, &self.facilities(), now);
-                tell_conditions(action_set, &mut prepared.status, now);
+                report_conditions(action_set, &mut prepared.status, now);
                 self.events.extend(prepared.events);
                 if prepared.has_to_clean_up {
                     meta::child(action_set, "metadata")

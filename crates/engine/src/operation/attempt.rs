@@ -37,6 +37,9 @@ const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 const SUCCEEDED: &str = "Succeeded";
 const SYNCED: &str = "Synced";
 const RUNNING: &str = "PipelineRunning";
+/// The reason of the condition `Succeeded` after an attempt that is followed by another one. It is the mark that the attempt has ended: the
+/// process that ends afterwards interrupts nothing.
+const PENDING: &str = "PipelinePending";
 const REFERENCES: &str = "appliedResourceRefs";
 
 /// The reason of events about functions that cannot be called, or that fail.
@@ -145,7 +148,7 @@ pub fn restarted(operation: &Object, now: &str) -> Object {
     status
 }
 
-/// Whether an attempt of an operation has begun. It may have failed, or have been interrupted.
+/// Whether an attempt of an operation has begun and has not ended. It runs, or was interrupted.
 pub fn has_begun(operation: &Object) -> bool {
     let mut conditions = conditions(operation).into_iter();
     conditions.any(|it| it.kind == SUCCEEDED && it.status == Status::Unknown && it.reason == RUNNING)
@@ -315,6 +318,10 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
             status.complete(Condition::new(SUCCEEDED, Status::True, "PipelineSuccess"));
             events.extend(status.begin_to_wait());
         }
+        // Unless another process has concluded it meanwhile.
+        AttemptEnding::BrokenOff if has_begun(operation) => {
+            status.set(Condition::new(SUCCEEDED, Status::Unknown, PENDING));
+        }
         AttemptEnding::BrokenOff => {}
         AttemptEnding::TooLarge => events.push(status.give_up_results()),
         AttemptEnding::GaveUp => {
@@ -330,7 +337,7 @@ pub fn conclude(operation: &Object, attempt: Attempt, now: &str) -> Concluded {
                 let waits = status.begin_to_wait_failed(Some(&failure));
                 events.push(waits.unwrap_or_else(|| status.give_up(exhaustion, Some(&failure))));
             } else {
-                status.set(Condition::new(SUCCEEDED, Status::Unknown, RUNNING));
+                status.set(Condition::new(SUCCEEDED, Status::Unknown, PENDING));
                 let synced = Condition::new(SYNCED, Status::False, "ReconcileError");
                 status.set(synced.with_message(failure.message).with_failure(failure.point));
                 let left = time_left(operation, now).unwrap_or(Duration::MAX);

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use ferroplane_api::Object;
+use ferroplane_schema::structural::is_withheld;
 use serde_json::Value;
 
 use super::finding::ProblemKind;
@@ -27,7 +28,9 @@ pub fn composition_warnings(composition: &Object, served: &Served<'_>) -> Vec<St
     let steps = composition.get("spec").and_then(|spec| spec.get("pipeline")?.as_array());
     let problems = judge.pipeline_problems(&manifest).into_iter();
     let problems = problems
-        .filter(|problem| !matches!(problem.kind, ProblemKind::UnknownFunction | ProblemKind::NoEffect));
+        .filter(|problem| !matches!(problem.kind, ProblemKind::UnknownFunction | ProblemKind::NoEffect))
+        // All kinds share here what each of them may cost on an API server, which compares with these patterns and rules.
+        .filter(|problem| !is_withheld(&problem.message));
     problems.map(|problem| by_step(problem.message, steps)).collect()
 }
 
@@ -46,6 +49,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::validate::kinds::tests::heavy;
 
     fn object(value: &Value) -> Object {
         value.as_object().unwrap().clone()
@@ -108,6 +112,30 @@ mod tests {
             warnings(&template("v1", "Buckt", "spec.region")),
             ["step `compose`: input.resources[0].base.kind: no CRD or XRD defines Buckt (cloud.io)"]
         );
+    }
+
+    /// The warnings about an input that breaks a pattern, beside so many kinds with such a pattern.
+    fn warnings_beside(kinds: usize) -> Vec<String> {
+        let definitions: Vec<_> = (0..kinds).map(|number| heavy(&format!("Kind{number}"), 1, 1)).collect();
+        let composition = object(&json!({
+            "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "apps"},
+            "spec": {"compositeTypeRef": {"apiVersion": "cloud.io/v1", "kind": "App"}, "mode": "Pipeline", "pipeline": [{
+                "step": "compose", "functionRef": {"name": "function-own"},
+                "input": {"apiVersion": "e.org/v1", "kind": "Kind0", "p0": "x"},
+            }]},
+        }));
+        let groups = ["e.org".to_owned()].into();
+        composition_warnings(
+            &composition,
+            &Served { definitions: &definitions, groups: &groups, functions: &[] },
+        )
+    }
+
+    #[test]
+    fn pattern_that_there_is_no_room_for_beside_other_kinds_is_no_mistake_of_the_input() {
+        let alone = warnings_beside(1);
+        assert!(matches!(&alone[..], [warning] if warning.contains("input.p0")), "{alone:?}");
+        assert_eq!(warnings_beside(8), Vec::<String>::new());
     }
 
     #[test]

@@ -215,7 +215,10 @@ async fn time_that_was_missed_is_told() {
     let mut plane = plane_that_answers(|_| json!({"desired": {}})).await;
     plane.stop().await;
     // The schedule is created before the next full hour, and its controller sees it half an hour after that.
-    let ahead = jiff::SignedDuration::from_secs(5400 - jiff::Timestamp::now().as_second() % 3600);
+    let passed = jiff::Timestamp::now().as_second() % 3600;
+    // If that hour is about to come, the one after it: the schedule may be created a moment later.
+    let until_half_past = if passed > 3500 { 9000 - passed } else { 5400 - passed };
+    let ahead = jiff::SignedDuration::from_secs(until_half_past);
     plane.clock = Clock::new(move || jiff::Timestamp::now() + ahead);
     plane.start().await;
     let mut cron = cron("0 * * * *");

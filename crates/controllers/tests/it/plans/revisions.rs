@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::corpus::{happened, planned, settled, snapshot};
 use super::{composition, of, plane_with, site, told};
 use crate::function_rollout::{answer, runner};
+use crate::packages::PKG;
 use crate::rollout::Rollout;
 
 fn revision_of(site: &Value) -> &str {
@@ -72,21 +73,24 @@ async fn another_revision_of_a_function_does_what_its_plan_said() {
     let mut rollout = Rollout::begin().await;
     let first = rollout.install_running("v1.0.0", None, runner(|_| answer("one", &["a", "b"]))).await;
     rollout.compose("all", &json!({})).await;
-    rollout.install_running("v1.1.0", None, runner(|_| answer("two", &["b", "c"]))).await;
+    let second = rollout.install_running("v1.1.0", None, runner(|_| answer("two", &["b", "c"]))).await;
     rollout.plane.create_site("blog", "any").await;
     let is_so = |color: &'static str| move |site: &Value| is_ready(site) && site["status"]["color"] == color;
     rollout.plane.until(&format!("{SITES}/blog"), is_so("two")).await;
     rollout.plane.quiet().await;
     let client = rollout.plane.client_of(&master("user"));
-    let function_revisions = BTreeMap::from([("own".to_owned(), first.clone())]);
+    let function_revisions = BTreeMap::from([("own".to_owned(), first)]);
     let request = PlanRequest { function_revisions, ..PlanRequest::default() };
     let plan = rollout.plane.planner().plan(&request, &client).await.unwrap();
     let actions: Vec<_> = told(of(&plan, "blog"));
     assert_eq!(actions, [(Action::Delete, "c"), (Action::Create, "a"), (Action::Update, "b")], "{plan:#?}");
 
-    // What is then done is what the plan said: its package is installed again.
+    // What is then done is what the plan said: the newer revision is turned off.
+    let manual = json!({"spec": {"revisionActivationPolicy": "Manual"}});
+    rollout.plane.merge(&format!("{PKG}/functions/own"), &manual).await;
     let before = snapshot(&client).await;
-    assert_eq!(rollout.install("v1.0.0", None).await, first);
+    let inactive = json!({"spec": {"desiredState": "Inactive"}});
+    rollout.plane.merge(&format!("{PKG}/functionrevisions/{second}"), &inactive).await;
     rollout.plane.until(&format!("{SITES}/blog"), is_so("one")).await;
     let after = settled(&rollout.plane, &client).await;
     assert_eq!(planned(&plan), happened(|_| true, &before, &after), "{plan:#?}");

@@ -116,11 +116,15 @@ fn operation_that_is_deleted_or_paused_while_it_runs_is_broken_off() {
         assert_eq!(counts.broken_off(), 2);
         settle(&world).await;
         let paused = world.plane.get(&path("paused")).await;
-        assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelineRunning"));
+        assert_eq!(condition(&paused, "Succeeded").as_deref(), Some("Unknown/PipelinePending"));
         assert!(paused["status"]["failures"].is_null(), "nobody failed: {paused}");
+        world.weather.kill_now();
+        settle(&world).await;
         world.plane.merge(&path("paused"), &pause(Value::Null)).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(counts.calls(), 3);
+        let resumed = world.plane.get(&path("paused")).await;
+        assert!(resumed["status"]["interruptions"].is_null(), "no attempt was interrupted: {resumed}");
         world.end().await;
     });
 }
@@ -242,6 +246,25 @@ fn operation_is_given_up_if_controllers_are_killed_during_each_attempt() {
         assert_eq!(succeeded["message"], "the control plane ended during 6 attempts", "{failed}");
         assert_eq!(counts.calls(), 7);
         settle(&world).await;
+        world.end().await;
+    });
+}
+
+#[test]
+fn operation_that_waits_between_two_attempts_counts_no_interruption_when_controllers_are_killed() {
+    in_virtual_time(async {
+        let failing =
+            saying(FUNCTION, |_| json!({"results": [{"severity": "SEVERITY_FATAL", "message": "no"}]}));
+        let world = World::with_operations(0, vec![failing]).await;
+        operation(&world, "o", &json!({"retryLimit": 99})).await;
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_secs(20)).await;
+            world.weather.kill_now();
+        }
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let tried = world.plane.get(&path("o")).await;
+        assert!(tried["status"]["failures"].as_u64() >= Some(7), "{tried}");
+        assert!(tried["status"]["interruptions"].is_null(), "no attempt was interrupted: {tried}");
         world.end().await;
     });
 }

@@ -85,6 +85,31 @@ fn operation_whose_attempts_are_interrupted_each_time_is_given_up() {
 }
 
 #[test]
+fn process_that_ends_between_two_attempts_interrupts_none() {
+    for ending in [failed(), AttemptEnding::BrokenOff] {
+        let mut it = operation(&json!({}), &json!({}));
+        it.insert("status".to_owned(), started(&it, NOW).into());
+        assert!(has_begun(&it));
+        let concluded = conclude(&it, Attempt::new(ending), NOW);
+        assert_eq!(concluded.standing, Standing::Running);
+        it.insert("status".to_owned(), Value::Object(concluded.status));
+        assert_eq!((begin(&it, NOW), has_begun(&it)), (Begin::Run, false));
+        it.insert("status".to_owned(), started(&it, NOW).into());
+        assert!(has_begun(&it));
+    }
+}
+
+#[test]
+fn attempt_that_is_broken_off_leaves_an_operation_alone_that_has_ended_meanwhile() {
+    let mut it = operation(&json!({}), &json!({}));
+    it.insert("status".to_owned(), started(&it, NOW).into());
+    let done = conclude(&it, Attempt::new(AttemptEnding::Succeeded), NOW);
+    it.insert("status".to_owned(), Value::Object(done.status));
+    let concluded = conclude(&it, Attempt::new(AttemptEnding::BrokenOff), NOW);
+    assert_eq!(concluded.standing, Standing::Succeeded);
+}
+
+#[test]
 fn attempt_is_concluded_once_even_if_nobody_knows_whether_that_was_written() {
     for (ending, is_label) in [(failed(), false), (AttemptEnding::Succeeded, false), (failed(), true)] {
         let during = operation(&json!({"retryLimit": 3}), &json!({"failures": 1}));

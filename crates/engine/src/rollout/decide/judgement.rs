@@ -104,8 +104,12 @@ impl<'a> Rollout<'a> {
         if has_trouble && subject.since >= started {
             return Standing::Failed;
         }
-        let since = if has_run { subject.since.max(started) } else { moved };
-        let is_late = self.it.now - since > self.it.spec.progress_deadline_seconds;
+        let deadline = self.it.spec.progress_deadline_seconds;
+        // A time further ahead than that was noted before the clock was set back, and waiting for it would take too long. One that is
+        // only a little ahead comes from the clock of a replica that led before.
+        let is_plausible = subject.since - self.it.now <= deadline;
+        let since = if has_run && is_plausible { subject.since.max(started) } else { moved };
+        let is_late = self.it.now - since > deadline;
         // Without controllers, no composite resource could become ready.
         if is_late && !is_starting { Standing::Failed } else { Standing::Unready }
     }

@@ -1,6 +1,6 @@
 //! What a rollout waits for before it moves more composite resources.
 
-use super::{Fate, Fleet, Health, RolloutState};
+use super::{Fate, Fleet, Health, RolloutState, START};
 use crate::rollout::decide::key;
 
 #[test]
@@ -54,6 +54,34 @@ fn composite_resource_that_was_not_ready_before_is_waited_for_until_the_revision
     }
     fleet.now += 60;
     assert_eq!(fleet.decide().status.composites.ready, 1);
+}
+
+#[test]
+fn composite_resource_that_is_never_ready_fails_in_time_though_the_clock_was_set_back() {
+    let mut fleet = Fleet::of(20).with_fate(|_, _| Fate::NeverReady);
+    fleet.install("v2", 2);
+    fleet.step();
+    let set_back = START - 100_000;
+    assert!(fleet.subjects.iter().any(|it| it.health == Health::NotReady && it.since > START));
+    fleet.now = set_back;
+    assert_eq!(fleet.finish(), RolloutState::RolledBack);
+    let took = fleet.now - set_back;
+    assert!(took < 2 * fleet.spec.progress_deadline_seconds, "it took {took} s");
+}
+
+#[test]
+fn clock_that_is_a_little_slower_makes_nobody_late_who_has_only_just_become_unready() {
+    let mut fleet = Fleet::of(20);
+    fleet.install("v2", 2);
+    fleet.step();
+    // It was moved long ago.
+    fleet.now += 1000;
+    fleet.fate = Box::new(|_, _| Fate::NeverReady);
+    fleet.run();
+    // Another replica leads, whose clock is behind.
+    fleet.now -= 5;
+    let status = fleet.decide().status;
+    assert_eq!((status.state, status.composites.failed), (RolloutState::Progressing, 0));
 }
 
 #[test]

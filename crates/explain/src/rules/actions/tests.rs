@@ -1,7 +1,7 @@
 //! What is said of ActionSets that do not work.
 
 use ferroplane_api::{ActionSetStatus, ActionState, Cause, PhaseError, PhaseState, PhaseStatus};
-use ferroplane_engine::action::tell_conditions;
+use ferroplane_engine::action::report_conditions;
 use serde_json::{Value, json};
 
 use crate::testing::{Plane, SINCE, object};
@@ -24,7 +24,7 @@ fn action_set(status: &ActionSetStatus) -> Value {
         "spec": {"actions": []},
     });
     let mut status = status.clone();
-    tell_conditions(&object(&whole), &mut status, NOW);
+    report_conditions(&object(&whole), &mut status, NOW);
     whole["status"] = serde_json::to_value(status).unwrap();
     whole
 }
