@@ -172,7 +172,7 @@ mod tests {
             let crd = crds::ALL.iter().find(|crd| crd.group == kind.group && crd.kind == kind.kind);
             let crd = crd.unwrap_or_else(|| panic!("{} is not served", kind.kind));
             assert_eq!(crd.name(), format!("{}.{}", kind.plural, kind.group));
-            assert!(crd.yaml.contains(&format!("- name: {}\n", kind.version)), "{}", kind.kind);
+            assert!(crd.yaml.contains(&format!(" name: {}\n", kind.version)), "{}", kind.kind);
             assert_eq!(crd.yaml.contains("  scope: Namespaced\n"), kind.is_namespaced, "{}", kind.kind);
             // A code that the schema does not have would be pruned, and programs could not tell.
             let has_status = crd.yaml.contains("status: {}");

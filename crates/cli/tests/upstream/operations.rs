@@ -148,6 +148,10 @@ fn forget_deliberate(seen: &mut Value) {
         for field in ["code", "step", "resource"] {
             condition.remove(field);
         }
+        // Crossplane's attempts do not say whether they have ended.
+        if condition.get("reason") == Some(&json!("PipelinePending")) {
+            condition.insert("reason".to_owned(), "PipelineRunning".into());
+        }
         if condition.get("type") == Some(&json!("Synced")) && condition.get("status") == Some(&json!("False"))
         {
             condition.insert("message".to_owned(), "words".into());
