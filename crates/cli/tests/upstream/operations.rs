@@ -44,9 +44,10 @@ pub(crate) struct Summary {
 
 impl Summary {
     pub(crate) async fn add(&mut self, case: &Case, engines: &Engines) {
-        let ours = view(case, &engines.ours).await;
+        let mut ours = view(case, &engines.ours).await;
         let mut theirs = view(case, &engines.theirs).await;
         give_fields_their_own_description(&mut theirs.seen);
+        forget_pause_between_attempts(&mut ours.seen, &theirs.seen);
         let mut differences = Vec::new();
         diff("", Some(&ours.seen), Some(&theirs.seen), &mut differences);
         *self.compared.entry((case.kind, format!("{:?}", theirs.verdict))).or_default() += 1;
@@ -136,6 +137,19 @@ fn forget_kind(operation: &mut Value) {
 }
 
 /// Make equal what is meant to be different.
+/// Crossplane's operations do not say whether an attempt runs, or has ended and another one follows.
+fn forget_pause_between_attempts(ours: &mut Value, theirs: &Value) {
+    const CONDITIONS: &str = "/output/operation/status/conditions";
+    let conditions = |seen: &Value| seen.pointer(CONDITIONS).and_then(Value::as_array).cloned();
+    let running = conditions(theirs).into_iter().flatten().find(|it| it["reason"] == "PipelineRunning");
+    let ours = ours.pointer_mut(CONDITIONS).and_then(Value::as_array_mut);
+    if let Some(pending) = ours.into_iter().flatten().find(|it| it["reason"] == "PipelinePending")
+        && let Some(running) = running
+    {
+        *pending = running;
+    }
+}
+
 fn forget_deliberate(seen: &mut Value) {
     let operation = &mut seen["output"]["operation"];
     if let Some(metadata) = operation.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -147,10 +161,6 @@ fn forget_deliberate(seen: &mut Value) {
         let Some(condition) = condition.as_object_mut() else { continue };
         for field in ["code", "step", "resource"] {
             condition.remove(field);
-        }
-        // Crossplane's attempts do not say whether they have ended.
-        if condition.get("reason") == Some(&json!("PipelinePending")) {
-            condition.insert("reason".to_owned(), "PipelineRunning".into());
         }
         if condition.get("type") == Some(&json!("Synced")) && condition.get("status") == Some(&json!("False"))
         {

@@ -4,8 +4,8 @@
 //! machine that had its source (0.10.0, commit 8812579, November 2026). What both said alike is in `original.json`, and with `differs` what
 //! ours says alone.
 //!
-//! Not compared: the words of messages, the original's event after each success, its default time to live, its label with the name of the
-//! resource, and Usages. ADR 35 says how those differ.
+//! Not compared: the words of messages, the original's events after each success and about the order of creation, its default time to
+//! live, its label with the name of the resource, and Usages. ADR 35 says how those differ.
 
 use serde_json::{Map, Value, json};
 
