@@ -81,7 +81,7 @@ pub struct PackageManager {
     pub deployments: Option<DeploymentRuntime>,
 }
 
-/// Follow the `ImageConfig`s, and have the registry of functions know them. Whoever wants no more of them stops the informer.
+/// Follow the `ImageConfig`s, and have the registry of functions know them. The caller stops the informer in the end.
 ///
 /// If the API server does not let us read them, that is not waited for: meanwhile, signatures count as demanded of every package.
 pub(crate) async fn follow_image_configs(

@@ -105,7 +105,7 @@ impl FunctionRegistry {
     /// Whether an `ImageConfig` demands signatures of an image.
     fn demands_signatures(&self, image: &str) -> bool {
         let followed = self.image_configs.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // As long as nobody knows whether there is a policy, there may be one.
+        // As long as the policies were not read, there may be one.
         let Some(followed) = followed else { return self.installs_packages };
         let configs: Vec<_> = followed.objects().iter().map(ImageConfig::of).collect();
         let rewritten = rewrite_image(&configs, image).map(|rewritten| rewritten.image);

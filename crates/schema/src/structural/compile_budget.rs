@@ -19,7 +19,7 @@ pub(super) const TOO_COMPLEX: &str = "the regular expressions of the schema up t
 /// What a user reads about the rules that are too much.
 pub(super) const TOO_MANY_FIELDS: &str = "the rules of the schema up to these see too many fields together; put rules closer to the fields that they are about";
 
-/// Whether an error with this text is about a pattern or a rule that was withheld. Nobody knows whether the value follows it.
+/// Whether an error with this text is about a pattern or a rule that was withheld. The value may follow it or not.
 pub fn is_withheld(text: &str) -> bool {
     [TOO_COMPLEX, TOO_MANY_FIELDS].iter().any(|words| text.contains(words))
 }

@@ -150,7 +150,7 @@ impl ConnectionTable {
     /// Lets a user have one more connection. An idle one makes room for it: of the same user, or of the one with most.
     fn make_room_for(&self, connection: &TrackedConnection, user: &str) -> Result<(), Refusal> {
         let mut state = self.lock();
-        // Nothing is closed before all is decided: nobody loses a connection for one that is refused in the end.
+        // Nothing is closed before all is decided: no user loses a connection for one that is refused in the end.
         let mut leaving = Vec::new();
         leaving.extend(self.room_in_share(&state, connection, user)?);
         self.leave_reserve(&state, connection, Some(connection.peer), &mut leaving)?;

@@ -93,7 +93,7 @@ impl Executions {
 struct Started(Arc<Mutex<Vec<Pid>>>);
 
 impl Started {
-    /// Start a process. Nobody looks for orphans before it is known.
+    /// Start a process. Orphans are not looked for before it is known.
     fn spawn(&self, command: &mut Command) -> io::Result<(Child, Option<Pid>)> {
         let mut started = self.lock();
         let child = command.spawn()?;

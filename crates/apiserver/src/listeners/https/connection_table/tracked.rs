@@ -94,7 +94,7 @@ impl TrackedConnection {
         if self.user.get().is_some() {
             return true;
         }
-        // A decision looks at all connections, under the lock that everybody needs: requests that are refused must not repeat it.
+        // A decision reads the whole table, under the lock that every connection needs: requests that are refused must not repeat it.
         let is_known = last.as_ref().is_some_and(|last| {
             last.at.elapsed() < REFUSAL && last.user.as_deref().is_none_or(|refused| refused == user)
         });
