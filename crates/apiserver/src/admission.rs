@@ -97,6 +97,7 @@ impl Admission<'_> {
         written: &mut Written,
         live: Option<&Value>,
     ) -> Result<(), Status> {
+        custom_resource_definitions::check_group(location, &written.object, live)?;
         // What the server itself writes escalates nobody's rights.
         if let Some(identity) = self.identity {
             if live.is_none() {

@@ -22,7 +22,7 @@ type Step<T> = Result<T, Fault>;
 
 /// What is given to an evaluation, and what it counts.
 pub(super) struct Machine<'p, 'v> {
-    pub(super) names: &'p [(String, Type)],
+    pub(super) names: &'p [Box<str>],
     pub(super) variables: Vec<Option<Value<'v>>>,
     pub(super) places: Vec<LocalSlot<'p, 'v>>,
     pub(super) meter: Meter,
@@ -131,7 +131,7 @@ impl<'p, 'v> Machine<'p, 'v> {
     }
 
     fn variable(&self, number: usize) -> Outcome<'v> {
-        let missing = || Fault::new(format!("no such attribute(s): {}", self.names[number].0));
+        let missing = || Fault::new(format!("no such attribute(s): {}", self.names[number]));
         self.variables[number].clone().ok_or_else(missing)
     }
 

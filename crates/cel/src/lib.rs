@@ -125,7 +125,7 @@ impl Environment {
         })?;
         Ok(Program {
             checked: Arc::new(checked),
-            variables: Arc::clone(&self.variables),
+            names: self.variables.iter().map(|(name, _)| Box::from(name.as_str())).collect(),
             numbers: self.numbers,
             weighs_patterns: self.weighs_patterns,
         })
@@ -140,7 +140,8 @@ fn parse(source: &str) -> Result<Expression, CompileError> {
 #[derive(Debug, Clone)]
 pub struct Program {
     checked: Arc<Checked>,
-    variables: Arc<Vec<(String, Type)>>,
+    /// Of the variables. Their types are not kept: that of an object has all its fields, and a schema can have many programs about it.
+    names: Arc<[Box<str>]>,
     numbers: Numbers,
     weighs_patterns: bool,
 }
@@ -191,7 +192,7 @@ impl Program {
 
     /// Whether the expression reads the variable. If not, it need not be given a value.
     pub fn uses(&self, name: &str) -> bool {
-        self.checked.used.iter().any(|number| self.variables[*number].0 == name)
+        self.checked.used.iter().any(|number| *self.names[*number] == *name)
     }
 
     /// Evaluates the expression with JSON under the names of variables.
@@ -214,14 +215,14 @@ impl Program {
         variables: impl IntoIterator<Item = (&'n str, Value<'v>)>,
         limits: Limits,
     ) -> (Result<Evaluated<'v>, EvaluateError>, u64) {
-        let mut values = vec![None; self.variables.len()];
+        let mut values = vec![None; self.names.len()];
         for (name, value) in variables {
-            if let Some(number) = self.variables.iter().position(|(variable, _)| variable == name) {
+            if let Some(number) = self.names.iter().position(|variable| **variable == *name) {
                 values[number] = Some(value);
             }
         }
         let mut machine = Machine {
-            names: &self.variables,
+            names: &self.names,
             variables: values,
             places: vec![LocalSlot::Empty; self.checked.places],
             meter: Meter::new(limits.cost).weighing_patterns(self.weighs_patterns),

@@ -108,8 +108,7 @@ impl<'a> Source<'a> {
         if loss == Loss::Refuse {
             // Who writes meanwhile may be caught in the middle of it; the next look finds it done.
             let again = |_| Record::read(database);
-            let read = Record::read(database).or_else(again).or_else(again);
-            acknowledged = read.map_err(OpenError::from)?;
+            acknowledged = Record::read(database).or_else(again).or_else(again)?;
             if acknowledged.is_some() && lock.is_some() {
                 check_write_ahead_log(database).map_err(OpenError::from)?;
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use super::key::Key;
+use super::key::{Key, path};
 use super::log::RowError;
 use super::metadata::{self, ObjectMetadata, Pairs};
 
@@ -81,6 +81,11 @@ impl Entry {
         let read = metadata::read(bytes).map_err(RowError::Object)?;
         if read.resource_version != revision.to_string() {
             return Err(RowError::ResourceVersion(read.resource_version.to_owned()));
+        }
+        let is = |said: Option<&str>, own: &str| said.is_none_or(|said| said == own);
+        if !is(read.name.as_deref(), key.name()) || !is(read.namespace.as_deref(), key.namespace()) {
+            let (namespace, name) = (read.namespace.unwrap_or_default(), read.name.unwrap_or_default());
+            return Err(RowError::Name(path(&namespace, &name).into_owned()));
         }
         let offset = u32::try_from(read.offset).map_err(|_| RowError::TooLarge)?;
         let metadata = ObjectMetadata { fields, ..read.metadata };

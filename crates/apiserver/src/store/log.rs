@@ -57,6 +57,9 @@ pub enum RowError {
     Object(#[source] serde_json::Error),
     #[error("its object has the resource version `{0}`")]
     ResourceVersion(String),
+    /// Under the name of another object, it would hide that one.
+    #[error("its object is `{0}`")]
+    Name(String),
     #[error("its object is too large")]
     TooLarge,
 }

@@ -26,6 +26,9 @@ pub(super) struct Read<'a> {
     pub(super) resource_version: &'a str,
     /// Where the text of the resource version begins in the object's bytes.
     pub(super) offset: usize,
+    /// What the object says that it is called, and in which namespace. None if it does not.
+    pub(super) name: Option<Cow<'a, str>>,
+    pub(super) namespace: Option<Cow<'a, str>>,
 }
 
 /// Read the metadata from an object's bytes.
@@ -41,7 +44,8 @@ pub(super) fn read(object: &[u8]) -> Result<Read<'_>, serde_json::Error> {
     };
     // The text is borrowed from the bytes, so this is its place in them.
     let offset = parsed.resource_version.as_ptr().addr() - object.as_ptr().addr();
-    Ok(Read { metadata, resource_version: parsed.resource_version, offset })
+    let [name, namespace] = [parsed.name, parsed.namespace].map(|text| text.map(|Text(text)| text));
+    Ok(Read { metadata, resource_version: parsed.resource_version, offset, name, namespace })
 }
 
 #[derive(Deserialize)]
@@ -56,6 +60,10 @@ struct Metadata<'a> {
     // Borrowed, never owned: a version is digits and needs no escapes, and its place in the bytes is where the next
     // version is written.
     resource_version: &'a str,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    namespace: Option<Text<'a>>,
     #[serde(borrow, default)]
     uid: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -252,7 +260,7 @@ impl<'de> Visitor<'de> for PairsVisitor {
     }
 }
 
-/// A string, borrowed if it is written without escapes.
+/// A string, borrowed if it is written without escapes. In an option, a `Cow` alone would always be copied.
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -290,9 +298,16 @@ mod tests {
 
     #[test]
     fn facts_are_read_from_the_metadata_alone() {
-        let object = br#"{"data":{"resourceVersion":"1"},"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z",
-            "labels":{"a":"b\n"},"ownerReferences":[{"name":"x","uid":"u"}],"resourceVersion":"42","uid":"v"}}"#;
+        let object =
+            br#"{"data":{"resourceVersion":"1"},"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z",
+            "labels":{"a":"b\n"},"name":"n\"1","namespace":"s","ownerReferences":[{"name":"x","uid":"u"}],
+            "resourceVersion":"42","uid":"v"}}"#;
         let read = read(object).unwrap();
+        assert_eq!((read.name.as_deref(), read.namespace.as_deref()), (Some("n\"1"), Some("s")));
+        assert!(
+            matches!(read.namespace, Some(Cow::Borrowed(_))),
+            "loading a store copies nothing that is only compared"
+        );
         assert_eq!(&object[read.offset..][..2], b"42");
         assert_eq!(&*read.metadata.owners, [Uid::from("u")]);
         assert_eq!(read.metadata.labels.get("a"), Some("b\n"));

@@ -233,3 +233,16 @@ async fn objects_of_a_built_in_kind_stay_when_a_definition_with_its_names_goes()
     cluster.until(&path, |answer| answer.code == 404).await;
     cluster.get(&format!("{leases}/l")).await.is(200);
 }
+
+#[tokio::test]
+async fn definition_in_the_group_that_stands_for_all_custom_resources_is_refused() {
+    let cluster = Cluster::new().await;
+    let mut everywhere = definition();
+    everywhere["metadata"]["name"] = "widgets.custom-resources.ferroplane.io".into();
+    everywhere["spec"]["group"] = "custom-resources.ferroplane.io".into();
+    let refused = cluster.post(DEFINITIONS, &everywhere).await;
+    assert!(refused.is(403)["message"].as_str().unwrap().contains("stands for all custom resources"));
+    let path = format!("{DEFINITIONS}/widgets.custom-resources.ferroplane.io");
+    cluster.apply(&path, "admin", &everywhere).await.is(403);
+    cluster.get(&path).await.is(404);
+}

@@ -183,3 +183,68 @@ async fn object_with_as_many_owners_as_fit_is_written_in_seconds() {
     let in_time = tokio::time::timeout(Duration::from_secs(30), writes).await;
     in_time.expect("the writes take seconds, not minutes").unwrap();
 }
+
+/// A kind with a list that is a set, and one that is a map.
+fn inventories() -> Value {
+    let item = json!({"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}});
+    let lists = json!({
+        "set": {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"},
+        "map": {
+            "type": "array", "items": item, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+        },
+    });
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "inventories.example.org"},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"plural": "inventories", "kind": "Inventory"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {
+                "type": "object", "properties": {"spec": {"type": "object", "properties": lists}},
+            }}}],
+        },
+    })
+}
+
+/// Creates, replaces and applies objects whose list at a pointer has these elements.
+async fn is_written_thrice(cluster: &Cluster, path: &str, mut object: Value, list: &str) {
+    let count = |object: &Value| object.pointer(list).and_then(Value::as_array).map(Vec::len);
+    let wanted = count(&object);
+    object["metadata"]["name"] = "created".into();
+    assert_eq!(count(cluster.post(path, &object).await.is(201)), wanted);
+    let created = cluster.get(&format!("{path}/created")).await;
+    object["metadata"]["resourceVersion"] = created.is(200)["metadata"]["resourceVersion"].clone();
+    object["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(count(cluster.put(&format!("{path}/created"), &object).await.is(200)), wanted);
+    object["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    object["metadata"]["name"] = "applied".into();
+    assert_eq!(count(cluster.apply(&format!("{path}/applied"), "me", &object).await.is(201)), wanted);
+}
+
+/// As many elements as fit, or nearly: each has an entry in the managed fields, too. Compared with all others, each of them would take
+/// minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_with_as_many_elements_as_fit_are_written_in_seconds() {
+    let cluster = Cluster::new().await;
+    cluster.post(DEFINITIONS, &inventories()).await.is(201);
+    let path = "/apis/example.org/v1/namespaces/default/inventories";
+    cluster.until(path, |answer| answer.code == 200).await;
+    let inventory = |list: Value| json!({"apiVersion": "example.org/v1", "kind": "Inventory", "metadata": {}, "spec": list});
+    let finalizers: Vec<_> = (0..40_000).map(|index| format!("e.org/{index:x}")).collect();
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"finalizers": finalizers}});
+    let elements: Vec<_> = (0..60_000).map(|index| format!("{index:x}")).collect();
+    let set = inventory(json!({"set": elements}));
+    let items: Vec<_> = (0..22_000).map(|index| json!({"name": format!("{index:x}")})).collect();
+    let items = inventory(json!({"map": items}));
+    let writes = tokio::spawn(async move {
+        is_written_thrice(&cluster, MAPS, map, "/metadata/finalizers").await;
+        for (object, list) in [(set, "/spec/set"), (items, "/spec/map")] {
+            is_written_thrice(&cluster, path, object, list).await;
+            for name in ["created", "applied"] {
+                cluster.delete(&format!("{path}/{name}")).await.is(200);
+            }
+        }
+    });
+    let in_time = tokio::time::timeout(Duration::from_mins(1), writes).await;
+    in_time.expect("the writes take seconds, not minutes").unwrap();
+}

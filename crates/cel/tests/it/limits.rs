@@ -1,8 +1,9 @@
 //! Whatever is evaluated, it ends, and it takes no more than it may.
 
+use std::sync::Arc;
 use std::thread;
 
-use ferroplane_cel::{Environment, EvaluateError, Limits, Numbers, Program, Type, ValueSchema};
+use ferroplane_cel::{Environment, EvaluateError, Limits, Numbers, Program, Struct, Type, ValueSchema};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -22,6 +23,19 @@ fn evaluate(source: &str, value: &Value, cost: u64) -> Result<Value, EvaluateErr
 
 fn refusal(source: &str) -> String {
     environment().compile(source).expect_err("the expression is wrong").to_string()
+}
+
+/// The type of an object has all its fields, and a schema can have thousands of programs about the same ones.
+#[test]
+fn program_does_not_keep_the_types_of_its_variables() {
+    let fields = [("size".to_owned(), Type::Int)].into();
+    let kind = Arc::new(Struct { name: "selfType".to_owned(), fields });
+    let kept = Arc::downgrade(&kind);
+    let program = Environment::new().variable("self", Type::Struct(kind)).compile("self.size > 1").unwrap();
+    assert!(kept.upgrade().is_none());
+    let object = json!({"size": 2});
+    let evaluated = program.evaluate(&[("self", &object)], Limits::PER_CALL).unwrap();
+    assert_eq!(evaluated.value.to_json(), Some(json!(true)));
 }
 
 #[test]

@@ -60,7 +60,7 @@ impl Schema {
     #[must_use]
     pub fn property(&self, name: &str) -> Option<Self> {
         let root = Arc::new(self.root.property(name)?.clone());
-        let rules = self.rules.as_ref().and_then(|rules| rules.property(name)).cloned().map(Arc::new);
+        let rules = self.rules.as_ref().and_then(|rules| rules.part(name)).map(Arc::new);
         Some(Self { root, rules })
     }
 }

@@ -22,7 +22,7 @@ use super::correlate::Correlation;
 use super::props::Props;
 use crate::field::{Error, Path};
 use rule::Compiled;
-use walk::{Ratchet, RuleValidator};
+use walk::{Ratchet, RuleValidator, UNSEEN};
 
 /// What all rules about one object may cost.
 pub(super) const BUDGET: i64 = 10_000_000;
@@ -70,8 +70,9 @@ impl Props {
 #[derive(Debug, Clone)]
 pub(super) struct CompiledRules {
     compiled: Vec<Compiled>,
-    /// Expressions see the value so. There only if there are rules here.
-    shape: Arc<ValueSchema>,
+    /// Expressions see the value so, where there are rules and none around them. Inside of other rules they see it as in the shape that
+    /// those have: rules inside of each other do not keep the same fields again and again.
+    shape: Option<Arc<ValueSchema>>,
     kind: Box<str>,
     is_int_or_string: bool,
     /// There are rules, but expressions cannot see such a value.
@@ -90,7 +91,7 @@ impl Schema {
         let mut budget = BUDGET;
         let current = old.map(|old| Correlation { old, new: object, node: &self.root });
         let mut walk = RuleValidator { errors: Vec::new(), budget: &mut budget };
-        walk.node(rules, object, old, Ratchet { current, nearest: None }, path);
+        walk.node(rules, object, old, Ratchet { current, nearest: None }, path, &UNSEEN);
         walk.errors
     }
 }
@@ -113,21 +114,41 @@ fn correlating(props: &Props) -> Arc<SchemaNode> {
 impl CompiledRules {
     /// Rules that there is no room for are withheld.
     pub(super) fn compile(props: &Props, is_resource: bool, budget: &mut CompileBudget) -> Option<Self> {
+        Self::compile_within(props, is_resource, None, budget)
+    }
+
+    /// The same for a part of a value that expressions see so, if there are rules around it.
+    fn compile_within(
+        props: &Props,
+        is_resource: bool,
+        around: Option<&ValueSchema>,
+        budget: &mut CompileBudget,
+    ) -> Option<Self> {
         milestone();
         if !props.has(&mut |schema| !schema.validations().is_empty()) {
             return None;
         }
-        let mut below = |props: &Props| Self::compile(props, props.embedded_resource, budget);
+        let has_rules = !props.validations().is_empty();
+        let own_shape = (has_rules && around.is_none()).then(|| Arc::new(declare::shape(props, is_resource)));
+        let shape = around.or(own_shape.as_deref());
+        let mut below = |props: &Props, shape: Option<&ValueSchema>| {
+            Self::compile_within(props, props.embedded_resource, shape, budget)
+        };
         // Fields that expressions cannot see are left out, with all that is in them.
         let sees = declare::is_visible(props, is_resource);
         let visible = |property: &&Props| sees && declare::is_visible(property, property.embedded_resource);
         let properties = props.properties().filter(|(_, property)| visible(property));
         let properties: Vec<_> = properties
-            .filter_map(|(name, property)| Some((name.as_str().into(), below(property)?)))
+            .filter_map(|(name, property)| {
+                let shape = shape.filter(|_| !declare::is_replaced(props, is_resource, name));
+                let shape = shape.and_then(|shape| declare::property_in(shape, name));
+                Some((name.as_str().into(), below(property, shape)?))
+            })
             .collect();
-        let items = props.item().and_then(&mut below).map(Box::new);
-        let additional = props.additional_schema().and_then(&mut below).map(Box::new);
-        let has_rules = !props.validations().is_empty();
+        let items_shape = shape.filter(|_| declare::has_items(props, is_resource));
+        let items = props.item().and_then(|item| below(item, items_shape.and_then(declare::item_in)));
+        let additional = props.additional_schema();
+        let additional = additional.and_then(|value| below(value, shape.and_then(declare::additional_in)));
         let compiled = if has_rules { compile(props, is_resource, budget) } else { Some(Vec::new()) };
         let is_invisible = compiled.is_none();
         let compiled = compiled.unwrap_or_default();
@@ -139,19 +160,16 @@ impl CompiledRules {
         {
             return None;
         }
-        let is_evaluated = compiled.iter().any(|rule| rule.withheld.is_none());
-        let shape = if is_evaluated { declare::shape(props, is_resource) } else { ValueSchema::default() };
-        let node = correlating(props);
         Some(Self {
             compiled,
-            shape: Arc::new(shape),
+            shape: own_shape,
             kind: props.kind.as_str().into(),
             is_int_or_string: props.int_or_string,
             is_invisible,
-            node,
+            node: correlating(props),
             properties,
-            items,
-            additional,
+            items: items.map(Box::new),
+            additional: additional.map(Box::new),
         })
     }
 
@@ -159,6 +177,16 @@ impl CompiledRules {
         // They are sorted, because those of the schema are.
         let found = self.properties.binary_search_by(|(candidate, _)| (**candidate).cmp(name));
         found.ok().map(|index| &self.properties[index].1)
+    }
+
+    /// The rules of a property alone, without those around it.
+    pub(super) fn part(&self, name: &str) -> Option<Self> {
+        let mut part = self.property(name)?.clone();
+        if part.shape.is_none() {
+            let shape = self.shape.as_deref().and_then(|shape| declare::property_in(shape, name));
+            part.shape = shape.cloned().map(Arc::new);
+        }
+        Some(part)
     }
 
     /// What compiling the patterns of all rules costs that are evaluated.
@@ -205,7 +233,7 @@ impl CompiledRules {
         budget: &mut i64,
     ) -> Vec<Error> {
         let mut walk = RuleValidator { errors: Vec::new(), budget };
-        walk.node(self, value, old, Ratchet { current: None, nearest: None }, path);
+        walk.node(self, value, old, Ratchet { current: None, nearest: None }, path, &UNSEEN);
         walk.errors
     }
 }

@@ -13,15 +13,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::*;
-use crate::auth::authenticate::Peer;
+use crate::auth::authenticate::{Peer, ServiceAccountTokens, StaticTokens};
 use crate::certificates::{Issued, server_names};
+use crate::listeners::HttpService;
 use crate::response::Body;
+use crate::store::{Options, Store};
 
 /// More than a client takes that reads nothing.
 const LARGE: usize = 8 << 20;
@@ -90,12 +93,32 @@ impl Server {
 
     /// With certificates that were made at some time.
     async fn start_at(settings: Settings, made: Timestamp) -> Self {
+        let mirror = Mirror::default();
+        Self::serve(settings, made, mirror.clone(), mirror).await
+    }
+
+    /// An API server, with an administrator whose token is `secret`.
+    async fn start_api() -> Self {
+        let store = Store::in_memory(Options::default()).unwrap();
+        let api = crate::Server::start(store, crate::Settings::default()).await.unwrap();
+        let tokens = StaticTokens::from_csv("secret,ada,1,system:masters\n").unwrap();
+        let accounts = ServiceAccountTokens::ephemeral("here", api.bound_object_lookup()).unwrap();
+        api.set_authenticators(tokens, Arc::new(accounts));
+        let service = HttpService::remote(api);
+        Self::serve(Settings::default(), Timestamp::now(), service, Mirror::default()).await
+    }
+
+    async fn serve<S>(settings: Settings, made: Timestamp, service: S, mirror: Mirror) -> Self
+    where
+        S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send + 'static,
+    {
         let names = server_names("127.0.0.1:0".parse().unwrap());
         let certificates = Arc::new(Certificates::ephemeral(names, made).unwrap());
         let https = Https::open("127.0.0.1:0".parse().unwrap(), &certificates, settings).await.unwrap();
-        let (address, mirror) = (https.address(), Mirror::default());
+        let address = https.address();
         let (end, ended) = oneshot::channel::<()>();
-        let served = tokio::spawn(https.serve(mirror.clone(), async move {
+        let served = tokio::spawn(https.serve(service, async move {
             let _ = ended.await;
         }));
         Self { address, certificates, mirror, end: Some(end), served }
@@ -277,6 +300,27 @@ async fn one_connection_has_a_thousand_requests_at_a_time() {
     count(&server.mirror.started, 1_000).await;
     server.mirror.go_on.add_permits(1_000);
     assert!(requests.join_all().await.iter().all(|status| *status == StatusCode::OK));
+}
+
+#[tokio::test]
+async fn body_over_the_limit_is_refused_over_http2_and_the_connection_goes_on() {
+    let server = Server::start_api().await;
+    let mut sender = server.http2().await;
+    let post = |body: Vec<u8>| {
+        let request = Request::post("https://localhost/api/v1/namespaces/default/configmaps");
+        let request =
+            request.header("authorization", "Bearer secret").header("content-type", "application/json");
+        request.body(Full::from(Bytes::from(body))).unwrap()
+    };
+    let refused = sender.send_request(post(vec![b' '; 4 << 20])).await.unwrap();
+    assert_eq!(refused.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    let status = refused.into_body().collect().await.unwrap().to_bytes();
+    let status: Value = serde_json::from_slice(&status).unwrap();
+    assert_eq!(status["reason"], "RequestEntityTooLarge", "{status}");
+
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "small"}});
+    let created = sender.send_request(post(map.to_string().into_bytes())).await.unwrap();
+    assert_eq!(created.status(), StatusCode::CREATED);
 }
 
 #[tokio::test]

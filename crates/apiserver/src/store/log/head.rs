@@ -14,10 +14,14 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use super::super::directory;
+use super::super::{OpenError, directory};
 use super::LogError;
 
+/// How a head of the first version begins. Later versions put their number in the place of the last letter, which no single flipped bit
+/// turns into a digit.
 const MAGIC: &[u8; 8] = b"FPLNHEAD";
+/// The version of the format that this program writes.
+const VERSION: u32 = 1;
 /// Magic, two summaries of three numbers, checksum. Less than a sector, so that it is written as a whole or not at all.
 const SIZE: usize = 8 + 2 * 3 * 8 + 4;
 
@@ -63,16 +67,19 @@ pub(in super::super) struct Record {
 
 impl Record {
     /// Reads what was noted beside a database. Stores of older programs have nothing.
-    pub(in super::super) fn read(database: &Path) -> Result<Option<Self>, LogError> {
+    pub(in super::super) fn read(database: &Path) -> Result<Option<Self>, OpenError> {
         let file = path_of(database);
         let bytes = match std::fs::read(&file) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LogError::Failed { action: "read", file, source: error.into() }),
+            Err(error) => return Err(LogError::Failed { action: "read", file, source: error.into() }.into()),
         };
+        if let Some(version) = later_version(&bytes) {
+            return Err(OpenError::Newer { file, version, known: VERSION });
+        }
         let lost =
             || LogError::Lost { file, detail: "it is unknown which writes were acknowledged".to_owned() };
-        Self::decode(&bytes).ok_or_else(lost).map(Some)
+        Ok(Some(Self::decode(&bytes).ok_or_else(lost)?))
     }
 
     /// The newest acknowledged revision.
@@ -118,6 +125,13 @@ impl Record {
             || Some(Summary { revision: numbers.next()?, floor: numbers.next()?, rows: numbers.next()? });
         Some(Self { acknowledged: summary()?, pending: summary()? })
     }
+}
+
+/// The version of a head that a later release wrote, whatever else is in it.
+fn later_version(bytes: &[u8]) -> Option<u64> {
+    let [letters @ .., _] = MAGIC;
+    let number = char::from(*bytes.strip_prefix(letters)?.first()?);
+    number.to_digit(10).filter(|version| *version > VERSION).map(u64::from)
 }
 
 /// Where the head of a database is: `store.head` beside `store.db`.
@@ -227,9 +241,39 @@ mod tests {
             let mut damaged = bytes;
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Record::decode(&damaged), None, "bit {bit}");
+            assert_eq!(later_version(&damaged), None, "bit {bit}");
         }
         assert_eq!(Record::decode(&bytes[..SIZE - 1]), None);
         assert_eq!(Record::decode(&[]), None);
+    }
+
+    /// Stores of other releases have these bytes. If they change, the version of the format has to be raised.
+    #[test]
+    fn head_has_the_bytes_that_every_release_of_its_version_writes() {
+        let at = |revision: u64, floor: u64, rows: &[u64]| Summary { floor, ..summary(revision, rows) };
+        let record = Record { acknowledged: at(3, 1, &[1, 3]), pending: at(4, 2, &[1, 3, 4]) };
+        let bytes = b"FPLNHEAD\
+            \x03\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\xae\xec\x03\x64\xd1\x42\x15\xae\
+            \x04\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x78\x77\x37\x46\x44\x26\x89\x1c\
+            \x79\x3c\x26\xa1";
+        assert_eq!(record.encode().as_slice(), bytes);
+        assert_eq!(Record::decode(bytes), Some(record));
+    }
+
+    #[test]
+    fn head_of_a_later_version_is_told_from_a_damaged_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let database = directory.path().join("store.db");
+        let read = |bytes: &[u8]| {
+            std::fs::write(path_of(&database), bytes).unwrap();
+            Record::read(&database).unwrap_err()
+        };
+        let newer = read(b"FPLNHEA2 and whatever is in it");
+        assert!(matches!(newer, OpenError::Newer { version: 2, known: VERSION, .. }), "{newer}");
+        for damaged in [&b"FPLNHEAD"[..], b"FPLNHEA1", b"FPLNHEA", b""] {
+            let error = read(damaged);
+            assert!(matches!(error, OpenError::Log(LogError::Lost { .. })), "{error}");
+        }
     }
 
     #[test]

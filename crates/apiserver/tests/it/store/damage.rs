@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use ferroplane_apiserver::store::{self, BackupError, Options, Store};
+use ferroplane_apiserver::store::{self, BackupError, Change, Draft, Expect, Operation, Options, Store};
+use serde_json::json;
 
-use super::fixtures::{open, set, things, unset};
+use super::fixtures::{Contents, THINGS, contents, open, set, things, unset};
 
 const OBJECTS: usize = 40;
 
@@ -14,6 +15,16 @@ struct Killed {
     database: Vec<u8>,
     ahead: Vec<u8>,
     head: Vec<u8>,
+    /// What was acknowledged.
+    contents: Contents,
+}
+
+/// Put an object that says what it is called, as all objects of an API server do.
+async fn set_named(store: &Store, name: &str) {
+    let object = json!({"metadata": {"name": name, "namespace": "here"}, "value": "x".repeat(200)});
+    let change = Change::Put(Draft::new(object.as_object().unwrap()).unwrap());
+    let key = things(store).key("here", name);
+    store.submit(vec![Operation { key, expect: Expect::Any, change }]).await.unwrap();
 }
 
 impl Killed {
@@ -22,16 +33,27 @@ impl Killed {
         let directory = tempfile::tempdir().unwrap();
         let store = open(directory.path());
         for index in 0..OBJECTS {
-            set(&store, &format!("thing-{index}"), "x".repeat(200)).await;
+            set_named(&store, &format!("thing-{index}")).await;
         }
-        let killed = Self::copy(directory.path());
+        let killed = Self::copy(directory.path(), &store);
         store.close().await;
         killed
     }
 
-    fn copy(directory: &Path) -> Self {
+    /// The same, of a process that has ended by itself: everything is in the database.
+    async fn ended() -> Self {
+        let killed = Self::new().await;
+        let directory = killed.lay_out();
+        open(directory.path()).close().await;
+        assert!(!directory.path().join("store.db-wal").exists());
+        let read = |name: &str| fs::read(directory.path().join(name)).unwrap();
+        Self { database: read("store.db"), ahead: Vec::new(), head: read("store.head"), ..killed }
+    }
+
+    fn copy(directory: &Path, store: &Store) -> Self {
         let read = |name: &str| fs::read(directory.join(name)).unwrap();
-        Self { database: read("store.db"), ahead: read("store.db-wal"), head: read("store.head") }
+        let contents = contents(&store.snapshot(&things(store)));
+        Self { database: read("store.db"), ahead: read("store.db-wal"), head: read("store.head"), contents }
     }
 
     fn lay_out(&self) -> tempfile::TempDir {
@@ -43,20 +65,44 @@ impl Killed {
         directory
     }
 
-    /// Opens the files. Returns how many objects there are, or why they cannot be obtained.
-    async fn open(&self) -> Result<usize, String> {
+    /// Opens the files. Returns the objects, or why they cannot be obtained.
+    async fn open(&self) -> Result<Contents, String> {
         let directory = self.lay_out();
         let store = Store::open(directory.path(), Options::default()).map_err(|error| error.to_string())?;
-        let count = store.snapshot(&things(&store)).len();
+        let contents = contents(&store.snapshot(&things(&store)));
         store.close().await;
-        Ok(count)
+        Ok(contents)
+    }
+
+    async fn is_whole(&self) {
+        assert_eq!(self.open().await.as_ref(), Ok(&self.contents));
     }
 
     async fn is_whole_or_refused(&self, what: &str) {
-        if let Ok(count) = self.open().await {
-            assert_eq!(count, OBJECTS, "{what}");
+        if let Ok(contents) = self.open().await {
+            assert_eq!(contents, self.contents, "{what}");
         }
     }
+
+    /// Whether a row says of itself that it is a deletion, or of another collection. Nothing else says which it is.
+    fn has_row_of_elsewhere(&self) -> bool {
+        let directory = self.lay_out();
+        let connection = rusqlite::Connection::open(directory.path().join("store.db")).unwrap();
+        let sql = "SELECT count(*) FROM log WHERE deleted <> 0 OR collection <> ?1";
+        connection.query_row(sql, [THINGS], |row| row.get::<_, u64>(0)).unwrap() > 0
+    }
+}
+
+/// How many bytes differ between the texts of objects that are the same otherwise: their names, revisions and lengths.
+fn differences(found: &Contents, wanted: &Contents) -> Option<usize> {
+    let named = |contents: &Contents| -> Vec<_> {
+        contents.iter().map(|(path, (revision, text))| (path.clone(), *revision, text.len())).collect()
+    };
+    let texts = found.values().zip(wanted.values()).map(|((_, one), (_, other))| (one, other));
+    let differing = |(one, other): (&String, &String)| {
+        one.bytes().zip(other.bytes()).filter(|(one, other)| one != other).count()
+    };
+    (named(found) == named(wanted)).then(|| texts.map(differing).sum())
 }
 
 /// Places all over some bytes: many, but not all, which would take too long.
@@ -67,13 +113,58 @@ fn places(bytes: &[u8], count: usize) -> impl Iterator<Item = usize> {
 #[tokio::test]
 async fn flipped_bit_in_the_write_ahead_log_never_loses_what_was_acknowledged() {
     let mut killed = Killed::new().await;
-    assert_eq!(killed.open().await, Ok(OBJECTS));
+    assert_eq!(killed.contents.len(), OBJECTS);
+    killed.is_whole().await;
     let ahead = killed.ahead.clone();
     // Every byte of the header and of the first frame's, and some of everything else.
     for at in (0..56).chain(places(&ahead, 150)) {
         killed.ahead[at] ^= 1 << (at % 8);
         killed.is_whole_or_refused(&format!("byte {at}")).await;
         killed.ahead.clone_from(&ahead);
+    }
+}
+
+#[tokio::test]
+async fn row_under_the_name_of_another_object_hides_nothing() {
+    let mut killed = Killed::ended().await;
+    killed.is_whole().await;
+    let database = killed.database.clone();
+    let row = [THINGS, "here", "thing-3", "{"].concat();
+    let is_row = |at: &usize| database[*at..].starts_with(row.as_bytes());
+    let mut refused = 0;
+    // SQLite leaves copies of rows where pages were split.
+    for at in (0..database.len()).filter(is_row) {
+        // `thing-2`, and another namespace.
+        for flipped in [at + row.len() - 2, at + THINGS.len()] {
+            killed.database[flipped] ^= 1;
+            match killed.open().await {
+                Ok(contents) => assert_eq!(contents, killed.contents),
+                Err(said) => {
+                    let why = "is damaged (revision 4: its object is `here/thing-3`)";
+                    assert!(said.contains(why), "{said}");
+                    refused += 1;
+                }
+            }
+            killed.database.clone_from(&database);
+        }
+    }
+    assert_eq!(refused, 2);
+}
+
+#[tokio::test]
+async fn flipped_bit_in_the_database_hides_nothing() {
+    let mut killed = Killed::ended().await;
+    let database = killed.database.clone();
+    // Every byte of the header, and some of everything else.
+    for at in (0..100).chain(places(&database, 250)) {
+        // Letters stay letters, so that objects stay texts.
+        killed.database[at] ^= 1 << (at % 7);
+        if let Ok(found) = killed.open().await {
+            // Pages have no checksums: the byte itself may be one of an object.
+            let is_whole = differences(&found, &killed.contents).is_some_and(|bytes| bytes <= 1);
+            assert!(is_whole || killed.has_row_of_elsewhere(), "byte {at}");
+        }
+        killed.database.clone_from(&database);
     }
 }
 
@@ -88,9 +179,9 @@ async fn flipped_bit_after_a_part_has_moved_into_the_database_never_loses_what_w
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
         }
     }
-    let mut killed = Killed::copy(directory.path());
+    let mut killed = Killed::copy(directory.path(), &store);
     store.close().await;
-    assert_eq!(killed.open().await, Ok(OBJECTS));
+    killed.is_whole().await;
     let ahead = killed.ahead.clone();
     for at in places(&ahead, 100) {
         killed.ahead[at] ^= 4;
@@ -136,7 +227,7 @@ async fn tail_that_nobody_was_told_of_may_be_torn() {
     // A frame that does not continue from the last one, and half of one.
     killed.ahead.extend_from_slice(&frame);
     killed.ahead.extend_from_slice(&frame[..2000]);
-    assert_eq!(killed.open().await, Ok(OBJECTS));
+    killed.is_whole().await;
 }
 
 #[tokio::test]
@@ -144,13 +235,13 @@ async fn head_of_before_a_power_failure_is_no_obstacle() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(directory.path());
     set(&store, "first", 1).await;
-    let head = Killed::copy(directory.path()).head;
+    let head = Killed::copy(directory.path(), &store).head;
     for index in 1..OBJECTS {
         set(&store, &format!("thing-{index}"), index).await;
     }
-    let killed = Killed { head, ..Killed::copy(directory.path()) };
+    let killed = Killed { head, ..Killed::copy(directory.path(), &store) };
     store.close().await;
-    assert_eq!(killed.open().await, Ok(OBJECTS));
+    killed.is_whole().await;
     // A transaction that others follow is not torn by a power failure, whatever the head knows.
     let mut damaged = killed;
     let middle = damaged.ahead.len() / 2;
@@ -215,8 +306,9 @@ async fn store_opens_after_everything_was_forgotten() {
     }
     unset(&store, "same").await;
     super::durability::until_only_remain(directory.path(), 0).await;
-    let killed = Killed::copy(directory.path());
+    let killed = Killed::copy(directory.path(), &store);
     store.close().await;
-    assert_eq!(killed.open().await, Ok(0));
+    assert!(killed.contents.is_empty());
+    killed.is_whole().await;
     open(directory.path()).close().await;
 }

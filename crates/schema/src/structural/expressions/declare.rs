@@ -122,6 +122,40 @@ pub(super) fn shape(props: &Props, is_resource: bool) -> ValueSchema {
     }
 }
 
+/// How expressions see a property of such a value, if they know it.
+pub(super) fn property_in<'s>(shape: &'s ValueSchema, name: &str) -> Option<&'s ValueSchema> {
+    match shape {
+        ValueSchema::Struct(fields) => fields.get(name),
+        _ => None,
+    }
+}
+
+/// The same for the items of a list.
+pub(super) fn item_in(shape: &ValueSchema) -> Option<&ValueSchema> {
+    match shape {
+        ValueSchema::List(item) | ValueSchema::Set(item) | ValueSchema::Keyed(item, _) => Some(item),
+        _ => None,
+    }
+}
+
+/// The same for the values of a map.
+pub(super) fn additional_in(shape: &ValueSchema) -> Option<&ValueSchema> {
+    match shape {
+        ValueSchema::Map(value) => Some(value),
+        _ => None,
+    }
+}
+
+/// Whether expressions see a property of this name as every resource has it, and not as the schema says.
+pub(super) fn is_replaced(props: &Props, is_resource: bool, name: &str) -> bool {
+    lacks_type(props, is_resource || props.embedded_resource) && RESOURCE.property(name).is_some()
+}
+
+/// Whether expressions see the items of a list as the schema says.
+pub(super) fn has_items(props: &Props, is_resource: bool) -> bool {
+    item(props, is_resource || props.embedded_resource).is_some()
+}
+
 /// The fields of an object as expressions see them.
 pub(super) fn fields(props: &Props, is_resource: bool) -> impl Iterator<Item = (&String, &Props)> {
     let added: Option<&Props> = lacks_type(props, is_resource).then_some(&*RESOURCE);

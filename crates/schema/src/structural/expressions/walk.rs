@@ -9,12 +9,15 @@ use ferroplane_cel::{EvaluateError, Limits, Numbers, Value, ValueSchema};
 use ferroplane_golang::strconv;
 use serde_json::Value as Json;
 
-use super::{Compiled, CompiledRules};
+use super::{Compiled, CompiledRules, declare};
 use crate::field::{BadValue, Error, ErrorKind, Path};
 use crate::structural::correlate::{Correlation, OldItems};
 
 /// How long a message may be that an expression makes.
 const MAX_MESSAGE: usize = 5 * 1024;
+
+/// How expressions see a value that no rule is about, nor about anything around it.
+pub(super) static UNSEEN: ValueSchema = ValueSchema::Unknown;
 
 /// What a broken rule may be forgiven for: the value did not change, or what is around it did not.
 #[derive(Clone, Copy)]
@@ -49,6 +52,7 @@ impl<'a> Ratchet<'a> {
 struct Judged<'a> {
     value: &'a Json,
     old: Option<&'a Json>,
+    shape: &'a ValueSchema,
     ratchet: Ratchet<'a>,
     path: &'a Path<'a>,
 }
@@ -71,6 +75,7 @@ pub(super) struct RuleValidator<'b> {
 }
 
 impl RuleValidator<'_> {
+    /// `inherited` is how expressions see the value if there are rules around it.
     pub(super) fn node(
         &mut self,
         rules: &CompiledRules,
@@ -78,6 +83,7 @@ impl RuleValidator<'_> {
         old: Option<&Json>,
         ratchet: Ratchet<'_>,
         path: &Path<'_>,
+        inherited: &ValueSchema,
     ) {
         checkpoint();
         // Null was allowed by the schema, and no rule is about it.
@@ -89,9 +95,10 @@ impl RuleValidator<'_> {
                 "rule compiler initialization error: failed to convert to declType for CEL validation rules";
             self.errors.push(Error::invalid(path, &*rules.kind, detail));
         }
+        let shape = rules.shape.as_deref().unwrap_or(inherited);
         if !rules.compiled.is_empty() {
             let old = old.filter(|old| !old.is_null());
-            self.rules(rules, &Judged { value, old, ratchet, path });
+            self.rules(rules, &Judged { value, old, shape, ratchet, path });
         }
         match value {
             Json::Array(items) => {
@@ -99,13 +106,15 @@ impl RuleValidator<'_> {
                 let list = old.map(|old| Correlation { old, new: value, node: &rules.node });
                 let old_items = list.and_then(|list| OldItems::new(&list));
                 let correlated = ratchet.current.and_then(|current| OldItems::new(&current));
+                let shape = declare::item_in(shape).unwrap_or(&UNSEEN);
                 for (index, item) in items.iter().enumerate() {
                     let old = old_items.as_ref().and_then(|items| items.find(item));
-                    self.node(below, item, old, ratchet.item(correlated.as_ref(), item), &path.index(index));
+                    let ratchet = ratchet.item(correlated.as_ref(), item);
+                    self.node(below, item, old, ratchet, &path.index(index), shape);
                 }
             }
             Json::Object(fields) => {
-                self.fields(rules, fields, old.and_then(Json::as_object), ratchet, path);
+                self.fields(rules, fields, old.and_then(Json::as_object), ratchet, path, shape);
             }
             _ => {}
         }
@@ -118,17 +127,20 @@ impl RuleValidator<'_> {
         old: Option<&serde_json::Map<String, Json>>,
         ratchet: Ratchet<'_>,
         path: &Path<'_>,
+        shape: &ValueSchema,
     ) {
         if let Some(below) = &rules.additional {
+            let shape = declare::additional_in(shape).unwrap_or(&UNSEEN);
             for (name, field) in fields {
                 let old = old.and_then(|old| old.get(name));
-                self.node(below, field, old, ratchet.key(name), &path.key(name));
+                self.node(below, field, old, ratchet.key(name), &path.key(name), shape);
             }
         }
         for (name, field) in fields {
             if let Some(below) = rules.property(name) {
                 let old = old.and_then(|old| old.get(name));
-                self.node(below, field, old, ratchet.key(name), &path.child(name));
+                let shape = declare::property_in(shape, name).unwrap_or(&UNSEEN);
+                self.node(below, field, old, ratchet.key(name), &path.child(name), shape);
             }
         }
     }
@@ -176,7 +188,7 @@ impl RuleValidator<'_> {
             return true;
         }
         let mut variables =
-            variables(&rules.shape, judged.value, judged.old, compiled.uses_old_self && is_optional);
+            variables(judged.shape, judged.value, judged.old, compiled.uses_old_self && is_optional);
         let misfits = rules.misfits(judged, is_optional);
         variables
             .retain(|(name, _)| !misfits.iter().any(|(misfit, problem)| misfit == name && problem.is_some()));
@@ -215,7 +227,7 @@ impl RuleValidator<'_> {
     }
 
     fn broken(&mut self, rules: &CompiledRules, compiled: &Compiled, judged: &Judged<'_>) -> bool {
-        let Judged { value, old, ratchet, path } = *judged;
+        let Judged { value, ratchet, path, .. } = *judged;
         let rule = &compiled.rule;
         let child = path.child(&compiled.field_path);
         let at = if compiled.field_path.is_empty() { path } else { &child };
@@ -223,7 +235,7 @@ impl RuleValidator<'_> {
         // made all the same, because its cost counts.
         let is_forgiven = !compiled.uses_old_self && ratchet.forgives();
         let mut goes_on = true;
-        let error = match self.message(rules, compiled, value, old) {
+        let error = match self.message(compiled, judged) {
             Err(problem) => {
                 goes_on = false;
                 Error::invalid(at, &*rules.kind, problem)
@@ -247,18 +259,12 @@ impl RuleValidator<'_> {
     }
 
     /// What an expression says about it, if there is one and it has something to say. An error ends everything.
-    fn message(
-        &mut self,
-        rules: &CompiledRules,
-        compiled: &Compiled,
-        value: &Json,
-        old: Option<&Json>,
-    ) -> Result<Option<String>, String> {
+    fn message(&mut self, compiled: &Compiled, judged: &Judged<'_>) -> Result<Option<String>, String> {
         let Some(Ok(program)) = &compiled.message else { return Ok(None) };
         // Kubernetes gives messages the plain old value even if the rule has an optional one.
-        let old = old.filter(|_| compiled.uses_old_self);
-        let (outcome, cost) =
-            program.evaluate_with(variables(&rules.shape, value, old, false), Limits::PER_CALL);
+        let old = judged.old.filter(|_| compiled.uses_old_self);
+        let variables = variables(judged.shape, judged.value, old, false);
+        let (outcome, cost) = program.evaluate_with(variables, Limits::PER_CALL);
         if !self.spend(cost) {
             return Err("messageExpression evaluation failed due to running out of cost budget, no further validation \
                         rules will be run"
@@ -320,8 +326,9 @@ fn variables<'v>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
+    use super::CompiledRules;
     use crate::field::Path;
     use crate::structural::{Props, Schema};
 
@@ -373,5 +380,55 @@ mod tests {
             let told = told(format, rule, value);
             assert!(told.contains(&format!("{reason} evaluating rule: {rule}")), "{told}");
         }
+    }
+
+    /// Objects, items, values of maps and embedded resources with rules of their own, inside of a schema with these rules.
+    fn parts(rules: &Value) -> Schema {
+        let long = json!([{"rule": "self.time > duration('1h')"}]);
+        let time = json!({"type": "string", "format": "duration"});
+        let wait = json!({"type": "object", "properties": {"time": time}, "x-kubernetes-validations": long});
+        let metadata = json!({
+            "type": "object", "properties": {"name": {"type": "string"}},
+            "x-kubernetes-validations": [{"rule": "self.name == 'a'"}],
+        });
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "one": wait,
+                "list": {"type": "array", "items": wait},
+                "map": {"type": "object", "additionalProperties": wait},
+                "resource": {
+                    "type": "object", "x-kubernetes-embedded-resource": true, "properties": {"metadata": metadata},
+                },
+            },
+            "x-kubernetes-validations": rules,
+        });
+        Schema::compile(&Props::decode(&schema).unwrap())
+    }
+
+    fn shapes(rules: &CompiledRules) -> usize {
+        let properties = rules.properties.iter().map(|(_, rules)| rules);
+        let below = properties.chain(rules.items.as_deref()).chain(rules.additional.as_deref());
+        usize::from(rules.shape.is_some()) + below.map(shapes).sum::<usize>()
+    }
+
+    #[test]
+    fn rules_inside_of_others_see_the_same_as_alone_and_keep_no_shape_of_their_own() {
+        let object = json!({
+            "one": {"time": "1m"}, "list": [{"time": "2h"}, {"time": "2m"}], "map": {"key": {"time": "3m"}},
+            "resource": {"apiVersion": "v1", "kind": "Part", "metadata": {"name": "b"}},
+        });
+        let told = |schema: &Schema| -> Vec<_> {
+            let errors = schema.validate_rules(&object, None, &Path::NIL);
+            errors.iter().map(ToString::to_string).collect()
+        };
+        let (alone, inside) = (parts(&json!([])), parts(&json!([{"rule": "has(self.one)"}])));
+        assert_eq!(told(&alone).len(), 4, "{:#?}", told(&alone));
+        assert_eq!(told(&inside), told(&alone));
+        assert_eq!(shapes(alone.rules.as_deref().unwrap()), 4);
+        // That of the whole, and that of the metadata: rules around a resource see the metadata that every resource has.
+        assert_eq!(shapes(inside.rules.as_deref().unwrap()), 2);
+        let one = inside.property("one").unwrap();
+        assert_eq!(one.validate_rules(&object["one"], None, &Path::NIL).len(), 1);
     }
 }
