@@ -107,15 +107,15 @@ impl<'r> Survey<'r> {
     fn tell(&self, settings: &PauseOnStorm<'_>) -> (Severity, String) {
         let paused = self.to_pause(settings);
         if paused.is_empty() && self.stormy.is_empty() {
-            return (Severity::Normal, format!("None of {} is in a storm.", self.looked_at));
+            return (Severity::Normal, format!("None of {} is in a storm", self.looked_at));
         }
         let names: Vec<_> =
             paused.iter().map(|(object, storm)| format!("{} ({})", called(object), storm.reason)).collect();
-        let mut message = format!("Paused {} of {}: {}.", names.len(), self.looked_at, listed(&names));
+        let mut message = format!("Paused {} of {}: {}", names.len(), self.looked_at, listed(&names));
         if paused.len() < self.stormy.len() {
             let rest = self.stormy.len() - paused.len();
             message += &format!(
-                " {rest} more are in a storm, but no more than {} are paused at once.",
+                "; {rest} more are in a storm, but no more than {} are paused at once",
                 settings.at_most
             );
         }

@@ -55,12 +55,12 @@ fn tell(decision: &Decision<'_>, settings: &RollingUpgrade<'_>, matched: usize) 
     let Decision { batch, upgraded, pending, .. } = decision;
     let batches = settings.batches.len();
     match &decision.next {
-        _ if matched == 0 => (Severity::Warning, format!("No {} is selected.", settings.targets.kind())),
+        _ if matched == 0 => (Severity::Warning, format!("No {} is selected", settings.targets.kind())),
         Next::Upgrade(objects) => {
             let names: Vec<_> = objects.iter().map(|object| called(object)).collect();
             let fleet = upgraded + pending;
             let message = format!(
-                "Batch {batch} of {batches}: upgrading {} of {fleet} to {to}: {}.",
+                "Batch {batch} of {batches}: upgrading {} of {fleet} to {to}: {}",
                 names.len(),
                 listed(&names)
             );
@@ -70,7 +70,7 @@ fn tell(decision: &Decision<'_>, settings: &RollingUpgrade<'_>, matched: usize) 
             let reasons: Vec<_> =
                 unhealthy.iter().map(|(object, reason)| format!("{} ({reason})", called(object))).collect();
             let message = format!(
-                "Holding at batch {batch} of {batches}: {} of {upgraded} that have {to} are not healthy: {}.",
+                "Holding at batch {batch} of {batches}: {} of {upgraded} that have {to} are not healthy: {}",
                 reasons.len(),
                 listed(&reasons)
             );
@@ -78,9 +78,9 @@ fn tell(decision: &Decision<'_>, settings: &RollingUpgrade<'_>, matched: usize) 
         }
         Next::Finish if *pending > 0 => (
             Severity::Normal,
-            format!("The last batch is complete: {upgraded} have {to}, {pending} keep their version."),
+            format!("The last batch is complete: {upgraded} have {to}, {pending} keep their version"),
         ),
-        Next::Finish => (Severity::Normal, format!("All batches are complete: {upgraded} have {to}.")),
+        Next::Finish => (Severity::Normal, format!("All batches are complete: {upgraded} have {to}")),
     }
 }
 

@@ -118,7 +118,7 @@ impl Outcome<'_> {
                 .iter()
                 .map(|(object, place)| format!("{} on {}", called(object), place.name))
                 .collect();
-            let message = format!("Placed {} of {}: {}.", names.len(), self.objects, listed(&names));
+            let message = format!("Placed {} of {}: {}", names.len(), self.objects, listed(&names));
             results.push(response::result(Severity::Normal, message));
         }
         if !self.unplaced.is_empty() {
@@ -127,14 +127,14 @@ impl Outcome<'_> {
                 .iter()
                 .map(|(object, reason)| format!("{} ({reason})", called(object)))
                 .collect();
-            let message = format!("Found no place for {}: {}.", names.len(), listed(&names));
+            let message = format!("Found no place for {}: {}", names.len(), listed(&names));
             results.push(response::result(Severity::Warning, message));
         }
         if !self.lost.is_empty() {
             let names: Vec<_> =
                 self.lost.iter().map(|(object, target)| format!("{} on {target}", called(object))).collect();
             let message = format!(
-                "{} stay on targets that no longer match: {}. Remove the assignment to have them placed anew.",
+                "{} stay on targets that no longer match: {}; remove the assignment to have them placed anew",
                 names.len(),
                 listed(&names)
             );
@@ -143,7 +143,7 @@ impl Outcome<'_> {
         if results.is_empty() {
             results.push(response::result(
                 Severity::Normal,
-                format!("All of {} have their place.", self.objects),
+                format!("All of {} have their place", self.objects),
             ));
         }
         results

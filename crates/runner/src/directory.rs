@@ -65,7 +65,7 @@ pub enum Runner {
 /// Code that answers in its own time.
 #[derive(Clone)]
 pub struct AsyncFunction {
-    answer: Arc<dyn Fn(RunFunctionRequest) -> Answering + Send + Sync>,
+    answer: Arc<dyn Fn(RunFunctionRequest, CallContext) -> Answering + Send + Sync>,
     description: Option<String>,
 }
 
@@ -76,7 +76,18 @@ impl AsyncFunction {
     where
         F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
     {
-        Self { answer: Arc::new(move |request| Box::pin(answer(request))), description: None }
+        Self::in_context(move |request, _| answer(request))
+    }
+
+    /// The same for code that is given what it is called for, too.
+    pub fn in_context<F>(
+        answer: impl Fn(RunFunctionRequest, CallContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<RunFunctionResponse, CallError>> + Send + 'static,
+    {
+        let answer = move |request, context| -> Answering { Box::pin(answer(request, context)) };
+        Self { answer: Arc::new(answer), description: None }
     }
 
     /// Say where it runs, for a user who installed it.
@@ -161,6 +172,17 @@ impl Directory {
     /// Have this one told what happens.
     pub fn observe(&mut self, observer: Observer) {
         self.observer = Some(observer);
+    }
+
+    /// Whether what a function answers for an operation depends on the operation, too, which its requests do not have: code sees a clock
+    /// and random numbers of that operation.
+    pub(crate) fn sees_operations(&self, name: &str) -> bool {
+        let runner = self.runners.get(name).map(AsRef::as_ref);
+        #[cfg(feature = "wasm")]
+        if matches!(runner, Some(Runner::Wasm(_))) {
+            return true;
+        }
+        matches!(runner, Some(Runner::External(_)))
     }
 
     /// What was answered before to the same request, if that holds still.
@@ -268,9 +290,9 @@ impl Directory {
             Some(Runner::Program(program)) => program.call(request).await,
             Some(Runner::Served(served)) => served.call(request).await,
             Some(Runner::External(external)) => external.call(request, context).await,
-            Some(Runner::AsyncFunction(inside)) => (inside.answer)(request.clone()).await,
+            Some(Runner::AsyncFunction(inside)) => (inside.answer)(request.clone(), context.clone()).await,
             #[cfg(feature = "wasm")]
-            Some(Runner::Wasm(function)) => function.call(request).await,
+            Some(Runner::Wasm(function)) => function.call(request, context.subject.as_ref()).await,
         }
     }
 

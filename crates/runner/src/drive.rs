@@ -44,9 +44,10 @@ async fn ask(
     notes: &mut Notes<'_>,
     long_calls: Option<&LongCallSignal>,
 ) -> Turn {
-    if call.is_first()
-        && let Some(response) = functions.recall(call.callee(), call.request())
-    {
+    // The tag covers neither what the step asked for on the way, nor an operation.
+    let sees_operation = call.operation().is_some() && functions.sees_operations(call.callee());
+    let is_covered_by_tag = call.is_first() && !sees_operation;
+    if is_covered_by_tag && let Some(response) = functions.recall(call.callee(), call.request()) {
         note_recalled();
         notes.call(&call, || EngineInput::Recalled(response.clone()));
         return call.accept(response);
@@ -55,6 +56,7 @@ async fn ask(
         step: call.step().to_owned(),
         permits: call.permits().clone(),
         long_calls: long_calls.cloned(),
+        subject: call.operation().cloned(),
     };
     let result = functions.call_for(call.callee(), call.request(), &context).await;
     note(&result);
@@ -67,8 +69,7 @@ async fn ask(
         }
     };
     notes.call(&call, || EngineInput::Answered(response.clone()));
-    // Only answers to first requests are kept: the tag does not cover what the step asked for on the way.
-    if !call.is_first() {
+    if !is_covered_by_tag {
         return call.answer(response);
     }
     let (callee, tag) = (call.callee().to_owned(), tag_of(call.request()).to_owned());

@@ -25,6 +25,7 @@ use ferroplane_functions::stillness;
 use ferroplane_wire::Struct;
 use ferroplane_wire::v1::credentials::Source;
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
+use serde_json::{Map, Value};
 
 use crate::error::CallError;
 use crate::exchange::{self, ExchangeError};
@@ -32,6 +33,9 @@ use crate::long_calls::LongCallSignal;
 
 /// The version of the built-in functions whose place this takes.
 const VERSION: &str = "v0.1.0";
+
+/// The label of a composite resource that belongs to a claim.
+const CLAIM_NAMESPACE: &str = "crossplane.io/claim-namespace";
 
 /// What a call is made for, and what it may do.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +45,8 @@ pub struct CallContext {
     pub permits: Permits,
     /// Signals that the call takes long.
     pub long_calls: Option<LongCallSignal>,
+    /// What the call is made for, if the request does not have it: an operation or an ActionSet.
+    pub subject: Option<Struct>,
 }
 
 /// An image that has to be run once.
@@ -54,6 +60,8 @@ pub struct ImageCall {
     pub has_network: bool,
     /// The time since 1970 and the randomness that code sees which was granted neither.
     pub stillness: (Duration, u64),
+    /// Whose calls wait for each other: see [`tenant_of`].
+    pub tenant: String,
     /// For logs.
     pub step: String,
     pub composite: String,
@@ -169,7 +177,8 @@ impl External {
             standard_input,
             timeout: function.timeout,
             has_network: image.wants_network,
-            stillness: stillness(request),
+            stillness: stillness(request, context.subject.as_ref()),
+            tenant: tenant_of(request, context.subject.as_ref()),
             step: context.step.clone(),
             composite: composite_of(request),
         };
@@ -234,14 +243,31 @@ fn pull_secrets(image: &ExternalImage, request: &RunFunctionRequest) -> Vec<BTre
     secrets.collect()
 }
 
+/// The tenant that a call is made for: the namespace of the composite resource, or else that of its claim. A composite resource that has
+/// neither is a tenant of its own. The subject counts if the request has no composite resource.
+pub(crate) fn tenant_of(request: &RunFunctionRequest, subject: Option<&Struct>) -> String {
+    let object = composite(request).or_else(|| subject?.json().ok());
+    let metadata = object.and_then(|object| object.get("metadata"));
+    let namespace = metadata.and_then(|metadata| metadata.get("namespace")?.as_str());
+    let claimed = metadata.and_then(|metadata| metadata.get("labels")?.get(CLAIM_NAMESPACE)?.as_str());
+    let namespace = namespace.or(claimed).filter(|namespace| !namespace.is_empty());
+    namespace.map_or_else(|| object.map(name_of).unwrap_or_default(), str::to_owned)
+}
+
+fn composite(request: &RunFunctionRequest) -> Option<&Map<String, Value>> {
+    request.observed.as_ref()?.composite()?.resource.as_ref()?.json().ok()
+}
+
 /// The composite resource that a request is about, for logs.
 fn composite_of(request: &RunFunctionRequest) -> String {
-    let composite = request.observed.as_ref().and_then(|state| state.composite()?.resource.as_ref());
-    let Some(Ok(composite)) = composite.map(Struct::json) else { return String::new() };
+    composite(request).map(name_of).unwrap_or_default()
+}
+
+fn name_of(object: &Map<String, Value>) -> String {
     let of = |field: &str| {
-        composite.get("metadata").and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or_default()
+        object.get("metadata").and_then(|metadata| metadata.get(field)?.as_str()).unwrap_or_default()
     };
-    let kind = composite.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
+    let kind = object.get("kind").and_then(|kind| kind.as_str()).unwrap_or_default();
     match of("namespace") {
         "" => format!("{kind}/{}", of("name")),
         namespace => format!("{kind}/{namespace}/{}", of("name")),
@@ -254,4 +280,29 @@ fn bad_answer(function: &ExternalFunction, error: &ExchangeError) -> CallError {
         ExternalCallee::Webhook { url, .. } => format!("webhook `{url}`"),
     };
     CallError::BadAnswer { target, reason: ferroplane_engine::chain(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_wire::from_json;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn composite_resources_of_a_namespace_or_of_its_claims_are_one_tenant() {
+        let app = |metadata: Value| json!({"kind": "App", "metadata": metadata});
+        let tenant = |metadata: Value| {
+            let request = json!({"observed": {"composite": {"resource": app(metadata)}}});
+            tenant_of(&from_json(&request).expect("a request"), None)
+        };
+        assert_eq!(tenant(json!({"name": "a", "namespace": "shop"})), "shop");
+        assert_eq!(tenant(json!({"name": "a-x1", "labels": {CLAIM_NAMESPACE: "shop"}})), "shop");
+        assert_eq!(tenant(json!({"name": "a", "labels": {"team": "shop"}})), "App/a");
+        let nothing = RunFunctionRequest::default();
+        let subject = app(json!({"name": "a", "namespace": "shop"})).as_object().cloned().expect("an object");
+        let subject = Struct::try_from(subject).expect("a subject");
+        assert_eq!(tenant_of(&nothing, Some(&subject)), "shop");
+        assert_eq!(tenant_of(&nothing, None), "");
+    }
 }

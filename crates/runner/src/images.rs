@@ -18,7 +18,7 @@
 //! let images = Images::new(ImageSettings::new("/var/lib/ferroplane/images", helper));
 //! let source = ImageSource::reference("registry.example.org/function-greet:v1.0.0");
 //! let mut server = images.serve(ServeImage::function("function-greet", source)).await?;
-//! let client = server.client();                // calls it; connects again by itself after a restart
+//! let function = server.function("greet");     // calls it, after a restart too; restarts it if it hangs
 //! let state = server.state();                  // whether it serves, or why it is started again
 //! let state = server.changed(&state).await;    // waits until that changes, as when it exits
 //! let said = server.said();                    // the last lines that it printed
@@ -59,14 +59,14 @@ use ferroplane_image::unpack::{self, Roots};
 use ferroplane_sandbox::{CgroupChoice, Chroots, Engine, Processes, Runtime, file_owner, remove_leftovers};
 use tokio::sync::OnceCell;
 
-pub use adapter::{FunctionGrants, function_protocol};
+pub use adapter::{CallLimits, FunctionGrants, function_protocol};
 pub use error::ImageError;
 pub use group::{ContainerError, ContainerRunner};
 pub use package::PROTOCOL_ANNOTATION;
 pub use program::{KeepImage, KeptImage};
 pub use program_server::{ServeProgramError, ServedProgram, serve_program};
 pub use ready::ReadyImage;
-pub use serve::{ServeImage, ServedImage};
+pub use serve::{ServeImage, ServedFunction, ServedImage};
 pub use source::{ImageSource, PullSecret, PullWhen};
 
 use crate::process::LineSink;
@@ -102,6 +102,8 @@ pub struct ImageSettings {
     pub function_log: Option<FunctionLog>,
     /// Is given how far images are that are pulled.
     pub pull_progress: Option<PullProgress>,
+    /// Whether a package without a program may name another image that has it. That image is not verified.
+    pub follows_packages: bool,
 }
 
 /// Is given the name of a function, and every line that it prints.
@@ -123,6 +125,7 @@ impl ImageSettings {
             lines: None,
             function_log: None,
             pull_progress: None,
+            follows_packages: true,
         }
     }
 }
@@ -152,10 +155,10 @@ struct Files {
 }
 
 impl Images {
-    /// Opens nothing yet. Files that a killed process left, such as keys of programs, are removed in the background.
+    /// Opens nothing yet. What a killed process left is ended and removed in the background: programs, and files such as their keys.
     pub fn new(settings: ImageSettings) -> Self {
         let state = settings.directory.join(STATE);
-        // Nothing waits for it. What cannot be removed is logged, and is no obstacle.
+        // Nothing waits for it. No helper is started. What cannot be removed is logged, and is no obstacle.
         std::thread::spawn(move || remove_leftovers(&state));
         let inner = Inner {
             settings,

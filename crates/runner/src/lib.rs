@@ -32,9 +32,10 @@ pub use external::{CallContext, External, ExternalRunner, ImageCall, ImageOutput
 #[cfg(feature = "wasm")]
 pub use ferroplane_wasm as wasm;
 pub use images::{
-    ContainerError, ContainerRunner, FunctionGrants, FunctionLog, ImageError, ImageSettings, ImageSource,
-    Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullProgress, PullSecret, PullWhen, ReadyImage,
-    ServeImage, ServeProgramError, ServedImage, ServedProgram, function_protocol, serve_program,
+    CallLimits, ContainerError, ContainerRunner, FunctionGrants, FunctionLog, ImageError, ImageSettings,
+    ImageSource, Images, KeepImage, KeptImage, PROTOCOL_ANNOTATION, PullProgress, PullSecret, PullWhen,
+    ReadyImage, ServeImage, ServeProgramError, ServedFunction, ServedImage, ServedProgram, function_protocol,
+    serve_program,
 };
 pub use long_calls::LongCallSignal;
 pub use observer::{Happening, Observer, Peer};

@@ -15,12 +15,13 @@ use ferroplane_wasm::{
     Stillness, Wishes,
 };
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
-use ferroplane_wire::{from_json, methods, to_json};
+use ferroplane_wire::{Struct, from_json, methods, to_json};
 use prost::Message as _;
 use tonic::Code;
 use tracing::{Span, info, warn};
 
 use crate::error::CallError;
+use crate::external::tenant_of;
 use crate::observer::Peer;
 pub use starlark::{Starlark, enable_starlark, has_starlark};
 
@@ -140,6 +141,12 @@ impl WasmFunction {
         Self { log: Some(log), ..self }
     }
 
+    /// The same with other limits for each call.
+    #[must_use]
+    pub(crate) fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
     /// Send its log to another writer, too.
     #[must_use]
     pub(crate) fn also_logging_to(self, also: Option<LogSink>) -> Self {
@@ -166,6 +173,7 @@ impl WasmFunction {
     /// Call it as a program: text from standard input to standard output. A component reads and answers the text of the protocol.
     pub(crate) async fn run_text(
         &self,
+        tenant: &str,
         text: Bytes,
         stillness: Stillness,
         limits: Limits,
@@ -181,8 +189,8 @@ impl WasmFunction {
                 request.encode_to_vec().into()
             }
         };
-        let (grants, caller) = (self.grants.clone(), caller(&self.target));
-        let call = Call { grants, limits, stillness, log, caller, ..Call::new(request) };
+        let (grants, tenant, caller) = (self.grants.clone(), hashed(tenant), hashed(&self.target));
+        let call = Call { grants, limits, stillness, log, tenant, caller, ..Call::new(request) };
         let answer = self.program.call(call).await.map_err(|error| explain(&self.target, error))?;
         match self.program.contract() {
             Contract::Command => Ok(answer),
@@ -197,13 +205,19 @@ impl WasmFunction {
         Peer { target: &self.target, method: methods::V1 }
     }
 
-    pub(crate) async fn call(&self, request: &RunFunctionRequest) -> Result<RunFunctionResponse, CallError> {
+    /// Call it, for this object if the request does not have what it is called for.
+    pub(crate) async fn call(
+        &self,
+        request: &RunFunctionRequest,
+        subject: Option<&Struct>,
+    ) -> Result<RunFunctionResponse, CallError> {
         let call = Call {
             grants: self.grants.clone(),
             limits: self.limits.clone(),
-            stillness: still(request),
+            stillness: still(request, subject),
             log: self.log_of_call(),
-            caller: caller(&self.target),
+            tenant: hashed(&tenant_of(request, subject)),
+            caller: hashed(&self.target),
             ..Call::new(self.encode(request)?)
         };
         let answer = self.program.call(call).await.map_err(|error| explain(&self.target, error))?;
@@ -269,17 +283,17 @@ fn explain(target: &str, error: Error) -> CallError {
     }
 }
 
-fn still(request: &RunFunctionRequest) -> Stillness {
-    let (now, seed) = stillness(request);
+fn still(request: &RunFunctionRequest, subject: Option<&Struct>) -> Stillness {
+    let (now, seed) = stillness(request, subject);
     Stillness { now, seed }
 }
 
-/// Each function waits in a queue of its own.
-fn caller(target: &str) -> u64 {
-    // A hash instead of the name: a queue is found by comparing numbers, and two functions that share one only wait
-    // for each other.
+/// The number of a tenant or function in the queue.
+fn hashed(name: &str) -> u64 {
+    // A hash instead of the name: a queue is found by comparing numbers, and two that share one only wait for each
+    // other.
     let mut hasher = DefaultHasher::new();
-    target.hash(&mut hasher);
+    name.hash(&mut hasher);
     hasher.finish()
 }
 

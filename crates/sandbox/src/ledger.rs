@@ -49,8 +49,14 @@ impl Ledger {
     pub(crate) fn open(directory: PathBuf) -> io::Result<Self> {
         fs::create_dir_all(&directory)?;
         let ledger = Self { directory };
-        ledger.recover()?;
+        ledger.recover(true)?;
         Ok(ledger)
+    }
+
+    /// Ends what is left over in a directory, if it is one of a ledger. Another thread may be writing a draft at the same time, so that those
+    /// stay until the ledger is opened.
+    pub(crate) fn end_leftovers(directory: PathBuf) -> io::Result<()> {
+        if directory.is_dir() { Self { directory }.recover(false) } else { Ok(()) }
     }
 
     /// Notes that a host was started. When this returns, the note survives a loss of power.
@@ -71,11 +77,14 @@ impl Ledger {
     }
 
     /// Ends hosts whose owner is gone, and forgets those that are gone themselves.
-    fn recover(&self) -> io::Result<()> {
+    fn recover(&self, removes_drafts: bool) -> io::Result<()> {
         for file in fs::read_dir(&self.directory)? {
             let path = file?.path();
             // A draft was never renamed, so that its host never began.
             let is_draft = path.extension().is_some_and(|extension| extension == "draft");
+            if is_draft && !removes_drafts {
+                continue;
+            }
             let record = fs::read(&path).ok().and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
             if record.as_ref().is_some_and(|record| record.owner.is_alive()) {
                 continue;
@@ -208,6 +217,19 @@ mod tests {
         assert!(child.try_wait().expect("wait").is_none());
         child.kill().expect("kill");
         child.wait().expect("wait");
+    }
+
+    #[test]
+    fn what_is_left_over_is_ended_without_opening_the_ledger() {
+        let directory = tempfile::tempdir().expect("directory");
+        Ledger::end_leftovers(directory.path().join("none")).expect("nothing is left over");
+        let mut child = sleeper();
+        fs::write(directory.path().join("1-1.json"), record(gone(), identity(&child))).expect("entry");
+        fs::write(directory.path().join("2-2.draft"), "").expect("draft");
+        Ledger::end_leftovers(directory.path().to_owned()).expect("ledger");
+        assert!(child.try_wait().expect("wait").is_some());
+        let left = fs::read_dir(directory.path()).expect("list").map(|file| file.expect("file").file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["2-2.draft"], "it may be being written");
     }
 
     #[test]

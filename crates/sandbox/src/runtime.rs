@@ -34,6 +34,9 @@ use crate::spec::Mapping;
 use crate::workspace::remove_abandoned;
 use connection::Host;
 
+/// Below the directory of the state: which hosts were started.
+const LEDGER: &str = "ledger";
+
 /// How to run containers.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -90,7 +93,7 @@ impl Runtime {
         let cannot_use = |source| Error::State { path: options.state.clone(), source };
         make_private(&options.state).map_err(cannot_use)?;
         // Even if there is no runtime any more: what is left over has to go.
-        let ledger = Ledger::open(options.state.join("ledger")).map_err(cannot_use)?;
+        let ledger = Ledger::open(options.state.join(LEDGER)).map_err(cannot_use)?;
         let engine = options.engine.clone().map_or_else(Engine::detect, Ok)?;
         let cgroup = options.cgroup.open()?;
         let mapping = if rustix::process::geteuid().is_root() { Mapping::Unprivileged } else { Mapping::Own };
@@ -146,8 +149,11 @@ impl Runtime {
     }
 }
 
-/// Remove the files of programs whose control plane was killed. Whatever opens the state does so, too; this is for those that open nothing yet.
+/// End the programs whose control plane was killed, and remove their files. Whatever opens the state does so, too; this is for those that
+/// open nothing yet.
 pub fn remove_leftovers(state: &Path) -> io::Result<()> {
+    // First: a program that still runs may use its files.
+    Ledger::end_leftovers(state.join(LEDGER))?;
     for directory in [process::DIRECTORIES, chroot::COPIES] {
         remove_abandoned(&state.join(directory))?;
     }

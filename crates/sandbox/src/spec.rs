@@ -17,6 +17,10 @@ use crate::users::{self, User};
 /// Stands in the place of the path of the root file system. It is the first string that has this text and nothing else.
 pub(crate) const ROOT: &str = "\"@root@\"";
 
+/// If the machine has no memory left, the kernel ends foreign programs first, and not the process that runs them. A process needs no rights
+/// to raise its own adjustment.
+pub(crate) const OOM_SCORE_ADJUSTMENT: i32 = 1000;
+
 /// Whom the host may give a container's users to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mapping {
@@ -60,6 +64,7 @@ pub(crate) fn derive(
             "env": container.variables()?,
             "cwd": container.working_directory()?,
             "noNewPrivileges": true,
+            "oomScoreAdj": OOM_SCORE_ADJUSTMENT,
             "capabilities": {
                 "bounding": [], "effective": [], "inheritable": [], "permitted": [], "ambient": [],
             },
@@ -168,6 +173,13 @@ mod tests {
         assert_eq!(spec["process"]["noNewPrivileges"], true);
         for set in ["bounding", "effective", "inheritable", "permitted", "ambient"] {
             assert_eq!(spec["process"]["capabilities"][set], json!([]), "{set}");
+        }
+    }
+
+    #[test]
+    fn the_kernel_ends_a_program_before_the_process_that_runs_it() {
+        for engine in [EngineKind::Crun, EngineKind::Runc] {
+            assert_eq!(spec(Grants::default(), Mapping::Own, engine)["process"]["oomScoreAdj"], 1000);
         }
     }
 

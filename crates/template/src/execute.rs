@@ -78,11 +78,14 @@ pub(crate) fn include(ctx: &mut Context<'_>, name: &[u8], data: Value) -> Result
     };
     enter(ctx, CALL).map_err(Failure::new)?;
     let data = if matches!(data, Value::Nil) { Slot::Invalid } else { Slot::Plain(data) };
+    let callers = ctx.callers.len();
+    ctx.callers.extend(ctx.call.take().and_then(Part::site));
     // It is printed behind what is there already, and taken from there.
     let outer = std::mem::replace(&mut ctx.output_begin, ctx.output.len());
     // What is printed here is a value, which may never become output.
     let trace = ctx.trace.take();
     let result = run(ctx, tree, &data);
+    ctx.callers.truncate(callers);
     ctx.trace = trace;
     ctx.depth -= CALL;
     let begin = std::mem::replace(&mut ctx.output_begin, outer);

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ferroplane_golang::time::rfc3339::Moment;
 
 use crate::execute::{self, Slot};
+use crate::node::Part;
 use crate::{Budget, Exhausted, Failure, Heap, List, Map, Templates, Text, Trace, Type, Value};
 
 /// A function with its Go signature: the engine checks number and types of arguments before it calls.
@@ -86,6 +87,15 @@ impl Functions {
     }
 }
 
+/// A call of a function or of another template, in the text. It is known by a number and not by its position, which moves with every change of
+/// the text before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallSite<'t> {
+    pub name: &'t str,
+    /// How many calls with this name come before it in the text.
+    pub number: u32,
+}
+
 /// What an execution may ask of the world.
 pub trait Host {
     /// The time that the execution was given, if it is over: then it stops. It is asked every thousand steps or so.
@@ -97,6 +107,10 @@ pub trait Host {
     fn now(&mut self) -> Option<Moment> {
         None
     }
+
+    /// A call is about to ask for random bytes, and all are for it until another one is. It is the last of these; those before it are the
+    /// calls of the templates that it is in. A host can thereby give each call bytes of its own.
+    fn begin_draw(&mut self, _sites: &[CallSite<'_>]) {}
 
     /// Fills the buffer with random bytes, if there is a source of them.
     fn random(&mut self, _buffer: &mut [u8]) -> bool {
@@ -127,6 +141,10 @@ pub struct Context<'e> {
     pub(crate) trace: Option<Trace>,
     /// How deep templates and expressions are nested right now.
     pub(crate) depth: u32,
+    /// The calls of the templates that are executed right now.
+    pub(crate) callers: Vec<CallSite<'e>>,
+    /// The call of a function that was made last, unless it has asked for random bytes.
+    pub(crate) call: Option<Part<'e>>,
     budget: Budget,
     steps: u64,
     memory: u64,
@@ -159,6 +177,9 @@ impl<'e> Context<'e> {
     /// How many steps pass between two questions to the host.
     const CHECK_INTERVAL: u64 = 1024;
 
+    /// How many bytes a host may need to remember a call that draws random bytes.
+    const DRAW: usize = 128;
+
     pub(crate) fn new(
         templates: &'e Templates,
         heap: &'e Heap,
@@ -174,6 +195,8 @@ impl<'e> Context<'e> {
             output_begin: 0,
             trace: None,
             depth: 0,
+            callers: Vec::new(),
+            call: None,
             budget,
             steps: 0,
             memory: 0,
@@ -279,6 +302,12 @@ impl<'e> Context<'e> {
 
     /// Fills the buffer with random bytes, for functions that need them.
     pub fn random(&mut self, buffer: &mut [u8]) -> Result<(), Failure> {
+        if let Some(site) = self.call.take().and_then(Part::site) {
+            self.charge(Self::DRAW)?;
+            self.callers.push(site);
+            self.host.begin_draw(&self.callers);
+            self.callers.pop();
+        }
         if self.host.random(buffer) { Ok(()) } else { Err(Failure::new("there is no randomness here")) }
     }
 

@@ -34,7 +34,7 @@ mod value;
 pub use any_map::AnyMap;
 pub use budget::{Budget, Exhausted};
 pub use error::{ExecuteError, ExecuteErrorDetails, Failure, ParseError};
-pub use function::{Callee, Context, Function, Functions, Host, NoHost};
+pub use function::{CallSite, Callee, Context, Function, Functions, Host, NoHost};
 pub use heap::{Heap, HeapHandle};
 pub use templates::{MissingKey, Options, Templates};
 pub use text::Text;

@@ -6,7 +6,7 @@ use std::fmt;
 
 use ferroplane_golang::strconv::quote;
 
-use crate::{Function, Text};
+use crate::{CallSite, Function, Text};
 
 /// Where a part begins in the text, in bytes.
 pub(crate) type Position = u32;
@@ -43,6 +43,8 @@ pub(crate) struct Branch {
 pub(crate) struct Invocation {
     pub(crate) position: Position,
     pub(crate) name: String,
+    /// How many calls with this name come before it in the text.
+    pub(crate) number: u32,
     pub(crate) pipe: Option<Pipe>,
 }
 
@@ -76,7 +78,11 @@ pub(crate) enum Term {
         quoted: String,
         text: Text,
     },
-    Function(&'static Function),
+    Function {
+        function: &'static Function,
+        /// How many calls with its name come before this one in the text.
+        number: u32,
+    },
     Field(Vec<String>),
     /// A variable and the fields behind it.
     Variable {
@@ -111,7 +117,21 @@ pub(crate) enum Part<'t> {
     Template(&'t Invocation),
 }
 
-impl Part<'_> {
+impl<'t> Part<'t> {
+    /// Which call it is, if it is one.
+    pub(crate) fn site(self) -> Option<CallSite<'t>> {
+        let operand = match self {
+            Self::Command(command) => command.operands.first()?,
+            Self::Operand(operand) => operand,
+            Self::Template(invocation) => {
+                return Some(CallSite { name: &invocation.name, number: invocation.number });
+            }
+            Self::Action(_) | Self::Pipe(_) => return None,
+        };
+        let Term::Function { function, number } = &operand.term else { return None };
+        Some(CallSite { name: function.name, number: *number })
+    }
+
     pub(crate) fn position(self) -> Position {
         match self {
             // An action is where its pipeline is.
@@ -186,7 +206,7 @@ impl fmt::Display for Operand {
             Term::Bool(truth) => truth.fmt(f),
             Term::Number(number) => f.write_str(&number.text),
             Term::String { quoted, .. } => f.write_str(quoted),
-            Term::Function(function) => f.write_str(function.name),
+            Term::Function { function, .. } => f.write_str(function.name),
             Term::Field(fields) => write_fields(f, fields),
             Term::Variable { name, fields } => {
                 f.write_str(name)?;

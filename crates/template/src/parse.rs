@@ -32,8 +32,8 @@ pub(crate) fn parse(
     let mut lexer = Lexer::new(text, delimiters.0, delimiters.1);
     lexer.breaks = functions.get("break").is_none();
     lexer.continues = functions.get("continue").is_none();
-    let mut parser =
-        Parser { name, lexer, functions, trees: HashMap::new(), tree: TreeState::new(), block_depth: 0 };
+    let (trees, calls, tree) = (HashMap::new(), HashMap::new(), TreeState::new());
+    let mut parser = Parser { name, lexer, functions, trees, calls, tree, block_depth: 0 };
     parser.text()?;
     Ok(parser.trees)
 }
@@ -43,6 +43,8 @@ struct Parser<'t> {
     lexer: Lexer<'t>,
     functions: &'t Functions,
     trees: HashMap<String, Tree>,
+    /// How many calls of each function and template were read.
+    calls: HashMap<String, u32>,
     tree: TreeState<'t>,
     // Not part of the state of a tree: blocks take stack wherever they are defined.
     block_depth: usize,
@@ -353,7 +355,8 @@ impl<'t> Parser<'t> {
         if matches!(end, Action::Else) {
             return Err(self.error(format!("unexpected {} in {CONTEXT}", end.shown())));
         }
-        Ok(Node::Template(Box::new(Invocation { position: at(&item), name, pipe: Some(pipe) })))
+        let number = self.count_call(&name);
+        Ok(Node::Template(Box::new(Invocation { position: at(&item), name, number, pipe: Some(pipe) })))
     }
 
     fn template(&mut self) -> Parsed<Node> {
@@ -366,7 +369,18 @@ impl<'t> Parser<'t> {
             self.back();
             Some(self.pipeline(CONTEXT, Kind::RightDelimiter)?)
         };
-        Ok(Node::Template(Box::new(Invocation { position: at(&item), name, pipe })))
+        let number = self.count_call(&name);
+        Ok(Node::Template(Box::new(Invocation { position: at(&item), name, number, pipe })))
+    }
+
+    /// Counts a call. Returns how many with this name came before.
+    fn count_call(&mut self, name: &str) -> u32 {
+        if let Some(count) = self.calls.get_mut(name) {
+            *count += 1;
+            return *count - 1;
+        }
+        self.calls.insert(name.to_owned(), 1);
+        0
     }
 
     fn template_name(&self, item: &Item<'_>, context: &str) -> Parsed<String> {

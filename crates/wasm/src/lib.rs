@@ -7,7 +7,7 @@
 //! * Code sees no file, address, variable, clock or random number that [`Grants`] does not name. An ungranted clock stands still, and
 //!   ungranted randomness is computed from the request: code that has no grants answers the same request the same way.
 //! * Every call ends: with an answer, or with an [`Error`] that names the limit it met. Memory, time, output and log are bounded.
-//! * No call runs on a thread of the caller's: calls wait in a queue that serves its callers in turn.
+//! * No call runs on a thread of the caller's: calls wait in a queue that serves its tenants and their callers in turn.
 //! * Native code is run only if it is sealed with our own key: code that this process compiled, or its helper ([`Compiler::Helper`]), or that
 //!   a holder of the same key kept on the disk ([`Options::cache`]).
 

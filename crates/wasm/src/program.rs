@@ -43,7 +43,9 @@ pub struct Call {
     pub stillness: Stillness,
     /// Takes what it writes to the log.
     pub log: LogSink,
-    /// Who calls. Callers are served in turn.
+    /// Who it is made for. The next call is that of the tenant that uses the least.
+    pub tenant: u64,
+    /// Who calls. Callers of a tenant are served in turn.
     pub caller: u64,
     /// Keeps the instance for the next call with the same key, and nothing granted to it. What the code remembers, that call will see.
     /// Holds for components only: a command ends with its answer.
@@ -59,6 +61,7 @@ impl Call {
             limits: Limits::default(),
             stillness: Stillness::default(),
             log: Arc::new(|_| ()),
+            tenant: 0,
             caller: 0,
             warm: None,
         }
@@ -71,7 +74,7 @@ impl fmt::Debug for Call {
         call.field("request", &self.request.len())
             .field("grants", &self.grants)
             .field("limits", &self.limits);
-        call.field("caller", &self.caller).finish_non_exhaustive()
+        call.field("tenant", &self.tenant).field("caller", &self.caller).finish_non_exhaustive()
     }
 }
 
@@ -103,13 +106,14 @@ impl Program {
         }
         let (reply, answer) = oneshot::channel();
         // The workers belong to the runtime: a job that held it would keep it alive for ever.
-        let (weak, compiled, caller) = (Arc::downgrade(shared), self.compiled.clone(), call.caller);
+        let (weak, compiled) = (Arc::downgrade(shared), self.compiled.clone());
+        let (tenant, caller) = (call.tenant, call.caller);
         let job = move |tokio: &tokio::runtime::Runtime| {
             if let Some(shared) = weak.upgrade() {
                 run_to_end(tokio, &shared, &compiled, &call, reply);
             }
         };
-        shared.workers.submit(caller, Box::new(job)).map_err(|limit| Error::QueueFull { limit })?;
+        shared.workers.submit(tenant, caller, Box::new(job)).map_err(|limit| Error::QueueFull { limit })?;
         answer.await.map_err(|_| Error::Lost)?
     }
 }

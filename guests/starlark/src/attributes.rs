@@ -1,4 +1,5 @@
-//! Lets scripts write `oxr.spec.region` for fields of objects, as the community's function does: `None` if there is no such field.
+//! Lets scripts write `oxr.spec.region` for fields of objects, as the community's function does: `None` if there is no such field. Its `dict` is a
+//! function and has functions, too: `dict.merge` becomes `dict_merge`.
 //!
 //! Dictionaries have no attributes in Starlark, and what a script reads should stay a dictionary of the language, with all that the language can
 //! do with one. So the text changes: `a.b` becomes `_attr(a,"b")`, and as a target of an assignment `a["b"]`. Calls such as `a.b()` stay.
@@ -10,6 +11,9 @@ use starlark::syntax::AstModule;
 use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, AstString, Expr, Stmt};
 
 use crate::edits::Edits;
+
+/// The functions of `dict`, each of which the prelude has as `dict_NAME`.
+const FUNCTIONS_OF_DICT: [&str; 7] = ["merge", "deep_merge", "pick", "omit", "compact", "dig", "has_path"];
 
 /// The expressions and targets of a script that read or write an attribute, as edits.
 pub(crate) fn rewrite(ast: &AstModule, source: &str, edits: &mut Edits) {
@@ -71,16 +75,36 @@ impl Rewriting<'_> {
     fn expression(&mut self, expression: &AstExpr) {
         match &expression.node {
             Expr::Dot(object, name) => {
-                self.read(object, name);
+                if !self.replace_function_of_dict(object, name) {
+                    self.read(object, name);
+                }
                 self.expression(object);
             }
             // A method, or a function in a struct.
             Expr::Call(callee, arguments) if matches!(callee.node, Expr::Dot(..)) => {
+                if let Expr::Dot(object, name) = &callee.node {
+                    self.replace_function_of_dict(object, name);
+                }
                 callee.visit_expr(|object| self.expression(object));
                 arguments.args.iter().for_each(|argument| self.expression(argument.expr()));
             }
             _ => expression.visit_expr(|part| self.expression(part)),
         }
+    }
+
+    /// Replaces the name of a function of `dict`, such as `dict.merge`. Says whether it is one.
+    fn replace_function_of_dict(&mut self, object: &AstExpr, name: &AstString) -> bool {
+        let is_dict = matches!(&object.node, Expr::Identifier(it) if it.node.ident == "dict");
+        if !is_dict || !FUNCTIONS_OF_DICT.contains(&name.node.as_str()) {
+            return false;
+        }
+        let ((_, dot), (begin, _)) = (range(object.span), range(name.span));
+        // With spaces or parentheses between them, it is no name.
+        let is_name = self.source[dot..begin] == *".";
+        if is_name {
+            self.edits.replace(dot, begin, "_");
+        }
+        is_name
     }
 
     fn read(&mut self, object: &AstExpr, name: &AstString) {

@@ -3,6 +3,7 @@
 //! The bytes are JSON: `{"run": RunFunctionRequest}` is answered with a RunFunctionResponse, and `{"check": RunFunctionRequest}` with a list of
 //! problems, each with `file`, `field`, `line` and `message`. The host keeps an instance for each script, so what is read here once stays read.
 
+mod alphabets;
 mod attributes;
 mod duration;
 mod edits;

@@ -85,6 +85,16 @@ pub(crate) fn natives(builder: &mut GlobalsBuilder) {
         Ok(base64::engine::general_purpose::STANDARD.encode(text))
     }
 
+    /// Text in the letters of an alphabet.
+    fn _encode(alphabet: &str, data: &str) -> anyhow::Result<String> {
+        crate::alphabets::encode(alphabet, data)
+    }
+
+    /// The text that letters of an alphabet stand for.
+    fn _decode(alphabet: &str, data: &str) -> anyhow::Result<String> {
+        crate::alphabets::decode(alphabet, data)
+    }
+
     /// A duration such as `1m30s`, as JSON has it.
     fn _seconds(text: &str) -> anyhow::Result<String> {
         crate::duration::to_json(text)

@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ferroplane_golang::time::rfc3339::Moment;
 use ferroplane_template::{
-    Callee, Context, Failure, Function, Functions, Heap, List, Text, Type, Value, sprig,
+    CallSite, Callee, Context, Failure, Function, Functions, Heap, List, Text, Type, Value, sprig,
 };
 
 use super::attempt::Attempt;
@@ -137,6 +137,10 @@ impl ferroplane_template::Host for Host<'_> {
 
     fn now(&mut self) -> Option<Moment> {
         Some(self.state.randomness.now())
+    }
+
+    fn begin_draw(&mut self, sites: &[CallSite<'_>]) {
+        self.state.randomness.begin(sites);
     }
 
     fn random(&mut self, buffer: &mut [u8]) -> bool {

@@ -69,7 +69,7 @@ fn object_with_many_events_in_a_short_time_is_paused() {
     let buckets = [bucket("busy"), bucket("calm")];
     let answer = look(&input(&json!({})), &buckets, &[events("busy", 25, 0, 3), events("calm", 3, 0, 3)]);
     assert_eq!(paused(&answer), ["busy"]);
-    assert_eq!(said(&answer), ("SEVERITY_WARNING", "Paused 1 of 2: home/busy (25 events within 10m0s)."));
+    assert_eq!(said(&answer), ("SEVERITY_WARNING", "Paused 1 of 2: home/busy (25 events within 10m0s)"));
     let annotations = &answer["desired"]["resources"]["Bucket.example.org/home/busy"]["resource"]["metadata"]
         ["annotations"];
     assert_eq!(annotations[REASON], "25 events within 10m0s");
@@ -80,7 +80,7 @@ fn object_with_many_events_in_a_short_time_is_paused() {
 fn same_number_of_events_over_a_long_time_is_no_storm() {
     let answer = look(&input(&json!({})), &[bucket("slow")], &[events("slow", 40, 0, 50)]);
     assert_eq!(paused(&answer), [""; 0]);
-    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "None of 1 is in a storm."));
+    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "None of 1 is in a storm"));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn no_more_than_so_many_are_paused_and_the_worst_ones_are() {
     let answer = look(&input(&json!({"atMost": 2})), &buckets, &all);
     assert_eq!(paused(&answer), ["b", "c"]);
     assert!(
-        said(&answer).1.ends_with("1 more are in a storm, but no more than 2 are paused at once."),
+        said(&answer).1.ends_with("; 1 more are in a storm, but no more than 2 are paused at once"),
         "{answer}"
     );
 }

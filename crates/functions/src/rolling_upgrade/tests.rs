@@ -69,7 +69,7 @@ fn every_run_upgrades_a_batch_until_all_have_the_version() {
     }
     let answer = decide(&input, &fleet);
     assert_eq!((&answer["output"]["state"], carry_out(&answer, &mut fleet)), (&json!("Complete"), 0));
-    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "All batches are complete: 100 have v1.30."));
+    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "All batches are complete: 100 have v1.30"));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn nothing_is_upgraded_while_an_upgraded_object_is_not_healthy() {
         answer["output"]["unhealthy"],
         json!([{"name": "default/c000", "reason": "Ready is False: Said"}])
     );
-    let message = "Holding at batch 1 of 4: 1 of 1 that have v1.30 are not healthy: default/c000 (Ready is False: Said).";
+    let message = "Holding at batch 1 of 4: 1 of 1 that have v1.30 are not healthy: default/c000 (Ready is False: Said)";
     assert_eq!(said(&answer), ("SEVERITY_WARNING", message));
     // One that was not upgraded may be ill: that is no fault of the upgrade.
     let mut fleet = self::fleet(10);
@@ -135,7 +135,7 @@ fn last_batch_may_leave_some_as_they_are() {
     let input = input(&json!({"batches": [0.25]}));
     assert_eq!(carry_out(&decide(&input, &fleet), &mut fleet), 3);
     let answer = decide(&input, &fleet);
-    assert_eq!(said(&answer).1, "The last batch is complete: 3 have v1.30, 7 keep their version.");
+    assert_eq!(said(&answer).1, "The last batch is complete: 3 have v1.30, 7 keep their version");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn versions_may_be_numbers_and_fields_may_be_labels() {
 #[test]
 fn empty_fleet_is_told_of() {
     let answer = decide(&input(&json!({})), &[]);
-    assert_eq!(said(&answer), ("SEVERITY_WARNING", "No Cluster is selected."));
+    assert_eq!(said(&answer), ("SEVERITY_WARNING", "No Cluster is selected"));
     assert_eq!(answer["output"]["state"], "Complete");
 }
 

@@ -85,7 +85,7 @@ fn what_is_placed_stays_and_takes_its_room() {
     let answer = answer(&input(&json!({})), &apps, &clusters);
     assert_eq!(answer["output"]["placements"], json!([{"object": "b", "target": "y"}]));
     assert_eq!(answer["output"]["targets"][0]["used"], "7");
-    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "Placed 1 of 2: b on y."));
+    assert_eq!(said(&answer), ("SEVERITY_NORMAL", "Placed 1 of 2: b on y"));
 }
 
 #[test]
@@ -95,10 +95,7 @@ fn object_without_room_is_told_of_and_others_are_placed() {
     assert_eq!(answer["output"]["placedObjects"].as_f64(), Some(1.0));
     let told = &answer["results"][1];
     assert_eq!(told["severity"], "SEVERITY_WARNING");
-    assert_eq!(
-        told["message"],
-        "Found no place for 1: big (it takes 9, and no target has more room than 5)."
-    );
+    assert_eq!(told["message"], "Found no place for 1: big (it takes 9, and no target has more room than 5)");
 }
 
 #[test]
@@ -188,7 +185,7 @@ fn object_whose_target_is_gone_stays_and_is_told_of() {
     lost["spec"]["cluster"] = "gone".into();
     let answer = answer(&input(&json!({})), &[lost], &[cluster("x", 5)]);
     assert_eq!(answer["output"]["lostObjects"].as_f64(), Some(1.0));
-    assert!(said(&answer).1.starts_with("1 stay on targets that no longer match: a on gone."), "{answer}");
+    assert!(said(&answer).1.starts_with("1 stay on targets that no longer match: a on gone;"), "{answer}");
     assert_eq!(answer["desired"]["resources"], Value::Null);
 }
 

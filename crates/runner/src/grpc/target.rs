@@ -31,6 +31,13 @@ impl Target {
         self.port
     }
 
+    /// Whether it is on this machine, whatever a name server says.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        host.eq_ignore_ascii_case("localhost")
+            || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    }
+
     /// Whether calls are spread over all addresses of the name. An address has only itself, and this machine
     /// is one place under whatever addresses.
     pub(crate) fn is_balanced(&self) -> bool {
@@ -78,6 +85,17 @@ impl fmt::Display for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn targets_on_this_machine_are_known() {
+        let is_loopback = |text: &str| text.parse::<Target>().unwrap().is_loopback();
+        for text in ["localhost:1", "LOCALHOST:1", "127.8.8.8:1", "dns:///[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(is_loopback(text), "{text}");
+        }
+        for text in ["fn.ns:1", "localhost.example.org:1", "10.0.0.1:1", "0.0.0.0:1", "dns:///fn:1"] {
+            assert!(!is_loopback(text), "{text}");
+        }
+    }
 
     #[test]
     fn addresses_and_names_are_told_apart() {

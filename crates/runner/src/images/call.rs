@@ -12,7 +12,6 @@ use super::{ImageSource, Images, ReadyImage};
 use crate::error::CallError;
 use crate::exchange::MAX_ANSWER;
 use crate::external::{ImageCall, ImageOutput, ImageRunner};
-use crate::process::LineSink;
 
 /// Signals end programs with codes above this.
 const SIGNALS: i32 = 128;
@@ -43,24 +42,24 @@ impl Images {
 
     /// The same for a function in a package.
     pub(super) fn runner_of_function(&self, name: &str, source: ImageSource) -> ImageRunner {
-        let (images, also) = (self.clone(), self.function_sink(name));
+        let (images, name) = (self.clone(), name.to_owned());
         ImageRunner::new(move |call| {
-            let (images, source, also) = (images.clone(), source.clone(), also.clone());
-            async move { images.call_telling(&source, &call, also).await }
+            let (images, source, name) = (images.clone(), source.clone(), name.clone());
+            async move { images.call_as(&source, &call, Some(&name)).await }
         })
     }
 
     /// Run an image once. If the returned future is dropped, its program ends.
     pub async fn call(&self, source: &ImageSource, call: &ImageCall) -> Result<ImageOutput, CallError> {
-        self.call_telling(source, call, None).await
+        self.call_as(source, call, None).await
     }
 
-    /// The same, and pass its output to another writer, too.
-    async fn call_telling(
+    /// The same for the function of a package, which has this name in the log.
+    async fn call_as(
         &self,
         source: &ImageSource,
         call: &ImageCall,
-        also: Option<LineSink>,
+        function: Option<&str>,
     ) -> Result<ImageOutput, CallError> {
         let name = source.name();
         let image = self.prepare(source).await.map_err(|error| error.for_call(&name))?;
@@ -69,7 +68,7 @@ impl Images {
         if image.code().is_some() {
             return self.run_code(&image, call, &words).await;
         }
-        match self.run(&image, call, &words, also).await {
+        match self.run(&image, call, &words, function).await {
             Ok(output) => Ok(ended(output, &words)),
             Err(ImageError::Runtime(error)) => Err(explain(error, &name, call, &words)),
             Err(error) => Err(error.for_call(&name)),
@@ -81,9 +80,10 @@ impl Images {
         image: &ReadyImage,
         call: &ImageCall,
         words: &LastWords,
-        also: Option<LineSink>,
+        function: Option<&str>,
     ) -> Result<ferroplane_sandbox::Output, ImageError> {
-        let log = self.line_sink(call);
+        let log = self.line_sink(call, function);
+        let also = function.and_then(|name| self.function_sink(name));
         let tell = move |line: &str| {
             if let Some(also) = &also {
                 also(line);
@@ -97,9 +97,9 @@ impl Images {
             input: &call.standard_input,
             limits: limits(call),
             grants: Grants { network },
-            // Composite resources take turns when there are too many calls: one that is reconciled without end keeps
-            // no other one waiting.
-            key: &call.composite,
+            // Tenants take turns when there are too many calls: one with many composite resources, or with functions
+            // that take long, keeps no other one waiting.
+            key: &call.tenant,
             log: words.sink(tell),
         };
         match call.image.isolation {
@@ -108,14 +108,20 @@ impl Images {
         }
     }
 
-    pub(super) fn line_sink(&self, call: &ImageCall) -> impl Fn(&str) + Send + Sync + 'static {
-        let (lines, step, composite) =
-            (self.inner.settings.lines.clone(), call.step.clone(), call.composite.clone());
+    /// Logs lines with what the call was made for, as far as that is known.
+    pub(super) fn line_sink(
+        &self,
+        call: &ImageCall,
+        function: Option<&str>,
+    ) -> impl Fn(&str) + Send + Sync + 'static {
+        let (lines, composite) = (self.inner.settings.lines.clone(), call.composite.clone());
+        let step = Some(call.step.clone()).filter(|step| !step.is_empty());
+        let function = function.map(str::to_owned);
         move |line: &str| {
             if let Some(lines) = &lines {
                 lines(line);
             } else {
-                info!(target: "ferroplane::function", step, composite, "{line}");
+                info!(target: "ferroplane::function", step, function, composite, "{line}");
             }
         }
     }

@@ -56,12 +56,11 @@ mod present {
 
     use super::super::error::{ImageError, InvalidGrant};
     use super::super::words::LastWords;
-    use super::super::{Images, ReadyImage, blocking};
+    use super::super::{CallLimits, Images, ReadyImage, blocking};
     use super::{MOST_CODE, open};
     use crate::directory::Runner;
     use crate::error::CallError;
     use crate::external::{ImageCall, ImageOutput};
-    use crate::process::LineSink;
     use crate::wasm_function::{WasmFunction, shared_wasm_runtime};
 
     /// How much the compiler may have to do for a step: a user who writes Compositions chooses the code. The example in Python counts as 7.8 MB
@@ -115,17 +114,17 @@ mod present {
                 return Err(ImageError::NetworkForCode.for_call(&call.image.reference));
             }
             let code = code_of_step(image, call).await?;
-            let usual = Limits::default();
-            let memory = call.image.memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-            let limits = Limits { time: call.timeout, memory: memory.unwrap_or(usual.memory), ..usual };
+            let given = CallLimits { time: Some(call.timeout), memory: call.image.memory, cpu: None };
+            let limits = limits_of(given);
             let (now, seed) = call.stillness;
-            let (words, hand_on) = (words.clone(), self.line_sink(call));
+            let (words, hand_on) = (words.clone(), self.line_sink(call, None));
             let log = Arc::new(move |line: &str| {
                 words.keep(line);
                 hand_on(line);
             });
             let input = call.standard_input.clone();
-            let standard_output = code.run_text(input, Stillness { now, seed }, limits, log).await?;
+            let stillness = Stillness { now, seed };
+            let standard_output = code.run_text(&call.tenant, input, stillness, limits, log).await?;
             Ok(ImageOutput { standard_output, ..ImageOutput::default() })
         }
     }
@@ -185,14 +184,27 @@ mod present {
 
     /// The function in an image that is WebAssembly, with what the text grants it.
     pub(in super::super) async fn code_function(
+        images: &Images,
         name: &str,
         image: &ReadyImage,
         grants: &str,
-        also: Option<LineSink>,
+        limits: CallLimits,
     ) -> Result<Runner, ImageError> {
         let path = image.code().unwrap_or_default();
         let compiled = compile(name, image.path(), path, grants_of(grants)?, Bounds::of_package()).await?;
-        Ok(Runner::Wasm(compiled.also_logging_to(also)))
+        let compiled = compiled.within(limits_of(limits)).also_logging_to(images.function_sink(name));
+        let lines = images.inner.settings.lines.clone();
+        Ok(Runner::Wasm(match lines {
+            Some(lines) => compiled.logging_to(lines),
+            None => compiled,
+        }))
+    }
+
+    /// The usual limits of code, but for those that are given.
+    fn limits_of(given: CallLimits) -> Limits {
+        let usual = Limits::default();
+        let memory = given.memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        Limits { time: given.time.unwrap_or(usual.time), memory: memory.unwrap_or(usual.memory), ..usual }
     }
 
     /// Compiles the code in an image. If the returned future is dropped, its compiler ends.
@@ -325,11 +337,10 @@ mod present {
 mod absent {
     use super::super::error::ImageError;
     use super::super::words::LastWords;
-    use super::super::{Images, ReadyImage};
+    use super::super::{CallLimits, Images, ReadyImage};
     use crate::directory::Runner;
     use crate::error::CallError;
     use crate::external::{ImageCall, ImageOutput};
-    use crate::process::LineSink;
 
     /// Nothing is compiled here.
     pub(in super::super) type CompiledCode = ();
@@ -352,10 +363,11 @@ mod absent {
 
     #[expect(clippy::unused_async, reason = "in other builds it has something to wait for")]
     pub(in super::super) async fn code_function(
+        _: &Images,
         _: &str,
         _: &ReadyImage,
         _: &str,
-        _: Option<LineSink>,
+        _: CallLimits,
     ) -> Result<Runner, ImageError> {
         Err(ImageError::NoCode)
     }

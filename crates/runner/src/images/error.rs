@@ -84,6 +84,11 @@ pub enum ImageError {
         "cannot serve the package: its `package.yaml` names the image `{image}`, which is a package again"
     )]
     PackageInPackage { image: String },
+    #[error(
+        "cannot run the package: its image has no program, and the image `{image}` that its `package.yaml` names was not \
+         verified; build the package with its program in it"
+    )]
+    OtherImage { image: String },
     #[error("cannot finish work in the background")]
     Background(#[source] JoinError),
 }

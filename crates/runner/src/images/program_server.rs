@@ -37,9 +37,9 @@ use tonic::{Code, Status};
 use tower_service::Service;
 use tracing::{debug, warn};
 
-use super::adapter::AdaptedProgram;
+use super::adapter::{AdaptedProgram, CallLimits};
 use crate::error::CallError;
-use crate::external::External;
+use crate::external::{CallContext, External};
 use crate::grpc::Tls;
 use execution::Executions;
 
@@ -167,7 +167,8 @@ impl Functions {
     fn new(program: ServedProgram) -> Self {
         let ServedProgram { name, command, protocol, timeout, concurrency } = program;
         let external = External::new(Executions::new(command, concurrency).runner());
-        let program = AdaptedProgram { image: name.clone(), name, protocol, has_network: false, timeout };
+        let limits = CallLimits { time: Some(timeout), ..CallLimits::default() };
+        let program = AdaptedProgram { image: name.clone(), name, protocol, has_network: false, limits };
         let caller = Arc::new(Caller { program, external });
         let newest = v1::FunctionRunnerServiceServer::from_arc(caller.clone());
         let beta = v1beta1::FunctionRunnerServiceServer::from_arc(caller);
@@ -207,7 +208,8 @@ impl Caller {
         &self,
         request: tonic::Request<RunFunctionRequest>,
     ) -> Result<tonic::Response<RunFunctionResponse>, Status> {
-        let answer = self.program.call(&self.external, request.get_ref()).await;
+        // A pod does not know which step calls it.
+        let answer = self.program.call(&self.external, request.get_ref(), CallContext::default()).await;
         answer.map(tonic::Response::new).map_err(|error| status(&error))
     }
 }

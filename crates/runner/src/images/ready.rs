@@ -3,6 +3,7 @@
 //! # Invariants
 //! * A second request for the same image from the same registry waits for the first one, instead of fetching it again.
 //! * An image is not removed while something uses it.
+//! * A request never waits for another image: one that is being fetched makes no room.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,7 +20,7 @@ use super::error::ImageError;
 use super::source::{Found, when};
 use super::{Files, ImageSource, Images, MOST_UNPACKED_BYTES, blocking};
 
-/// How many images are kept unpacked for the next call.
+/// How many images are kept unpacked for the next call. There are more only while all of them are being fetched.
 const MOST_READY: usize = 64;
 
 /// An image that is unpacked. It stays so until this is dropped.
@@ -82,18 +83,18 @@ struct Fetched {
 }
 
 impl ReadyImages {
-    /// The place of an image, and the image that had to make room for it.
-    fn slot(&self, source: &ImageSource) -> (Slot, Option<Slot>) {
+    /// The place of an image, and the images that had to make room for it.
+    fn slot(&self, source: &ImageSource) -> (Slot, Vec<Slot>) {
         let mut slots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         if let Some(slot) = slots.get_mut(source) {
             slot.used_at = now;
-            return (slot.clone(), None);
+            return (slot.clone(), Vec::new());
         }
-        let mut gone = None;
-        if slots.len() >= MOST_READY {
-            let oldest = slots.iter().min_by_key(|(_, slot)| slot.used_at).map(|(source, _)| source.clone());
-            gone = oldest.and_then(|oldest| slots.remove(&oldest));
+        let mut gone = Vec::new();
+        while slots.len() >= MOST_READY {
+            let Some(oldest) = oldest_unused(&slots) else { break };
+            gone.extend(slots.remove(&oldest));
         }
         let slot = Slot { image: Arc::default(), used_at: now };
         slots.insert(source.clone(), slot.clone());
@@ -101,13 +102,19 @@ impl ReadyImages {
     }
 }
 
+/// The image that was not used for the longest time. Tasks that fetch one or wait for it hold its slot.
+fn oldest_unused(slots: &HashMap<ImageSource, Slot>) -> Option<ImageSource> {
+    let unused = slots.iter().filter(|(_, slot)| Arc::strong_count(&slot.image) == 1);
+    unused.min_by_key(|(_, slot)| slot.used_at).map(|(source, _)| source.clone())
+}
+
 impl Images {
     /// Fetch and unpack an image, unless that was done before and need not be done again.
     pub async fn prepare(&self, source: &ImageSource) -> Result<Arc<ReadyImage>, ImageError> {
         let began_at = Instant::now();
         let (slot, gone) = self.inner.ready.slot(source);
-        if let Some(gone) = gone {
-            self.forget(&gone).await;
+        for gone in gone {
+            self.forget(gone).await;
         }
         let mut fetched = slot.image.lock().await;
         let is_looked_at = is_looked_at(source)?;
@@ -127,8 +134,9 @@ impl Images {
     }
 
     /// Let the runtime forget an image that is not kept any more.
-    async fn forget(&self, slot: &Slot) {
-        let path = slot.image.lock().await.take().map(|fetched| fetched.image.path().to_owned());
+    async fn forget(&self, slot: Slot) {
+        let fetched = Arc::into_inner(slot.image).and_then(tokio::sync::Mutex::into_inner);
+        let path = fetched.map(|fetched| fetched.image.path().to_owned());
         if let (Some(path), Some(runtime)) = (path, self.inner.runtime.get()) {
             runtime.forget(&path).await;
         }
@@ -166,5 +174,38 @@ fn image_config(execution: Execution) -> ImageConfig {
         working_dir: execution.working_dir.unwrap_or_default(),
         entrypoint: execution.entrypoint.unwrap_or_default(),
         cmd: execution.cmd.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(number: usize) -> ImageSource {
+        ImageSource::reference(format!("registry.example.org/a:{number}"))
+    }
+
+    #[test]
+    fn image_that_is_being_fetched_makes_no_room_for_others() {
+        let ready = ReadyImages::default();
+        let (fetching, _) = ready.slot(&source(0));
+        for number in 1..=2 * MOST_READY {
+            let (_, gone) = ready.slot(&source(number));
+            assert_eq!(gone.len(), usize::from(number >= MOST_READY), "{number}");
+            assert!(gone.iter().all(|slot| !Arc::ptr_eq(&slot.image, &fetching.image)));
+        }
+        let (again, _) = ready.slot(&source(0));
+        assert!(Arc::ptr_eq(&again.image, &fetching.image));
+    }
+
+    #[test]
+    fn request_waits_for_none_of_the_images_that_are_being_fetched() {
+        let ready = ReadyImages::default();
+        let fetching: Vec<_> = (0..MOST_READY).map(|number| ready.slot(&source(number)).0).collect();
+        let (_, gone) = ready.slot(&source(MOST_READY));
+        assert!(gone.is_empty());
+        drop(fetching);
+        let (_, gone) = ready.slot(&source(MOST_READY + 1));
+        assert_eq!(gone.len(), 2, "there were more than are kept");
     }
 }

@@ -4,6 +4,7 @@
 //! who else may be in that network. See [`super`] for how to use it.
 
 mod certificates;
+mod function;
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,6 +29,7 @@ use crate::grpc::{Client, Connector, Options, Target};
 use crate::observer::Peer;
 use crate::process::Port;
 use certificates::CertificateDirectory;
+pub use function::ServedFunction;
 
 /// The default port of function servers.
 const PORT: u16 = 9443;
@@ -145,6 +147,9 @@ impl Images {
         let path = image.path().to_owned();
         let meta = blocking(move || package::read(&path)).await?;
         let named = meta.and_then(|meta| meta.image).ok_or(ImageError::NoServer)?;
+        if !self.inner.settings.follows_packages {
+            return Err(ImageError::OtherImage { image: named });
+        }
         let other = match source {
             ImageSource::Registry { policy, secrets, .. } => {
                 ImageSource::Registry { reference: named.clone(), policy: *policy, secrets: secrets.clone() }
@@ -223,9 +228,9 @@ impl ServedImage {
         result
     }
 
-    /// Calls the function for as long as this server is kept running.
-    pub fn client(&self) -> Arc<Client> {
-        self.client.clone()
+    /// Calls the function for as long as this server is kept running, and restarts the server if it hangs.
+    pub fn function(&self, name: &str) -> ServedFunction {
+        ServedFunction::new(name, self.client.clone(), self.server.connector())
     }
 
     pub(crate) fn peer(&self) -> Peer<'_> {

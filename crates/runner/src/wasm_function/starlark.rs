@@ -19,8 +19,9 @@ use ferroplane_wire::v1::{
 use ferroplane_wire::{Struct, from_json, to_json};
 use serde_json::{Value, json};
 
-use super::{caller, chain, explain, garbage, log, start_runtime, still};
+use super::{chain, explain, garbage, hashed, log, start_runtime, still};
 use crate::error::CallError;
+use crate::external::tenant_of;
 
 const TARGET: &str = "wasm:starlark";
 
@@ -63,9 +64,11 @@ impl Starlark {
         let (key, _) = digest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         let call = Call {
             limits: self.limits.clone(),
-            stillness: still(request),
+            // Scripts see neither a clock nor random numbers.
+            stillness: still(request, None),
             log: log(TARGET),
-            caller: caller(TARGET),
+            tenant: hashed(&tenant_of(request, None)),
+            caller: hashed(TARGET),
             warm: Some(u64::from_le_bytes(*key)),
             ..Call::new(json!({"run": json}).to_string())
         };

@@ -1,14 +1,14 @@
 //! Runs whole pipelines.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ferroplane_engine::{Answer, CompositeSubject, Inputs, Layout, Outcome, Pipeline, Want, chain};
-use ferroplane_functions::builtin;
+use ferroplane_engine::{Answer, CompositeSubject, Inputs, Layout, Outcome, Pipeline, Subject, Want, chain};
+use ferroplane_functions::{Library, builtin};
 use ferroplane_runner::grpc::{Client, Options};
-use ferroplane_runner::{Directory, Resources, Runner, drive};
+use ferroplane_runner::{Directory, External, ImageCall, ImageOutput, ImageRunner, Resources, Runner, drive};
 use ferroplane_testkit::FunctionServer;
 use ferroplane_wire::v1::{Resource, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{State, Struct, from_json};
@@ -72,6 +72,35 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
     drive(inputs, &functions, &OneConfigMap).await
 }
 
+/// The time and the randomness of code that an operation with this UID runs.
+async fn stillness_of_operation(uid: &str) -> (Duration, u64) {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let images = ImageRunner::new(move |call: ImageCall| {
+        noted.lock().unwrap().push(call.stillness);
+        async { Ok(ImageOutput { standard_output: b"{}".to_vec(), ..ImageOutput::default() }) }
+    });
+    let mut functions = Directory::built_in(&Library::built_in().unwrap());
+    functions.enable_external(&External::new(images));
+    let input =
+        json!({"apiVersion": "container.fn.ferroplane.io/v1alpha1", "kind": "Container", "image": "a"});
+    let step = json!({"step": "run", "functionRef": {"name": "function-container-v0.1.0"}, "input": input});
+    let steps: Vec<ferroplane_api::Step> = serde_json::from_value(json!([step])).unwrap();
+    let metadata = json!({"name": "o", "uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"});
+    let operation =
+        json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": metadata});
+    let inputs = Inputs {
+        subject: Subject::Operation { object: object(operation) },
+        pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
+        remembered: Vec::new(),
+        context: None,
+        grants: Arc::default(),
+    };
+    drive(inputs, &functions, &OneConfigMap).await.result.unwrap();
+    let seen = seen.lock().unwrap();
+    seen[0]
+}
+
 /// What the steps before wanted, and one more.
 fn with(request: RunFunctionRequest, name: &str, resource: Struct) -> RunFunctionResponse {
     let (composite, mut resources) = request.desired.unwrap_or_default().into_parts();
@@ -84,6 +113,14 @@ fn failure(outcome: Outcome, server: &FunctionServer) -> String {
     let failure = outcome.result.unwrap_err();
     assert_eq!(failure.step(), Some("second"));
     chain(&failure).replace(&server.address(), "ADDRESS")
+}
+
+#[tokio::test]
+async fn code_of_each_operation_sees_its_own_time_and_randomness() {
+    let one = stillness_of_operation("a").await;
+    assert_eq!(one.0, Duration::from_secs(1_767_323_045));
+    assert_eq!(stillness_of_operation("a").await, one, "another attempt");
+    assert_ne!(stillness_of_operation("b").await.1, one.1);
 }
 
 #[tokio::test]

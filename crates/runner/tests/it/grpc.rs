@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ferroplane_api::Cause;
 use ferroplane_runner::CallError;
 use ferroplane_runner::grpc::{Client, Options};
 use ferroplane_testkit::raw::{HttpServer, answer, message};
@@ -443,6 +444,7 @@ async fn program_that_is_no_function_is_told_so() {
     let error = failure(&client(&server.address(), Options::default())).await;
     let text = text(&error, &server.address());
     assert!(matches!(error, CallError::Unimplemented { .. }), "{error:?}");
+    assert_eq!(error.cause(), Cause::FunctionProtocolUnsupported);
     assert_eq!(text, "the program at ADDRESS serves the function protocol neither as v1 nor as v1beta1");
 }
 

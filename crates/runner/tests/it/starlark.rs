@@ -119,6 +119,57 @@ print("a line")
     assert_eq!(messages.collect::<Vec<_>>(), ["skipping resource \"later\": not yet", "composed bucket"]);
 }
 
+/// As `builtins/dict.go` and `builtins/encoding.go` of the community's function have it (commit 8812579).
+#[test]
+fn dict_and_encoding_have_the_functions_of_the_community_s_function() {
+    let script = r#"
+a = {"x": {"y": 1, "z": None}, "l": [1]}
+context["dict"] = {
+    "merge": dict.merge(a, {"x": 2}),
+    "deep_merge": dict.deep_merge(a, {"x": {"w": 3}, "l": [2]}),
+    "pick": dict.pick(a, ["l", "none"]),
+    "omit": dict.omit(a, ["x"]),
+    "compact": dict.compact({"a": None, "b": [{"c": None, "d": ""}], "e": {}}),
+    "dig": [dict.dig(a, "x.y"), dict.dig(a, "x.none", "d"), dict.dig(a, "x.z", default = "d")],
+    "has_path": [dict.has_path(a, "x.z"), dict.has_path(a, "x.y.q")],
+    "itself": dict(k = dict.merge(a, {"x": {"q": "w"}}).x.q),
+}
+context["encoded"] = [encoding.b64enc("hello"), encoding.b64url_enc("ports?a=1&b~c"), encoding.b32enc("hello"),
+    encoding.hex_enc(data = "hello"), encoding.b64enc("")]
+context["decoded"] = [encoding.b64dec("aGVs\nbG8="), encoding.b64url_dec("cG9ydHM_YT0xJmJ-Yw"),
+    encoding.b32dec("NBSWY3DP"), encoding.hex_dec("68656C6c6f")]
+"#;
+    let Some(response) = answer(source(script), xr(&json!({}))) else { return };
+    let context = &response["context"];
+    assert_eq!(
+        context["dict"],
+        json!({
+            "merge": {"x": 2, "l": [1]},
+            "deep_merge": {"x": {"y": 1, "z": null, "w": 3}, "l": [2]},
+            "pick": {"l": [1]},
+            "omit": {"l": [1]},
+            "compact": {"b": [{"d": ""}], "e": {}},
+            "dig": [1, "d", null],
+            "has_path": [true, false],
+            "itself": {"k": "w"},
+        }),
+        "{response}"
+    );
+    assert_eq!(context["encoded"], json!(["aGVsbG8=", "cG9ydHM_YT0xJmJ-Yw", "NBSWY3DP", "68656c6c6f", ""]));
+    assert_eq!(context["decoded"], json!(["hello", "ports?a=1&b~c", "hello", "hello"]));
+    for (script, problem) in [
+        ("dict.dig({}, 'a..b')", "dict.dig: malformed path"),
+        ("dict.pick(None, [])", "dict.pick: got NoneType, want dict"),
+        ("encoding.b64dec('aGVsbG8')", "the text is not base64"),
+        ("encoding.b32dec('1')", "the text is not base32"),
+        ("encoding.hex_dec('abc')", "the text is not hex"),
+        ("encoding.hex_dec('ff')", "is not text in UTF-8"),
+    ] {
+        let message = fatal(script).unwrap();
+        assert!(message.contains(problem), "{script}: {message}");
+    }
+}
+
 #[test]
 fn modules_are_loaded() {
     let mut input = source("load(\"lib.star\", \"named\")\nResource(\"a\", named(\"n\"))");

@@ -26,6 +26,7 @@ use super::processes::Processes;
 use super::roots::copy;
 use super::{Refusal, Step as _};
 use crate::protocol::{self, ChrootProgram, Ended, Report, Request};
+use crate::spec::OOM_SCORE_ADJUSTMENT;
 
 /// The arguments that start the stages.
 pub(crate) const FIRST_STAGE: &str = "chroot";
@@ -119,6 +120,8 @@ pub(super) fn run_program() -> Result<ExitCode, Refusal> {
     let Ok(Some((Request::Chroot, files))) = received else { return Ok(ExitCode::FAILURE) };
     let has_mounts = std::env::var(HAS_MOUNTS).is_ok_and(|text| text == "true");
     let (program, [input, output, log]) = read(files).step("read what to run")?;
+    // Not worth a failure. Not later, because the program may have no `/proc`.
+    let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUSTMENT.to_string());
     enter(&program, has_mounts)?;
     restrict(&program).step("limit the program")?;
     let ended = match spawn(&program, input, output, log) {

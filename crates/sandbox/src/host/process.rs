@@ -20,6 +20,7 @@ use super::chroot::{end_descendants, ended, not_started, wait_for};
 use super::namespaces::die_with_parent;
 use super::{Refusal, Step as _};
 use crate::protocol::{self, ProcessProgram, Report, Request};
+use crate::spec::OOM_SCORE_ADJUSTMENT;
 use crate::workspace::remove_tree;
 
 /// The arguments that start the stages.
@@ -108,6 +109,8 @@ pub(super) fn run_program() -> ExitCode {
 fn become_program() -> io::Result<std::convert::Infallible> {
     let variable = |name: &str| std::env::var(name).map_err(io::Error::other);
     let program: ProcessProgram = serde_json::from_str(&variable(PROGRAM)?)?;
+    // Not worth a failure. Not later, because the file is of the user that we are now.
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUSTMENT.to_string());
     // Before the user changes, who cannot pass through our directories.
     chdir(&program.working_directory)?;
     restrict(&program)?;

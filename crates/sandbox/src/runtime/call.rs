@@ -26,7 +26,7 @@ pub struct Call<'a> {
     pub input: &'a [u8],
     pub limits: Limits,
     pub grants: Grants,
-    /// Calls with different keys take turns when there are too many.
+    /// Who calls. When there are too many calls, the next one is that of the key that uses the least.
     pub key: &'a str,
     /// Takes what the program writes to standard error.
     pub log: LineSink,

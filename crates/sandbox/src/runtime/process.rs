@@ -98,7 +98,7 @@ impl Processes {
         let cannot_use = |source| Error::State { path: path.clone(), source };
         make_private(&options.state).and_then(|()| make_private(&path)).map_err(cannot_use)?;
         // First the programs, then their directories.
-        let ledger = Ledger::open(options.state.join("ledger")).map_err(cannot_use)?;
+        let ledger = Ledger::open(options.state.join(super::LEDGER)).map_err(cannot_use)?;
         let directories = Workspace::open(&path).map_err(cannot_use)?;
         let (next, sockets, running) = (AtomicU64::new(1), Mutex::default(), watch::Sender::new(0));
         Ok(Self { inner: Arc::new(Inner { options, directories, ledger, next, sockets, running }) })

@@ -251,19 +251,14 @@ impl Server {
         self.connector().connect().await
     }
 
-    /// Makes connections, for callers that do not own the server.
+    /// Makes connections and restarts the program, for callers that do not own the server.
     pub fn connector(&self) -> Connector {
         Connector { port: self.port, state: self.state.clone() }
     }
 
     /// Ends the program as it runs now. It is started again, as after any end.
     pub fn restart(&self) {
-        let at = self.state.borrow().at.clone();
-        match at {
-            Some(Place::Container { host, id, .. }) => host.send(Request::Kill { id }, Vec::new()),
-            Some(Place::Process { socket, .. }) => signal_process(&socket, &Request::Kill { id: 0 }),
-            None => {}
-        }
+        self.connector().restart();
     }
 
     pub fn state(&self) -> ServerState {
@@ -286,6 +281,16 @@ impl Server {
 }
 
 impl Connector {
+    /// Ends the program as it runs now. It is started again, as after any end.
+    pub fn restart(&self) {
+        let at = self.state.borrow().at.clone();
+        match at {
+            Some(Place::Container { host, id, .. }) => host.send(Request::Kill { id }, Vec::new()),
+            Some(Place::Process { socket, .. }) => signal_process(&socket, &Request::Kill { id: 0 }),
+            None => {}
+        }
+    }
+
     /// Waits until the program does not serve, and says in which state it is instead.
     pub async fn not_serving(&self) -> ServerState {
         let mut state = self.state.clone();

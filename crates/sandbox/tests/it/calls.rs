@@ -36,6 +36,13 @@ async fn a_program_runs_as_its_image_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_what_the_kernel_ends_first_if_there_is_no_memory() {
+    for sandbox in sandboxes().await {
+        assert_eq!(sandbox.shell("cat /proc/self/oom_score_adj").await, "1000\n");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_has_an_unprivileged_user_outside_of_its_container() {
     for sandbox in sandboxes().await {
         let mut container = shell("cat /proc/self/uid_map; exec sleep 4711.5");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use ferroplane_sandbox::{Grants, Limits, LineSink, Options, Runtime, Serve};
+use ferroplane_sandbox::{Grants, Limits, LineSink, Options, Runtime, Serve, remove_leftovers};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
@@ -102,20 +102,25 @@ async fn a_host_that_cannot_end_by_itself_is_ended_by_the_next_start() {
     if sandbox().await.is_none() {
         return;
     }
-    let state = public_directory();
-    let marker = format!("marker-4718-{}", std::process::id());
-    let mut plane = start(state.path(), &marker, None);
-    // Stopped, it does not see that the control plane is gone.
-    let stopped = hosts_of(plane.id());
-    assert_eq!(stopped.len(), 2);
-    for pid in &stopped {
-        kill_process(*pid, Signal::STOP).expect("stop");
+    let opens: fn(&Path) = |state| drop(Runtime::new(Options::new(helper(), state)).expect("runtime"));
+    // What a control plane does that may never start a container.
+    let cleans_up: fn(&Path) = |state| remove_leftovers(state).expect("removal");
+    for (number, starts) in [opens, cleans_up].into_iter().enumerate() {
+        let state = public_directory();
+        let marker = format!("marker-4718-{number}-{}", std::process::id());
+        let mut plane = start(state.path(), &marker, None);
+        // Stopped, it does not see that the control plane is gone.
+        let stopped = hosts_of(plane.id());
+        assert_eq!(stopped.len(), 2);
+        for pid in &stopped {
+            kill_process(*pid, Signal::STOP).expect("stop");
+        }
+        kill(&mut plane);
+        assert!(!processes_with(&marker).is_empty(), "they run on");
+        starts(state.path());
+        eventually("all processes are gone", || processes_with(&marker).is_empty());
+        assert_eq!(entries(state.path()), 0);
     }
-    kill(&mut plane);
-    assert!(!processes_with(&marker).is_empty(), "they run on");
-    let _runtime = Runtime::new(Options::new(helper(), state.path())).expect("runtime");
-    eventually("all processes are gone", || processes_with(&marker).is_empty());
-    assert_eq!(entries(state.path()), 0);
 }
 
 /// Both stages of the host of a process.

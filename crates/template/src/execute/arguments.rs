@@ -31,12 +31,14 @@ impl<'t> Frame<'_, 't> {
         let result = if let Callee::Values(callee) = function.callee {
             let mut values = self.ctx.spare_values.take();
             let gathered = self.gather_values(dot, function, object, operands, last, &mut values);
+            self.ctx.call = Some(part);
             let result = gathered.map(|()| self.invoke_with_values(function, callee, &values));
             self.ctx.spare_values.keep(values);
             result?
         } else {
             let mut slots = self.ctx.spare_slots.take();
             let gathered = self.gather_slots(dot, function, object, operands, last, &mut slots);
+            self.ctx.call = Some(part);
             let result = gathered.map(|()| self.invoke(function, operands, &slots));
             self.ctx.spare_slots.keep(slots);
             result?
@@ -203,7 +205,7 @@ impl<'t> Frame<'_, 't> {
             Term::Field(_)
             | Term::Variable { .. }
             | Term::Pipe(_)
-            | Term::Function(_)
+            | Term::Function { .. }
             | Term::Chain { .. } => {
                 let value = self.operand(dot, operand)?;
                 self.validated(value, parameter)

@@ -83,7 +83,7 @@ impl<'t> Frame<'_, 't> {
                 }
                 self.fields(dot, &value, first, fields, Some(arguments), last)
             }
-            Term::Function(function) => {
+            Term::Function { function, .. } => {
                 self.at(Part::Operand(first));
                 self.call(dot, function, None, Part::Command(command), function.name, Some(arguments), last)
             }
@@ -164,7 +164,7 @@ impl<'t> Frame<'_, 't> {
                 }
                 self.fields(dot, &value, operand, fields, None, &mut None)
             }
-            Term::Function(function) => {
+            Term::Function { function, .. } => {
                 self.call(dot, function, None, Part::Operand(operand), function.name, None, &mut None)
             }
             Term::Pipe(pipe) => self.parenthesized(dot, pipe),

@@ -261,7 +261,10 @@ impl<'t> Frame<'_, 't> {
             Some(pipe) => self.pipeline(dot, pipe)?,
             None => Slot::Invalid,
         };
+        let callers = self.ctx.callers.len();
+        self.ctx.callers.extend(Part::Template(invocation).site());
         let result = run(self.ctx, tree, &data);
+        self.ctx.callers.truncate(callers);
         self.leave(BLOCK);
         result
     }

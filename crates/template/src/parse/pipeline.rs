@@ -147,7 +147,8 @@ impl<'t> Parser<'t> {
             Kind::Identifier => {
                 let function = self.functions.get(item.text);
                 let unknown = || self.error(format!("function {} not defined", quote(item.text)));
-                Term::Function(function.ok_or_else(unknown)?)
+                let function = function.ok_or_else(unknown)?;
+                Term::Function { function, number: self.count_call(item.text) }
             }
             Kind::Dot => Term::Dot,
             Kind::Nil => Term::Nil,

@@ -1,5 +1,7 @@
 //! Helpers that look things up in the request or choose something, and the releases that have them.
 
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Resources with these names, as a request brings them.
@@ -59,6 +61,36 @@ fn random_choice_differs_between_composite_resources_and_stays_the_same_for_each
     assert!(first.iter().all(|choice| ["a", "b", "c"].contains(&choice.as_str())), "{first:?}");
     assert!(first.iter().any(|choice| *choice != first[0]), "{first:?}");
     assert_eq!(choices(), first);
+}
+
+/// What a template prints for a composite resource, with this context.
+fn printed_with(template: &str, context: &Value) -> String {
+    let mut request = request("");
+    request["context"] = context.clone();
+    printed(template, &request).unwrap()
+}
+
+#[test]
+fn random_value_stays_the_same_when_other_calls_draw_no_longer() {
+    let template = r#"
+        {{- define "password" }}{{ randAlphaNum 8 }}{{ end }}
+        {{- if .context.draws }}{{ $_ := randAlphaNum 20 }}{{ $_ := include "password" . }}{{ end }}
+        {{- range until (int .context.others) }}{{ $_ := uuidv4 }}{{ end }}
+        {{- randAlphaNum 8 }} {{ uuidv4 }} {{ include "password" . }} {{ template "password" . }}"#;
+    let first = printed_with(template, &json!({"draws": true, "others": 3}));
+    assert_eq!(first.split(' ').collect::<BTreeSet<_>>().len(), 4, "{first}");
+    assert_eq!(printed_with(template, &json!({"draws": false, "others": 0})), first);
+    // As in a file, on whose text random values do not depend.
+    let longer = format!("Before it.{template}");
+    assert_eq!(printed_with(&longer, &json!({"draws": true, "others": 0})), format!("Before it.{first}"));
+}
+
+#[test]
+fn random_value_in_a_loop_follows_from_how_often_the_call_was_made_before() {
+    let template = "{{ range until (int .context.count) }}{{ randAlphaNum 8 }} {{ end }}";
+    let three = printed_with(template, &json!({"count": 3}));
+    assert_eq!(three.split_whitespace().collect::<BTreeSet<_>>().len(), 3, "{three}");
+    assert!(three.starts_with(&printed_with(template, &json!({"count": 2}))), "{three}");
 }
 
 #[test]

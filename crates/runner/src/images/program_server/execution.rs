@@ -69,8 +69,9 @@ impl Executions {
         let words = LastWords::default();
         let execution = Execution::start(&self.command, place, self.started);
         let mut execution = execution.map_err(cannot_run)?;
+        let function = image.clone();
         let log = words.sink(move |line: &str| {
-            info!(target: "ferroplane::function", function = call.step, composite = call.composite, "{line}");
+            info!(target: "ferroplane::function", function, composite = call.composite, "{line}");
         });
         match timeout(call.timeout, execution.answer(&call.standard_input, log)).await {
             Ok(Ok((standard_output, status))) => {
