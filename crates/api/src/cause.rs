@@ -142,7 +142,7 @@ causes! {
     OperationAttemptsExhausted: "An Operation failed or was interrupted as often as its retry limit allows.",
     OperationTimeout: "An attempt of an Operation, or all of them together, took too long.",
     OperationPanicked: "An attempt of an Operation ended with a panic of a function that is built in, or of the control plane.",
-    OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed.",
+    OperationsUnlisted: "The Operations of a CronOperation or WatchOperation cannot be listed. Only older releases wrote it.",
     OperationNotCreated: "An Operation cannot be created from its template.",
     ScheduleInvalid: "The schedule of a CronOperation is not a crontab, or matches no time.",
     WatchNotStarted: "The kind that a WatchOperation watches is not installed, or cannot be watched.",
@@ -172,7 +172,7 @@ causes! {
     PackageInvalid: "An object of a package cannot be installed.",
     PackageWebhooksNotServed: "The admission webhooks of a package are left out, because the control plane does not serve them.",
     PackageDependenciesUnmet: "A dependency of a package is missing.",
-    PackageNotRun: "Nothing here runs the program in a package.",
+    PackageNotRun: "The program in a package does not run here.",
 }
 
 impl fmt::Display for Cause {

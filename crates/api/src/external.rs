@@ -66,7 +66,7 @@ pub struct ContainerFunction {
     /// Secrets with the registry credentials for pulling the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<ImagePullSecret>,
-    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
+    /// Timeout of a call, for example 30s. Defaults to 20s. A call ends after 90s at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
     /// Network access of the function.
@@ -93,7 +93,7 @@ pub struct ChrootFunction {
     /// Secrets with the registry credentials for pulling the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<ImagePullSecret>,
-    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
+    /// Timeout of a call, for example 30s. Defaults to 20s. A call ends after 90s at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
     /// Protocol of the function: RunFunction, ResourceList (the default) or KRM.
@@ -111,7 +111,7 @@ pub struct WebhookFunction {
     /// CA certificates to trust, as PEM in base64. Defaults to those of the machine on which the control plane runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
-    /// Timeout of a call, for example 30s. Defaults to 20s; at most 10m.
+    /// Timeout of a call, for example 30s. Defaults to 20s. A call ends after 90s at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<String>,
     /// Protocol of the function: RunFunction, ResourceList (the default) or KRM.

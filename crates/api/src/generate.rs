@@ -4,7 +4,6 @@
 //! default; what else an API server has to know is said with [`marks`].
 
 mod blueprints;
-mod common;
 mod compositions;
 mod definitions;
 mod functions;
@@ -14,6 +13,7 @@ mod kind;
 pub(crate) mod marks;
 mod rollouts;
 mod schema;
+mod shared_fields;
 mod usages;
 
 use serde_json::Value;

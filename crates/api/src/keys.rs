@@ -48,6 +48,8 @@ pub const PROTECTION: &str = "protection.crossplane.io";
 pub const FERROPLANE: &str = "ferroplane.io";
 /// The API group of rollouts.
 pub const ROLLOUT: &str = "rollout.ferroplane.io";
+/// In rules of roles on Ferroplane's own API server: the groups of all custom resources. No kind is in it.
+pub const CUSTOM_RESOURCES: &str = "custom-resources.ferroplane.io";
 /// The group of Blueprints and ActionSets.
 pub const KANISTER: &str = "cr.kanister.io";
 /// Keeps an ActionSet until the phase that runs at the end has run, and until pods of its phases are deleted.
@@ -82,6 +84,8 @@ pub const IDLE_TIMEOUT: &str = "ferroplane.io/idle-timeout";
 pub const NETWORK: &str = "ferroplane.io/network";
 /// On revisions of packages: the digest of the image that they were made of, with its algorithm.
 pub const PACKAGE_DIGEST: &str = "ferroplane.io/package-digest";
+/// On Secrets with the certificate of a package, and on the pods that read it: when the certificate was replaced. Absent on the first one.
+pub const CERTIFICATE_REPLACED_AT: &str = "ferroplane.io/certificate-replaced-at";
 /// On `ImageConfig`s: the Secret with the trusted root of Sigstore, in place of the public one.
 pub const TRUSTED_ROOT: &str = "ferroplane.io/trusted-root";
 /// The annotation by which an administrator of `CustomResourceDefinition`s lets a definition take one over.

@@ -32,7 +32,7 @@ const SHORT_WATCH: Duration = Duration::from_secs(10);
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Which objects are cached.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct InformerScope {
     pub resource: Arc<Resource>,
     /// None for all namespaces.
@@ -44,13 +44,41 @@ pub struct InformerScope {
     /// Everything but their data is kept, without the copy of the object either. For Secrets of which only the changes matter, and who
     /// made them: managed fields stay.
     pub without_data: bool,
+    /// What stands for the data that is not kept, if something does.
+    pub stand_in: Option<DataStandIn>,
+}
+
+/// Computes fields that stand for the data of an object which is kept without it, such as digests. They are added to what is kept.
+#[derive(Clone)]
+pub struct DataStandIn(Arc<dyn Fn(&JsonObject) -> JsonObject + Send + Sync>);
+
+impl DataStandIn {
+    pub fn new(compute: impl Fn(&JsonObject) -> JsonObject + Send + Sync + 'static) -> Self {
+        Self(Arc::new(compute))
+    }
+}
+
+impl std::fmt::Debug for DataStandIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DataStandIn")
+    }
 }
 
 impl InformerScope {
     /// All objects of a kind, whole and in all namespaces.
     pub fn new(resource: Arc<Resource>) -> Self {
         let labels = LabelSelector::default();
-        Self { resource, namespace: None, labels, metadata_only: false, without_data: false }
+        Self { resource, namespace: None, labels, metadata_only: false, without_data: false, stand_in: None }
+    }
+
+    /// As much of an object as is kept. Lists and answers to writes bring whole objects, whatever was asked for.
+    fn reduce(&self, bytes: &Bytes) -> Bytes {
+        let kept = match self {
+            Self { metadata_only: true, .. } => metadata_of(bytes),
+            Self { without_data: true, stand_in, .. } => without_data(bytes, stand_in.as_ref()),
+            _ => None,
+        };
+        kept.unwrap_or_else(|| bytes.clone())
     }
 }
 
@@ -325,11 +353,11 @@ impl Informer {
     /// Cache the answer to a write at once, without waiting for the watch. Listeners are not called.
     pub fn insert_written(&self, bytes: &Bytes) {
         let Some(header) = ObjectHeader::read(bytes) else { return };
-        let version = header.version();
+        let object = CachedObject { version: header.version(), bytes: self.scope.reduce(bytes) };
         let mut cache = self.write();
         // After what the watch has sent already, the object may have been deleted.
-        if version > cache.version {
-            cache.insert(&header, &CachedObject { bytes: bytes.clone(), version });
+        if object.version > cache.version {
+            cache.insert(&header, &object);
         }
     }
 
@@ -488,13 +516,7 @@ impl Informer {
 
     /// Take over an object from a watch, or from a list of this version.
     fn insert(&self, header: &ObjectHeader<'_>, bytes: &Bytes, listed: Option<u64>) {
-        // A list brings whole objects, whatever was asked for.
-        let kept = match &self.scope {
-            InformerScope { metadata_only: true, .. } => metadata_of(bytes),
-            InformerScope { without_data: true, .. } => without_data(bytes),
-            _ => None,
-        };
-        let object = CachedObject { version: header.version(), bytes: kept.unwrap_or_else(|| bytes.clone()) };
+        let object = CachedObject { version: header.version(), bytes: self.scope.reduce(bytes) };
         let mut cache = self.write();
         let inserted = match listed {
             Some(version) => cache.insert_listed(header, &object, version),
@@ -610,14 +632,16 @@ fn metadata_of(bytes: &Bytes) -> Option<Bytes> {
 }
 
 /// As much of an object as is kept where its data is not.
-fn without_data(bytes: &Bytes) -> Option<Bytes> {
+fn without_data(bytes: &Bytes, stand_in: Option<&DataStandIn>) -> Option<Bytes> {
     let mut object: JsonObject = serde_json::from_slice(bytes).ok()?;
+    let added = stand_in.map(|stand_in| (stand_in.0)(&object)).unwrap_or_default();
     for field in ["data", "stringData", "binaryData"] {
         object.remove(field);
     }
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
         remove_last_applied(metadata);
     }
+    object.extend(added);
     serde_json::to_vec(&object).ok().map(Bytes::from)
 }
 
@@ -664,14 +688,21 @@ mod tests {
 
     /// An informer that has nothing but what a test gives it.
     fn informer() -> Arc<Informer> {
+        informer_of(scope("ConfigMap", "configmaps"))
+    }
+
+    fn informer_of(scope: InformerScope) -> Arc<Informer> {
+        Informer::start(ApiClient::new(kube::Client::new(SilentServer, "default")), scope)
+    }
+
+    fn scope(kind: &str, plural: &str) -> InformerScope {
         let resource = Resource {
             api_version: "v1".to_owned(),
-            kind: "ConfigMap".to_owned(),
-            plural: "configmaps".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
             is_namespaced: true,
         };
-        let client = ApiClient::new(kube::Client::new(SilentServer, "default"));
-        Informer::start(client, InformerScope::new(resource.into()))
+        InformerScope::new(resource.into())
     }
 
     #[tokio::test]
@@ -704,6 +735,36 @@ mod tests {
         // The bookmark is about no object.
         assert_eq!(told.load(Ordering::Relaxed), 3 * 3);
         informer.stop();
+    }
+
+    #[tokio::test]
+    async fn answers_to_writes_are_kept_as_reduced_as_what_a_watch_brings() {
+        let secret = |version: u64| {
+            let object = serde_json::json!({
+                "type": "Opaque", "data": {"password": "eA=="},
+                "metadata": {
+                    "name": "a", "namespace": "n", "resourceVersion": version.to_string(),
+                    "annotations": {LAST_APPLIED: "x"},
+                },
+            });
+            Bytes::from(object.to_string())
+        };
+        let scopes = [
+            InformerScope { without_data: true, ..scope("Secret", "secrets") },
+            InformerScope { metadata_only: true, ..scope("Secret", "secrets") },
+        ];
+        for scope in scopes {
+            let informer = informer_of(scope);
+            informer.insert_written(&secret(1));
+            let written = informer.object("n", "a").unwrap();
+            assert_eq!(written.get("data"), None, "{informer:?}");
+            assert_eq!(written["metadata"]["annotations"], serde_json::json!({}), "{informer:?}");
+            informer.take(&WatchEvent::Applied(secret(2)));
+            let mut watched = informer.object("n", "a").unwrap();
+            watched["metadata"]["resourceVersion"] = "1".into();
+            assert_eq!(written, watched, "{informer:?}");
+            informer.stop();
+        }
     }
 
     #[test]

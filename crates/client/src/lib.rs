@@ -36,7 +36,9 @@ pub use exec::CommandEnding;
 pub use exec_plugin::{ExecError, ExecPlugin};
 pub use impersonation::Impersonation;
 pub use in_cluster::{NotInCluster, in_cluster};
-pub use informer::{CachedObject, Change, Informer, InformerError, InformerEvent, InformerScope, cache_key};
+pub use informer::{
+    CachedObject, Change, DataStandIn, Informer, InformerError, InformerEvent, InformerScope, cache_key,
+};
 pub use kubeconfig::{Kubeconfig, KubeconfigError};
 pub use object_header::{ObjectHeader, ObjectMetadata, OwnerReference};
 pub use page::Page;

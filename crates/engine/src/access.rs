@@ -6,6 +6,8 @@
 //!   else takes a grant that names it. A grant for Secrets has to name the kind: `*` does not cover it.
 //! * A composite resource without a namespace can read everything, as in Crossplane: a user who may create one is trusted with that. What
 //!   its images and webhooks may do takes a grant for all namespaces.
+//! * Configurations of webhooks take a grant that names their kind, for every reader: those of the control plane hold the secret by which
+//!   it knows its API server.
 //! * An action of a Blueprint can use objects in the namespace of its ActionSet. Everything else takes a grant, cluster-scoped objects
 //!   included. Roles and bindings take a grant in every namespace.
 //! * Without grants, a decision costs one comparison of two names.
@@ -33,6 +35,9 @@ pub const GRANT_KIND: &str = "AccessGrant";
 const ACTION_SET: &str = "ActionSet";
 /// The group of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
+/// The group of the configurations of webhooks, and the end of their kinds.
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const WEBHOOKS: &str = "WebhookConfiguration";
 
 /// Grants, by the names of the objects that define them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,11 +88,11 @@ impl Grants {
         let (group, kind) = (meta::group(meta::api_version(composite)), meta::kind(composite));
         let concerns =
             |to: &GrantSubjects| is_listed(&to.namespaces, namespace) && is_of_kind(to, group, kind);
-        // A composite resource without a namespace reads without grants, so that a change of them must not
-        // reconcile it.
+        // A composite resource without a namespace reads nearly everything without grants, so that a change of them must
+        // not reconcile it.
         let is_asked = |grant: &AccessGrantSpec| {
             let more = [grant.run.is_empty(), grant.call.is_empty(), grant.intercept.is_empty()];
-            !namespace.is_empty() || more.contains(&false)
+            !namespace.is_empty() || more.contains(&false) || grant.read.iter().any(names_webhooks)
         };
         let grants = self.0.iter().filter(|(_, grant)| concerns(&grant.to) && is_asked(grant));
         Self(grants.map(|(name, grant)| (name.clone(), grant.clone())).collect())
@@ -130,9 +135,13 @@ fn is_of_kind(to: &GrantSubjects, group: &str, kind: &str) -> bool {
     to.kinds.is_empty() || to.kinds.iter().any(|it| it.api_group == group && it.kind == kind)
 }
 
+fn names_webhooks(read: &ReadGrant) -> bool {
+    read.kinds.iter().any(|kind| kind.ends_with(WEBHOOKS))
+}
+
 fn covers(read: &ReadGrant, object: &Target<'_>) -> bool {
     // A user who writes `*` thinks of configuration, not of every password in the cluster.
-    let is_kind = if object.is_secret() {
+    let is_kind = if object.is_secret() || object.is_webhook_configuration() {
         read.kinds.iter().any(|kind| kind == object.kind)
     } else {
         is_listed(&read.kinds, object.kind)
@@ -180,6 +189,10 @@ struct Target<'a> {
 impl Target<'_> {
     fn is_secret(&self) -> bool {
         self.group.is_empty() && self.kind == "Secret"
+    }
+
+    fn is_webhook_configuration(&self) -> bool {
+        self.group == ADMISSION && self.kind.ends_with(WEBHOOKS)
     }
 }
 
@@ -341,11 +354,13 @@ impl<'a> Reader<'a> {
 
     fn read(&self, grants: &Grants, object: &Target<'_>) -> Access {
         // Compare names before grants are searched: nearly all reads stay in the step's own namespace.
-        if self.namespace.is_empty() || object.namespace == self.namespace || grants.allow(self, object) {
+        let is_own = self.namespace.is_empty() || object.namespace == self.namespace;
+        // An API server ignores the namespace of a kind that has none, so that it does not make these one's own.
+        if is_own && !object.is_webhook_configuration() || grants.allow(self, object) {
             return Access::Allowed;
         }
         // Secrets are namespaced, so that a read without a namespace means the Secrets of all namespaces.
-        if object.namespace.is_empty() && !object.is_secret() {
+        if object.namespace.is_empty() && !object.is_secret() && !object.is_webhook_configuration() {
             return Access::IfClusterScoped;
         }
         Access::Denied(Box::new(self.deny(object)))
@@ -354,6 +369,7 @@ impl<'a> Reader<'a> {
     fn deny(&self, object: &Target<'_>) -> DeniedRead {
         let list = |name: &str| vec![name.to_owned()];
         let namespace = if object.namespace.is_empty() { ANY } else { object.namespace };
+        let from = if self.namespace.is_empty() { ANY } else { self.namespace };
         DeniedRead {
             grant: AccessGrantSpec {
                 read: vec![ReadGrant {
@@ -362,7 +378,7 @@ impl<'a> Reader<'a> {
                     namespaces: list(namespace),
                     names: object.name.map(list).unwrap_or_default(),
                 }],
-                ..self.nothing(self.namespace)
+                ..self.nothing(from)
             },
         }
     }
@@ -429,8 +445,14 @@ impl From<AccessGrantSpec> for DeniedRead {
 impl fmt::Display for DeniedRead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_objects(f, &self.grant.read)?;
-        let own = self.grant.to.namespaces.concat();
-        write!(f, ": the composite resource is in namespace `{own}`, and {}", not_granted(&self.grant))
+        match self.grant.to.namespaces.concat().as_str() {
+            ANY => write!(f, ": {}", not_granted(&self.grant)),
+            own => write!(
+                f,
+                ": the composite resource is in namespace `{own}`, and {}",
+                not_granted(&self.grant)
+            ),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use ferroplane_wire::{Struct, check};
 
 use crate::external::Permits;
 use crate::failure::Failure;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Subject};
 use crate::outcome::Outcome;
 use crate::pipeline::Step;
 use crate::requirements::{Resolution, StepInputs};
@@ -90,6 +90,14 @@ impl Call {
     /// The request to send.
     pub fn request(&self) -> &RunFunctionRequest {
         &self.request
+    }
+
+    /// The operation that the pipeline runs for, if it is one. Its functions observe nothing, so that the request does not have it.
+    pub fn operation(&self) -> Option<&Struct> {
+        match &self.run.inputs.subject {
+            Subject::Operation { object } => Some(object),
+            Subject::Composite(_) => None,
+        }
     }
 
     /// What the function may do beyond computing.

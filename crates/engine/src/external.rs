@@ -28,6 +28,11 @@ pub use quantity::scaled as scaled_quantity;
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest timeout of a call.
 const LONGEST_TIMEOUT: Duration = Duration::from_mins(10);
+/// The longest call of a function of a Composition. A composite resource has two minutes for all its steps, and what comes after them: with
+/// a longer one, the whole reconcile would be cut off, without a word about the step.
+const LONGEST_OF_COMPOSITE: Duration = Duration::from_secs(90);
+/// How much memory a step may give an image, in bytes. The image is chosen by a user who need not be the administrator of the machine.
+const MOST_MEMORY: u64 = 4 << 30;
 
 /// The remedy if these functions are disabled.
 pub const EXTERNAL_IS_OFF: &str =
@@ -102,6 +107,13 @@ pub struct Permits {
 pub struct InvalidExternal {
     pub field: String,
     pub problem: String,
+}
+
+/// What a timeout of a function of a Composition means in place of its text, if it is too long for a composite resource.
+pub(crate) fn shortened_timeout(text: &str) -> Option<String> {
+    let timeout = duration::parse_positive(text)?;
+    let is_too_long = LONGEST_OF_COMPOSITE < timeout && timeout <= LONGEST_TIMEOUT;
+    is_too_long.then(|| format!("{}s", LONGEST_OF_COMPOSITE.as_secs()))
 }
 
 /// How a function runs something else, if it does.
@@ -243,7 +255,13 @@ fn read_limits(limits: Option<&FunctionLimits>) -> Result<(Option<u64>, Option<u
         let problem = || format!("expected a quantity above zero, got `{value}`");
         amount.map(Some).ok_or_else(|| invalid(&format!("resources.limits.{field}"), problem()))
     };
-    Ok((read("memory", limits.memory.as_ref(), 1)?, read("cpu", limits.cpu.as_ref(), 1000)?))
+    let memory = read("memory", limits.memory.as_ref(), 1)?;
+    if memory.is_some_and(|memory| memory > MOST_MEMORY) {
+        let most = MOST_MEMORY >> 30;
+        let problem = format!("expected at most {most}Gi, which is the most that a step may have");
+        return Err(invalid("resources.limits.memory", problem));
+    }
+    Ok((memory, read("cpu", limits.cpu.as_ref(), 1000)?))
 }
 
 fn read_timeout(timeout: Option<String>) -> Result<Duration, InvalidExternal> {

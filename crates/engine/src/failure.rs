@@ -234,6 +234,54 @@ mod tests {
     }
 
     #[test]
+    fn failures_of_composed_resources_have_causes() {
+        let (step, resource, kind) = (|| "s".to_owned(), || "r".to_owned(), || "K".to_owned());
+        let source = StructError::NotFinite;
+        let cases = [
+            (Failure::NoPrefix { label: "l" }, Cause::CompositeResourceInvalid),
+            (Failure::Observed { resource: resource(), source }, Cause::ComposedResourceUnreadable),
+            (Failure::NotAnObject { step: step(), resource: resource() }, Cause::ComposedResourceInvalid),
+            (
+                Failure::NoType { step: step(), resource: resource(), field: "kind" },
+                Cause::ComposedResourceInvalid,
+            ),
+            (Failure::Metadata { step: step(), resource: resource() }, Cause::ComposedResourceInvalid),
+            (
+                Failure::InvalidName { step: step(), resource: resource(), name: "A".to_owned() },
+                Cause::ComposedResourceInvalid,
+            ),
+            (
+                Failure::UnknownScope {
+                    step: step(),
+                    resource: resource(),
+                    kind: kind(),
+                    reason: String::new(),
+                },
+                Cause::ComposedKindUnavailable,
+            ),
+            (
+                Failure::ClusterScoped { step: step(), resource: resource(), kind: kind() },
+                Cause::ComposedResourceClusterScoped,
+            ),
+            (
+                Failure::NamespaceMissing { step: step(), resource: resource(), kind: kind() },
+                Cause::ComposedResourceNamespaceMissing,
+            ),
+            (
+                Failure::Controlled { step: step(), resource: resource(), owner: "o".to_owned() },
+                Cause::ComposedResourceControlled,
+            ),
+            (
+                Failure::SameObject { first: resource(), second: resource(), object: "o".to_owned() },
+                Cause::ComposedResourceDuplicate,
+            ),
+        ];
+        for (failure, cause) in cases {
+            assert_eq!(failure.point().cause, cause, "{failure}");
+        }
+    }
+
+    #[test]
     fn cause_that_was_told_is_not_told_again() {
         let link = |text, source: Option<Link>| Link { text, source: source.map(Box::new) };
         let told = link("no version is referenceable", None);

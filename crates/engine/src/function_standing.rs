@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use ferroplane_api::{Cause, Condition, Status};
 
 use crate::versions::Replacement;
+use crate::wording::capitalised;
 
 /// The reasons that only we set. A condition with another reason belongs to a package manager.
 const REASONS: [&str; 9] = [
@@ -86,22 +87,29 @@ impl FunctionStanding<'_> {
     pub fn message(&self) -> String {
         match self {
             Self::BuiltIn(Replacement { function, version: Some(version) }) => {
-                format!("runs built in: `{function}` {version} of Ferroplane does what the package does")
+                format!(
+                    "The function is built in: `{function}` {version} of Ferroplane does what the package \
+                     does"
+                )
             }
             Self::BuiltIn(Replacement { function, version: None }) => {
-                format!("runs built in: `{function}` of Ferroplane takes the place of the package")
+                format!("The function is built in: `{function}` of Ferroplane takes the place of the package")
             }
             Self::Program { command, state: Some(LocalProgram::Running { address, .. }) } => {
                 format!("`{command}` serves the function at {address}")
             }
             Self::Program { state: Some(LocalProgram::Starting), .. } => String::new(),
             Self::Program { state: Some(LocalProgram::Down(why)), .. } => why.clone(),
-            Self::Program { state: None, .. } => COMMAND_IS_NOT_RUN.to_owned(),
-            Self::Development { target } => format!("is called at {target}, as its annotations say"),
-            Self::Revision { name, has_endpoint: true } => format!("is called at the endpoint of `{name}`"),
-            Self::Revision { name, .. } => format!("its active revision `{name}` has no endpoint"),
-            Self::Inactive => "none of its revisions is active".to_owned(),
-            Self::NotRun { package, reason } => format!("nothing runs package `{package}`: {reason}"),
+            Self::Program { state: None, .. } => capitalised(COMMAND_IS_NOT_RUN),
+            Self::Development { target } => {
+                format!("The function is called at {target}, as its annotations say")
+            }
+            Self::Revision { name, has_endpoint: true } => {
+                format!("The function is called at the endpoint of `{name}`")
+            }
+            Self::Revision { name, .. } => format!("The active revision `{name}` has no endpoint"),
+            Self::Inactive => "None of the revisions is active".to_owned(),
+            Self::NotRun { package, reason } => format!("Nothing runs package `{package}`: {reason}"),
         }
     }
 
@@ -200,6 +208,9 @@ mod tests {
         for standing in standings {
             for condition in standing.conditions() {
                 assert!(is_own_condition(&condition), "{condition:?}");
+                let is_failure_of_program = condition.reason == "CommandFailed";
+                let is_sentence = !condition.message.starts_with(char::is_lowercase);
+                assert!(is_sentence || is_failure_of_program, "{condition:?}");
                 assert_eq!(condition.status == Status::False, condition.cause().is_some(), "{condition:?}");
             }
         }

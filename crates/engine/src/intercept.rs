@@ -24,6 +24,12 @@ pub fn name_in(revision: &str) -> Option<&str> {
     revision.split_once(MARK).map(|(_, name)| name)
 }
 
+/// The message while calls are sent to a process, in an event and in the words of `ferroplane intercept`.
+pub fn calls_are_sent(function: &str, to: &str, is_for_real: bool) -> String {
+    let count = if is_for_real { "its responses are used" } else { "its responses are only compared" };
+    format!("calls of function `{function}` are sent to {to}, and {count}")
+}
+
 /// A `FunctionIntercept`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Intercept {

@@ -36,7 +36,7 @@ pub use template::{CRON_LABEL, WATCH_LABEL, operation_of_cron, operation_of_watc
 pub use watch::{
     DELETED, FieldPath, InvalidFieldPath, LOOP_LIMIT, MARK_BOUND, Mark, Selection, Sighting, Trigger,
     TriggerNote, WATCHED_RESOURCE, WatchDecision, WatchSpec, WatchState, annotate_watched, deleted_object,
-    deleted_object_of, longer_watch_operation_name, require_watched, watch_operation_name,
+    deleted_object_of, digests_of_data, longer_watch_operation_name, require_watched, watch_operation_name,
 };
 
 /// The reason of events with results of steps.

@@ -51,6 +51,6 @@ pub use revisions::{
 pub use runtime::{
     AdaptedProgram, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames, RuntimeObjects, deployment_trouble,
     function_endpoint, is_available, is_owned_by, keep_pull_secrets, keep_tag, runtime_objects,
-    secret_owners, server_names, take_over,
+    secret_owners, server_names, take_over, with_certificate,
 };
 pub use webhooks::{WebhookAddress, converts_by_webhook, is_webhook_configuration, with_webhook_address};

@@ -332,6 +332,7 @@ mod tests {
             error.to_string(),
             "no Composition with the labels tier=silver composes XR (example.org/v1)"
         );
+        assert_eq!(error.cause(), Cause::NoMatchingComposition);
     }
 
     #[test]
@@ -417,6 +418,8 @@ mod tests {
             (json!({"key": "channel", "operator": "Near", "values": ["stable"]}), None),
         ] {
             let found = choose_revision(&selector(expression.clone()), &candidate("c", &[]), &revisions);
+            let cause = found.as_ref().err().map(Unselectable::cause);
+            assert_eq!(cause, chosen.is_none().then_some(Cause::NoMatchingCompositionRevision));
             assert_eq!(found.ok().as_deref(), chosen, "{expression}");
         }
         let nobody = selector(json!({"key": "channel", "operator": "In", "values": ["x", "y"]}));

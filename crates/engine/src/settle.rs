@@ -11,7 +11,7 @@ use crate::composite::COMPOSE;
 use crate::failure::{Failure, chain};
 use crate::outcome::{Event, EventKind, FunctionCondition, Outcome, Target};
 use crate::plan::Plan;
-use crate::wording::CANNOT_COMPOSE;
+use crate::wording::{CANNOT_COMPOSE, UNREADY_RESOURCES, UNSYNCED_RESOURCES};
 
 /// How many names a condition lists before it only counts.
 const NAMES_LISTED: usize = 3;
@@ -214,7 +214,7 @@ fn synced(unsynced: &[&str]) -> Condition {
         return Condition::new("Synced", Status::True, "ReconcileSuccess");
     }
     Condition::new("Synced", Status::False, "ReconcileError")
-        .with_message(format!("Unsynced resources: {}", list(unsynced)))
+        .with_message(format!("{UNSYNCED_RESOURCES}{}", list(unsynced)))
         .with_failure(Cause::ComposedResourcesUnsynced.into())
 }
 
@@ -224,7 +224,7 @@ fn ready(explicit: Option<bool>, unready: &[&str]) -> Condition {
     match explicit {
         // Without a list of resources: the function has its own reason, and the list would name the wrong one.
         Some(false) => creating,
-        None if !unready.is_empty() => creating.with_message(format!("Unready resources: {}", list(unready))),
+        None if !unready.is_empty() => creating.with_message(format!("{UNREADY_RESOURCES}{}", list(unready))),
         Some(true) | None => Condition::new("Ready", Status::True, "Available"),
     }
 }

@@ -322,6 +322,9 @@ mod tests {
             let (reason, message) = verdict(&spec(&steps), &functions(&[]));
             assert_eq!(reason, "InvalidPipeline");
             assert!(message.contains(words), "{message}");
+            let (catalogue, capabilities) = functions(&[]);
+            let invalid = validate_pipeline(&spec(&steps), &catalogue, &capabilities).unwrap_err();
+            assert_eq!(invalid.point().cause, Cause::PipelineInvalid, "{message}");
         }
     }
 

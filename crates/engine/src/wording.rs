@@ -1,4 +1,4 @@
-//! The beginning of messages in conditions and events: the operation that failed.
+//! The beginning of messages in conditions and events: the operation that failed, or what is listed.
 //!
 //! People need the whole sentence. Programs that show the code, the step and the resource of a failure ([`FailurePoint`]) beside the
 //! message would repeat them: [`without_operation`] removes them from the message.
@@ -14,6 +14,11 @@ const CANNOT_USE_REVISION: &str = "cannot use CompositionRevision";
 const CANNOT_APPLY: &str = "cannot apply composed resource";
 const FAILURE_LIMIT: &str = "failure limit of";
 const ACTIVE_DEADLINE: &str = "active deadline of";
+
+/// Precedes the names of composed resources that are not synced. Crossplane's words: programs know them.
+pub const UNSYNCED_RESOURCES: &str = "Unsynced resources: ";
+/// The same of those that are not ready.
+pub const UNREADY_RESOURCES: &str = "Unready resources: ";
 
 /// Why something may not be read.
 pub const NO_GRANT: &str = "no AccessGrant allows that";
@@ -40,6 +45,13 @@ pub(crate) fn failure_limit(limit: u64) -> String {
 /// An operation has reached its deadline.
 pub(crate) fn active_deadline(seconds: u64) -> String {
     format!("{ACTIVE_DEADLINE} {seconds}s exceeded")
+}
+
+/// A clause as a sentence of a condition or an event, which begins with a capital letter.
+pub fn capitalised(clause: &str) -> String {
+    let mut letters = clause.chars();
+    let first = letters.next();
+    first.into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }
 
 /// A `CompositionRevision` that cannot be used.
@@ -127,6 +139,13 @@ mod tests {
         for (message, failure) in cases {
             assert_eq!(without_operation(&message, Some("a")), failure);
         }
+    }
+
+    #[test]
+    fn clause_begins_with_a_capital_letter_in_a_condition() {
+        assert_eq!(capitalised("runs in a container"), "Runs in a container");
+        assert_eq!(capitalised("`./f` serves the function"), "`./f` serves the function");
+        assert_eq!(capitalised(""), "");
     }
 
     #[test]

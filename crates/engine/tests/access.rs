@@ -569,6 +569,38 @@ fn grant_counts_for_whom_and_what_it_names() {
     }
 }
 
+/// Those of the plane hold the secret by which it knows its API server.
+#[test]
+fn configurations_of_webhooks_are_read_only_with_a_grant_that_names_their_kind() {
+    const GROUP: &str = "admissionregistration.k8s.io/v1";
+    let selectors = [
+        json!({"apiVersion": GROUP, "kind": "ValidatingWebhookConfiguration", "matchName": "crossplane-no-usages"}),
+        json!({"apiVersion": GROUP, "kind": "ValidatingWebhookConfiguration", "matchLabels": {}}),
+        json!({"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "matchName": "crossplane-no-usages"}),
+        // An API server ignores the namespace.
+        json!({
+            "apiVersion": GROUP, "kind": "ValidatingWebhookConfiguration", "namespace": HOME, "matchName": "crossplane-no-usages",
+        }),
+    ];
+    let grant = |kind: &Value| json!({"to": {"namespaces": ["*"]}, "read": [{"apiGroups": ["*"], "kinds": [kind], "namespaces": ["*"]}]});
+    for (selector, namespace) in selectors.iter().flat_map(|it| [(it, Some(HOME)), (it, None)]) {
+        let hooks = json!({"apiVersion": GROUP, "kind": selector["kind"], "metadata": {"name": "crossplane-no-usages"}});
+        let mut cluster = Cluster { objects: vec![hooks], ..requiring(selector) };
+        for grants in [vec![], vec![grant(&json!("*"))]] {
+            cluster.grants = grants;
+            let (outcome, requests) = cluster.compose(namespace);
+            let failure = outcome.result.unwrap_err();
+            assert_eq!(failure.cause(), Cause::AccessNotGranted, "{selector} {namespace:?}");
+            assert!(requests.iter().all(|request| shown(request).is_empty()), "{selector} {namespace:?}");
+            let (_, named) = ferroplane_engine::wording::split_grant(&failure.to_string()).unwrap();
+            let granted = Cluster { grants: vec![json!(named)], ..cluster.clone() };
+            assert!(granted.compose(namespace).0.result.is_ok(), "{selector} {namespace:?}");
+        }
+        cluster.grants = vec![grant(&selector["kind"])];
+        assert!(cluster.compose(namespace).0.result.is_ok(), "{selector} {namespace:?}");
+    }
+}
+
 #[test]
 fn what_is_not_granted_any_more_is_not_handed_out_from_memory() {
     let secret =

@@ -34,7 +34,7 @@ pub use finding::Finding;
 pub use id::Id;
 pub use inquiry::{Purpose, wants};
 pub use known_functions::KnownFunction;
-pub use overview::{CauseGroup, Overview, Severity, Survey};
+pub use overview::{CauseGroup, Overview, Severity, Survey, Unread};
 pub use rules::causes;
 pub use snapshot::{Home, List, Snapshot, State, Want};
 pub use tree::{Node, tree};

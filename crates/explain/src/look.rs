@@ -170,9 +170,14 @@ pub(crate) fn rollouts() -> List {
     cluster_list("rollout.ferroplane.io/v1alpha1", "FunctionRollout")
 }
 
-/// All usages, of both kinds.
-pub(crate) fn usages() -> [List; 2] {
-    ["Usage", "ClusterUsage"].map(|kind| cluster_list("protection.crossplane.io/v1beta1", kind))
+/// All usages, of all kinds: those of the older group protect objects, too.
+pub(crate) fn usages() -> [List; 3] {
+    [
+        ("protection.crossplane.io/v1beta1", "Usage"),
+        ("protection.crossplane.io/v1beta1", "ClusterUsage"),
+        ("apiextensions.crossplane.io/v1beta1", "Usage"),
+    ]
+    .map(|(api_version, kind)| cluster_list(api_version, kind))
 }
 
 /// The revisions of a package or a composition.

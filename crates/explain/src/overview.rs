@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use ferroplane_api::{Cause, Object, keys, meta};
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub enum Severity {
 pub struct Survey {
     ready: usize,
     groups: BTreeMap<Signature, Group>,
+    /// Kinds that could not be read, and why.
+    unread: BTreeMap<String, String>,
 }
 
 /// What objects have in common that say the same.
@@ -62,6 +65,17 @@ pub struct Overview {
     pub ready: usize,
     pub not_ready: usize,
     pub causes: Vec<CauseGroup>,
+    /// Kinds of whose objects nothing is known.
+    pub unread: Vec<Unread>,
+}
+
+/// A kind whose objects could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unread {
+    /// The plural name, with the group.
+    pub kind: String,
+    pub message: String,
 }
 
 /// Objects that are not ready for the same reason.
@@ -97,20 +111,30 @@ impl Survey {
         let says = said(snapshot, &id, object);
         let masked = masked(&id, &says);
         let key = (severity(role, object), format!("{}/{}", id.group(), id.kind), masked);
-        let since = since(object);
-        let group = self.groups.entry(key).or_insert_with(|| Group {
-            example: id.clone(),
-            since: since.clone(),
-            count: 0,
-            named: Vec::new(),
-            says,
-        });
-        group.count += 1;
-        if group.named.len() < NAMED {
-            group.named.push(id.clone());
+        let (since, named) = (since(object), vec![id.clone()]);
+        self.add(key, Group { example: id, since, count: 1, named, says });
+    }
+
+    /// Take note that objects of a kind could not be read, or not all of them.
+    pub fn note_unread(&mut self, kind: &str, message: &str) {
+        self.unread.insert(kind.to_owned(), message.to_owned());
+    }
+
+    /// Take in what was noted of other objects.
+    pub fn take_in(&mut self, other: Self) {
+        self.ready += other.ready;
+        self.unread.extend(other.unread);
+        for (signature, group) in other.groups {
+            self.add(signature, group);
         }
-        if since < group.since {
-            (group.example, group.since) = (id, since);
+    }
+
+    fn add(&mut self, signature: Signature, group: Group) {
+        match self.groups.entry(signature) {
+            Entry::Occupied(mut known) => known.get_mut().take_in(group),
+            Entry::Vacant(new) => {
+                new.insert(group);
+            }
         }
     }
 
@@ -139,7 +163,19 @@ impl Survey {
         }
         causes.sort_by_key(|group| (group.severity, Reverse(group.count), group.since.clone()));
         let not_ready = causes.iter().map(|group| group.count).sum();
-        Overview { ready: self.ready, not_ready, causes }
+        let unread = self.unread.into_iter().map(|(kind, message)| Unread { kind, message }).collect();
+        Overview { ready: self.ready, not_ready, causes, unread }
+    }
+}
+
+impl Group {
+    fn take_in(&mut self, other: Self) {
+        self.count += other.count;
+        self.named.extend(other.named);
+        self.named.truncate(NAMED);
+        if other.since < self.since {
+            (self.example, self.since) = (other.example, other.since);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! What an API server has, for tests.
 #![expect(clippy::needless_pass_by_value, reason = "values read better where tests make them")]
 
-use ferroplane_api::Object;
+use ferroplane_api::{Object, meta};
+use ferroplane_engine::wording::UNREADY_RESOURCES;
 use ferroplane_engine::{SettleFacts, Trouble, settle_trouble};
 use serde_json::{Value, json};
 
@@ -107,7 +108,7 @@ impl Plane {
         let synced = condition("Synced", "True", "ReconcileSuccess", "");
         Self::with(json!([
             synced,
-            condition("Ready", "False", "Creating", &format!("Unready resources: {names}"))
+            condition("Ready", "False", "Creating", &format!("{UNREADY_RESOURCES}{names}"))
         ]))
     }
 
@@ -175,7 +176,10 @@ impl Plane {
                 );
             }
             Want::List(list) => {
-                let all = self.objects.iter().filter(|it| is_kind(it, &list.kind));
+                let group = meta::group(&list.api_version);
+                let is_of_group =
+                    |it: &&Value| meta::group(it["apiVersion"].as_str().unwrap_or_default()) == group;
+                let all = self.objects.iter().filter(|it| is_kind(it, &list.kind)).filter(is_of_group);
                 let all = all.map(object).collect();
                 snapshot.put_list(list, all);
             }

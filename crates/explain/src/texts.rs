@@ -1,13 +1,14 @@
 //! Texts of other programs, where they have no code for what they mean: the only prose that any rule here goes by.
 //!
 //! What an API server means by a refusal is in [`ferroplane_engine::recognised_refusal`]; this plane's own failures have
-//! codes, and no rule matches their words. Once a rule is found, two texts of ours are taken apart to be displayed, by the constants of
+//! codes, and no rule matches their words. Once a rule is found, texts of ours are taken apart to be displayed, by the constants of
 //! [`ferroplane_engine::wording`] that they are written with: the operations that a message begins with are left out, and the
-//! `AccessGrant` that it ends with becomes advice. A message of another release that has other words is displayed whole.
+//! `AccessGrant` that it ends with becomes advice. A message of another release that has other words is displayed whole. The names of
+//! composed resources that are not synced or not ready follow words of Crossplane, which are such constants, too.
 
 use ferroplane_api::Cause;
 use ferroplane_engine::recognised_refusal;
-use ferroplane_engine::wording::without_operation;
+use ferroplane_engine::wording::{UNREADY_RESOURCES, UNSYNCED_RESOURCES, without_operation};
 
 use crate::words::{behind, between};
 
@@ -76,14 +77,14 @@ pub(crate) fn failure_in<'t>(text: &'t str, step: Option<&str>) -> &'t str {
     }
 }
 
-/// The composed resources that are not synced. Crossplane's words, which are ours as well: programs know them.
+/// The composed resources that are not synced. The words are Crossplane's, and ours as well.
 pub(crate) fn unsynced_in(message: &str) -> Option<&str> {
-    message.strip_prefix("Unsynced resources: ")
+    message.strip_prefix(UNSYNCED_RESOURCES)
 }
 
-/// The composed resources that are not ready. Crossplane's words, too.
+/// The composed resources that are not ready.
 pub(crate) fn unready_in(message: &str) -> Option<&str> {
-    message.strip_prefix("Unready resources: ")
+    message.strip_prefix(UNREADY_RESOURCES)
 }
 
 /// Whether a list of names such as `a, b, c, and 2 more` may have a name in it.

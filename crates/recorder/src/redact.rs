@@ -1,10 +1,11 @@
 //! Redacts secrets in recordings.
 //!
 //! Secret is what is in `data` and `stringData` of a Secret, wherever one turns up; credentials; connection details; texts and numbers in
-//! fields, or in pairs of `name` and `value`, that are named like a password, token or key; and fields of composite resources and claims that
-//! their definitions call secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
+//! fields, or in pairs of `name` and `value`, that are named like a password, token or key, also in lists and maps ([`below`]); and fields of
+//! composite resources and claims that their definitions call secret. All of it becomes a placeholder, which is the same for the same value. The same values are then looked for in
 //! every other text, for functions pass on what they were given.
 
+mod below;
 mod field_name;
 #[cfg(test)]
 mod tests;
@@ -22,8 +23,9 @@ use ferroplane_wire::{Struct, to_hex};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use self::field_name::FieldNames;
+use self::below::{Description, is_word, stands_alone};
 pub use self::field_name::{BadFieldName, FieldName};
+use self::field_name::{FieldNames, counts};
 use crate::sensitive_fields::SensitiveFields;
 use crate::sensitive_kinds::SensitiveKinds;
 
@@ -102,6 +104,8 @@ enum Sensitivity {
     MetadataOfSecret,
     /// Its text or number is a secret.
     Scalar,
+    /// The texts and numbers in its list or map are.
+    Several,
     /// It is a copy of an object, as JSON.
     Copy,
     /// Something below it may be.
@@ -115,6 +119,7 @@ impl Judgement<'_> {
             Value::Object(_) if self.is_secret && key == "metadata" => Sensitivity::MetadataOfSecret,
             Value::String(text) if text.is_empty() => Sensitivity::None,
             Value::String(_) | Value::Number(_) if self.is_named(key) => Sensitivity::Scalar,
+            Value::Array(_) | Value::Object(_) if self.names_several(key) => Sensitivity::Several,
             Value::String(_) if key == LAST_APPLIED => Sensitivity::Copy,
             _ => Sensitivity::None,
         }
@@ -123,6 +128,11 @@ impl Judgement<'_> {
     /// Whether a name says that this is a secret.
     fn is_named(&self, key: &str) -> bool {
         self.redactor.names.has(key) || self.has_secret_value && key == "value"
+    }
+
+    /// The same for a list or map.
+    fn names_several(&self, key: &str) -> bool {
+        self.redactor.names.has_several(key) || self.has_secret_value && key == "value"
     }
 }
 
@@ -204,12 +214,39 @@ impl<'r> Secrets<'r> {
                 (Sensitivity::Scalar, value) => {
                     self.values.insert(plain_text(value).into_bytes());
                 }
+                (Sensitivity::Several, value) => self.learn_several(value, counts(key)),
                 // It may be all that is left of a secret.
                 (Sensitivity::Copy, Value::String(text)) => {
                     self.learn_value(&serde_json::from_str(text).unwrap_or_default());
                 }
                 (_, other) => self.learn_value(other),
             }
+        }
+    }
+
+    /// Learn the secrets in a list or map of secrets. Numbers may be none of them.
+    fn learn_several(&mut self, value: &Value, has_counts: bool) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.learn_several(item, has_counts)),
+            Value::Object(object) if stands_alone(object) => self.learn_fields(object),
+            Value::Object(object) => {
+                let (judgement, description) = (self.redactor.judge(object), Description::of(object));
+                for (key, value) in object {
+                    match judgement.of(key, value) {
+                        Sensitivity::Scalar => {
+                            self.values.insert(plain_text(value).into_bytes());
+                        }
+                        _ if description.keeps(key) => self.learn_value(value),
+                        _ => self.learn_several(value, has_counts),
+                    }
+                }
+            }
+            Value::String(text) if is_word(text) => {}
+            Value::Number(_) if has_counts => {}
+            Value::String(_) | Value::Number(_) => {
+                self.values.insert(plain_text(value).into_bytes());
+            }
+            Value::Null | Value::Bool(_) => {}
         }
     }
 
@@ -432,11 +469,44 @@ impl<'r> Secrets<'r> {
                     self.hide_scalar(value);
                     true
                 }
+                (Sensitivity::Several, value) => self.hide_several(value, counts(key)),
                 (Sensitivity::Copy, Value::String(text)) => self.copy(text),
                 (_, other) => self.value(other),
             };
         }
         is_hit | (self.is_thorough && self.keys(object))
+    }
+
+    /// Takes secrets out of a list or map of secrets. Returns whether there were any. Numbers may be none of them.
+    fn hide_several(&self, value: &mut Value, has_counts: bool) -> bool {
+        match value {
+            Value::Array(items) => {
+                items.iter_mut().fold(false, |is_hit, item| self.hide_several(item, has_counts) | is_hit)
+            }
+            Value::Object(object) if stands_alone(object) => self.fields(object),
+            Value::Object(object) => {
+                let (judgement, description) = (self.redactor.judge(object), Description::of(object));
+                let mut is_hit = false;
+                for (key, value) in object.iter_mut() {
+                    is_hit |= match judgement.of(key, value) {
+                        Sensitivity::Scalar => {
+                            self.hide_scalar(value);
+                            true
+                        }
+                        _ if description.keeps(key) => self.value(value),
+                        _ => self.hide_several(value, has_counts),
+                    };
+                }
+                is_hit | (self.is_thorough && self.keys(object))
+            }
+            Value::String(text) if text.is_empty() => false,
+            Value::Number(_) if has_counts => false,
+            Value::String(_) | Value::Number(_) => {
+                self.hide_scalar(value);
+                true
+            }
+            Value::Null | Value::Bool(_) => false,
+        }
     }
 
     /// Takes secrets out of the names of fields. Templates of phases may have written them.

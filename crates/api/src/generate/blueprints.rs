@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::common::Condition;
 use super::kind::{Kind, Scope, Version, age, column, wide_column};
 use super::marks::keyed_by;
 use super::schema::{Schema, of};
+use super::shared_fields::Condition;
 use crate::keys::KANISTER;
 use crate::{ActionSetSpec, ActionSetStatus, Blueprint, Profile};
 

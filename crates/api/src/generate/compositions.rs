@@ -23,7 +23,7 @@ struct RevisionSpec {
 struct RevisionStatus {
     /// Current conditions of the object, one per type.
     #[schemars(transform = keyed_by("type"))]
-    conditions: Option<Vec<super::common::Condition>>,
+    conditions: Option<Vec<super::shared_fields::Condition>>,
     /// Warnings about versions of functions that the steps call, for example deprecated ones.
     #[schemars(transform = atomic)]
     warnings: Option<Vec<VersionWarning>>,

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::common::{Condition, LabelSelector, NameRef};
 use super::kind::{Kind, Scope, Version, age, condition};
 use super::marks::{RULES, atomic, fixed, keyed_by, or, rule, set};
 use super::schema::{Schema, of};
+use super::shared_fields::{Condition, LabelSelector, NameRef};
 use crate::TypeRef;
 
 /// Specification of the composite resources that this XRD defines.

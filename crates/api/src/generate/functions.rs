@@ -4,10 +4,10 @@
 use schemars::JsonSchema;
 use serde_json::json;
 
-use super::common::{AppliedImageConfig, Condition, PackageOptions};
 use super::kind::{Kind, Scope, Version, age, column, condition, wide_column};
 use super::marks::{keyed_by, or, rule, set};
 use super::schema::{Schema, of};
+use super::shared_fields::{AppliedImageConfig, Condition, PackageOptions};
 
 /// Specification of the Function package to install.
 #[derive(JsonSchema)]

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
-use super::common::{NameRef, Status};
 use super::kind::{Kind, Scope, Version, age, column, condition};
 use super::marks::{RULES, rule};
 use super::schema::{Schema, of};
+use super::shared_fields::{NameRef, Status};
 
 /// Specification of the resource that is in use, and of the resource or reason that needs it.
 #[derive(JsonSchema)]

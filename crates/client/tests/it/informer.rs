@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use ferroplane_client::{Change, Informer, InformerError, InformerScope};
+use ferroplane_client::{Change, DataStandIn, Informer, InformerError, InformerScope};
 use http::StatusCode;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -172,6 +172,29 @@ async fn informer_without_data_keeps_everything_else() {
     let held = String::from_utf8(informer.get("a", "applied").unwrap().bytes.to_vec()).unwrap();
     assert!(held.contains(r#""kept":"yes""#) && held.contains(r#""immutable":true"#), "{held}");
     assert!(held.contains("managedFields") && !held.contains("secret"), "{held}");
+    informer.stop();
+}
+
+#[tokio::test]
+async fn what_stands_for_data_is_kept_in_its_place() {
+    let server = server_with_two_namespaces().await;
+    let metadata = json!({"name": "long", "namespace": "a"});
+    let object =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"color": "secret"}});
+    server.client().create(&config_maps(), "a", object.as_object().unwrap()).await.unwrap();
+    let lengths = DataStandIn::new(|object| {
+        let length = object.get("data").and_then(|data| data["color"].as_str()).map(str::len);
+        json!({"length": length}).as_object().cloned().unwrap()
+    });
+    let scope = InformerScope {
+        without_data: true,
+        stand_in: Some(lengths),
+        ..InformerScope::new(config_maps().into())
+    };
+    let informer = Informer::start(server.client(), scope);
+    informer.synced().await;
+    let held = informer.object("a", "long").unwrap();
+    assert_eq!((held.get("data"), &held["length"]), (None, &json!(6)));
     informer.stop();
 }
 

@@ -44,7 +44,8 @@ pub fn is_reserved_group(group: &str) -> bool {
     let is_within =
         |domain: &str| group.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
     ["k8s.io", "kubernetes.io"].into_iter().any(is_within)
-        || ["", keys::FERROPLANE, "meta.pkg.crossplane.io"].contains(&group)
+        // A right on a kind in the group of all custom resources is one on every custom resource with the same plural.
+        || ["", keys::FERROPLANE, keys::CUSTOM_RESOURCES, keys::META_PKG].contains(&group)
         || crds::ALL.iter().any(|crd| crd.group == group)
 }
 
@@ -111,19 +112,32 @@ pub(crate) fn refuse_another_owner(present: &Object, owner: &str) -> Result<(), 
     })
 }
 
-/// A definition without a controller may be one of ours that was orphaned or restored from a backup. The category that we give to every
-/// kind distinguishes it from one that a user wrote by hand.
+/// A definition without a controller may be one that was made from an XRD, and was orphaned or restored from a backup. It has the category
+/// and the fields of all these kinds. The category alone proves nothing: a user may have written it by hand, so that `kubectl get claim`
+/// lists the kind. Nor do managed fields: a backup may leave them out.
 fn refuse_foreign(present: &Object) -> Result<(), NotOurs> {
     let categories = present.get("spec").and_then(|spec| spec.get("names")?.get("categories")?.as_array());
-    let is_made_here = categories
+    let has_category = categories
         .into_iter()
         .flatten()
         .any(|category| CATEGORIES.iter().any(|made_here| category == *made_here));
-    if meta::controller(present).is_some() || is_made_here || meta::annotation(present, keys::ADOPT) == "true"
-    {
+    let is_derived = has_category && chooses_compositions(present);
+    if meta::controller(present).is_some() || is_derived || meta::annotation(present, keys::ADOPT) == "true" {
         return Ok(());
     }
     Err(NotOurs::Foreign { name: meta::name(present).to_owned() })
+}
+
+/// Whether objects of the kind choose a Composition: those of all kinds do that Crossplane and we make from XRDs.
+fn chooses_compositions(definition: &Object) -> bool {
+    let versions = definition.get("spec").and_then(|spec| spec.get("versions")?.as_array());
+    versions.into_iter().flatten().any(|version| {
+        let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"];
+        // Claims and composite resources of the legacy scope have the fields in `spec`, and all others below it.
+        [spec, &spec["crossplane"]["properties"]].into_iter().any(|fields| {
+            ["compositionRef", "compositionSelector"].iter().all(|field| fields[*field]["type"] == "object")
+        })
+    })
 }
 
 pub(crate) fn keep_certificates(present: &Object, spec: &mut Value) {
@@ -265,6 +279,28 @@ mod tests {
         );
     }
 
+    /// What a version of a kind has that was made from an XRD.
+    fn derived() -> Value {
+        let fields = json!({"compositionRef": {"type": "object"}, "compositionSelector": {"type": "object"}});
+        let spec = json!({"properties": {"crossplane": {"properties": fields}}});
+        json!({"name": "v1", "schema": {"openAPIV3Schema": {"properties": {"spec": spec}}}})
+    }
+
+    #[test]
+    fn kinds_of_every_layout_are_adopted_when_nothing_controls_them_any_more() {
+        let is_adopted = |mut definition: Object| {
+            definition["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+            adopt(&definition, &Object::new(), "u").is_ok()
+        };
+        for scope in ["LegacyCluster", "Cluster", "Namespaced"] {
+            let mut xrd = xrd(&json!([version("v1", true, true)]));
+            xrd["spec"]["scope"] = json!(scope);
+            assert!(is_adopted(composite_definition(&xrd).unwrap()), "{scope}");
+        }
+        let xrd = xrd(&json!([version("v1", true, true)]));
+        assert!(is_adopted(claim_definition(&xrd).unwrap().unwrap()));
+    }
+
     #[test]
     fn definition_is_adopted_with_what_others_gave_it() {
         let present = object(&json!({
@@ -273,7 +309,7 @@ mod tests {
                 "ownerReferences": [{"uid": "other", "kind": "K", "name": "k"}],
             },
             "spec": {
-                "group": "old", "names": {"categories": ["all", "composite"]},
+                "group": "old", "names": {"categories": ["all", "composite"]}, "versions": [derived()],
                 "conversion": {"webhook": {"clientConfig": {"caBundle": "QQ=="}}},
             },
             "status": {"storedVersions": ["v1"]},
@@ -307,23 +343,30 @@ mod tests {
 
     #[test]
     fn definition_that_was_written_by_hand_is_taken_over_only_if_it_says_so() {
-        let mut present = object(
-            &json!({"metadata": {"name": "xs.example.org"}, "spec": {"names": {"categories": ["all"]}}}),
-        );
-        let refusal = adopt(&present, &Object::new(), "u").unwrap_err();
-        assert!(
-            refusal.to_string().contains("annotate the CustomResourceDefinition with `ferroplane.io/adopt")
-        );
-        meta::set_annotation(&mut present, keys::ADOPT, "true");
-        assert!(adopt(&present, &Object::new(), "u").is_ok());
+        // Neither the category nor the fields alone are proof.
+        for (category, version) in
+            [("all", json!({})), ("claim", json!({})), ("composite", json!({})), ("all", derived())]
+        {
+            let mut present = object(&json!({
+                "metadata": {"name": "xs.example.org"}, "spec": {"names": {"categories": [category]}, "versions": [version]},
+            }));
+            let refusal = adopt(&present, &Object::new(), "u").unwrap_err().to_string();
+            assert!(
+                refusal.contains("annotate the CustomResourceDefinition with `ferroplane.io/adopt"),
+                "{category}: {refusal}"
+            );
+            meta::set_annotation(&mut present, keys::ADOPT, "true");
+            assert!(adopt(&present, &Object::new(), "u").is_ok());
+        }
     }
 
     #[test]
     fn groups_of_kubernetes_and_of_the_control_plane_are_not_for_definitions() {
         let of_kubernetes = ["rbac.authorization.k8s.io", "k8s.io", "node.kubernetes.io"];
+        let of_ours = ["custom-resources.ferroplane.io", "ferroplane.io", "meta.pkg.crossplane.io"];
         let of_others = ["not-k8s.io", "k8s.io.example.org", "demo.ferroplane.io", "example.org"];
         assert!(!of_others.into_iter().any(is_reserved_group));
-        for group in crds::ALL.iter().map(|crd| crd.group).chain(of_kubernetes) {
+        for group in crds::ALL.iter().map(|crd| crd.group).chain(of_kubernetes).chain(of_ours) {
             let mut definition = xrd(&json!([version("v1", true, true)]));
             definition["spec"]["group"] = json!(group);
             definition["metadata"]["name"] = json!(format!("xs.{group}"));

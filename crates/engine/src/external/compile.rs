@@ -6,7 +6,7 @@ use ferroplane_api::{
 };
 use serde_json::{Value, json};
 
-use super::{ExternalFunction, row};
+use super::{ExternalFunction, row, shortened_timeout};
 use crate::pipeline::PipelineError;
 
 /// The namespace of registry Secrets, unless a Composition names another one.
@@ -61,6 +61,9 @@ fn to_step(function: &CompositionFunction) -> Step {
     input.insert("apiVersion".to_owned(), (*api_version).into());
     input.insert("kind".to_owned(), format!("{:?}", function.r#type).into());
     input.entry("protocol").or_insert_with(|| json!(FunctionProtocol::ResourceList));
+    if let Some(timeout) = input.get("timeout").and_then(Value::as_str).and_then(shortened_timeout) {
+        input.insert("timeout".to_owned(), timeout.into());
+    }
     if let Some(config) = &function.config {
         input.insert("config".to_owned(), Value::Object(config.clone()));
     }

@@ -85,6 +85,36 @@ fn everything_that_a_container_says_is_in_its_step() {
 }
 
 #[test]
+fn call_for_a_composite_resource_ends_while_the_reconcile_has_time_left() {
+    let timeout = |timeout: &str| {
+        let settings = json!({"image": "x:1", "timeout": timeout});
+        let steps = steps(json!({"functions": [{"name": "a", "type": "Container", "container": settings}]}));
+        read(&steps[0]).timeout.as_secs()
+    };
+    assert_eq!([timeout("5s"), timeout("1m30s")], [5, 90]);
+    assert_eq!([timeout("91s"), timeout("10m")], [90, 90]);
+    // An operation may have more time, so that a step may.
+    let input = json!({"apiVersion": "container.fn.ferroplane.io/v1alpha1", "kind": "Container", "image": "x:1", "timeout": "10m"});
+    let function = ExternalFunction::read(FunctionType::Container, input.as_object().unwrap()).unwrap();
+    assert_eq!(function.timeout.as_secs(), 600);
+}
+
+#[test]
+fn step_has_a_bounded_amount_of_memory() {
+    let memory = |memory: &str| {
+        let limits = json!({"limits": {"memory": memory}});
+        let settings = json!({"image": "x", "resources": limits});
+        let functions = json!([{"name": "a", "type": "Container", "container": settings}]);
+        Pipeline::of(&spec(json!({"functions": functions}))).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(memory("4Gi"), Ok(()));
+    assert_eq!(
+        memory("4097Mi").unwrap_err(),
+        "function `a`: container.resources.limits.memory: expected at most 4Gi, which is the most that a step may have"
+    );
+}
+
+#[test]
 fn mistakes_are_named_with_function_and_field() {
     let problem =
         |functions: Value| Pipeline::of(&spec(json!({"functions": functions}))).unwrap_err().to_string();
@@ -97,6 +127,7 @@ fn mistakes_are_named_with_function_and_field() {
         problem(with(json!({"image": "x", "resources": {"limits": {"memory": "lots"}}}))),
         "function `a`: container.resources.limits.memory: expected a quantity above zero, got `\"lots\"`"
     );
+    assert!(problem(with(json!({"image": "x", "timeout": "11m"}))).contains("up to 10m"));
     assert!(problem(with(json!({"image": "a b"}))).contains("container.image"));
     assert!(problem(json!([{"name": "a", "type": "Webhook"}])).contains("webhook"));
     let webhook = |url: &str| json!([{"name": "a", "type": "Webhook", "webhook": {"url": url}}]);

@@ -4,6 +4,7 @@
 //! * There is one operation for each scheduled time, however often the schedule is checked: its name contains that time.
 //! * Of the times that were missed, only the latest gets an operation, and only within the deadline. A missed deadline never delays later times.
 //! * How often the schedule is checked, and when, never moves a time: those of `@every` are counted from the last one.
+//! * A clock that was far ahead once does not stop the schedule: times beyond `MOST_AHEAD` are ignored when it is right again.
 //! * A stale cache does not lead to an operation that the API server has already, or that has to wait: before it creates one, the
 //!   controller reads the `CronOperation` and calls [`check_cron`].
 
@@ -18,6 +19,10 @@ use serde_json::Value;
 use super::attempt::{Standing, standing};
 use super::history::{HistoryLimits, created_at};
 use super::watch::deadline;
+
+/// How many seconds a recorded time may be in the future. The clocks of replicas differ by less. A later time was recorded by a clock that was
+/// wrong: if it counted, nothing would be due until it is reached.
+const MOST_AHEAD: i64 = 3600;
 
 /// What happens to a new operation while an older one of the same parent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,6 +58,8 @@ pub struct CronDecision {
     pub replaced: Vec<String>,
     /// When to decide again, in seconds since 1970. None if the schedule has no further time.
     pub requeue_at: Option<i64>,
+    /// The last time in the status, if it is ignored because it is too far in the future.
+    pub ignored: Option<i64>,
 }
 
 /// The spec of a `CronOperation`.
@@ -90,26 +97,25 @@ pub fn decide_cron(
     now: i64,
 ) -> Result<CronDecision, InvalidSchedule> {
     let schedule = spec.schedule.as_ref().map_err(Clone::clone)?;
-    let last = last_time(cron, operations);
+    let last = last_time(cron, operations, now);
     let requeue_at = schedule.next_from(last, now);
     if requeue_at.is_none() {
         return Err(InvalidSchedule::new("no time matches it"));
     }
-    let nothing = Ok(CronDecision { requeue_at, ..CronDecision::default() });
-    let Some(due) = schedule.latest(last, now) else { return nothing };
+    let ignored = recorded_time(cron).filter(|written| !is_credible(*written, now));
+    let nothing = CronDecision { requeue_at, ignored, ..CronDecision::default() };
+    let Some(due) = schedule.latest(last, now) else { return Ok(nothing) };
     if spec.deadline.is_some_and(|deadline| due.saturating_add(deadline) < now) {
-        return Ok(CronDecision { missed: Some(due), requeue_at, ..CronDecision::default() });
+        return Ok(CronDecision { missed: Some(due), ..nothing });
     }
     let running = operations.iter().filter(|operation| standing(operation) == Standing::Running);
     let running: Vec<_> = running.map(|operation| meta::name(operation).to_owned()).collect();
     match spec.policy {
         // It is decided again when the running one has ended.
-        ConcurrencyPolicy::Forbid if !running.is_empty() => nothing,
-        ConcurrencyPolicy::Replace => {
-            Ok(CronDecision { due: Some(due), replaced: running, requeue_at, ..CronDecision::default() })
-        }
+        ConcurrencyPolicy::Forbid if !running.is_empty() => Ok(nothing),
+        ConcurrencyPolicy::Replace => Ok(CronDecision { due: Some(due), replaced: running, ..nothing }),
         ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid => {
-            Ok(CronDecision { due: Some(due), requeue_at, ..CronDecision::default() })
+            Ok(CronDecision { due: Some(due), ..nothing })
         }
     }
 }
@@ -125,9 +131,15 @@ pub enum CronCheck {
     UnlessThereIs(Vec<String>),
 }
 
-/// Compare a decision with the `CronOperation` on the API server. `known` are the operations that the decision was made with.
-pub fn check_cron(live: &Object, policy: ConcurrencyPolicy, known: &[Object], due: i64) -> CronCheck {
-    if written_time(live).is_some_and(|written| due <= written) {
+/// Compare a decision with the `CronOperation` on the API server. `known` are the operations that the decision was made with, at `now`.
+pub fn check_cron(
+    live: &Object,
+    policy: ConcurrencyPolicy,
+    known: &[Object],
+    due: i64,
+    now: i64,
+) -> CronCheck {
+    if written_time(live, now).is_some_and(|written| due <= written) {
         return CronCheck::AlreadyMade;
     }
     if policy == ConcurrencyPolicy::Allow {
@@ -145,9 +157,10 @@ pub fn cron_operation_name(cron: &str, due: i64) -> String {
     format!("{cron}-{due}")
 }
 
-/// Whether an operation can be deleted without being created again: the status has its time.
-pub fn cron_may_forget(cron: &Object, operation: &Object) -> bool {
-    time_of(cron, operation).is_none_or(|time| written_time(cron).is_some_and(|written| time <= written))
+/// Whether an operation can be deleted without being created again: the status has its time, or its time is ignored anyway.
+pub fn cron_may_forget(cron: &Object, operation: &Object, now: i64) -> bool {
+    let Some(time) = time_of(cron, operation) else { return true };
+    !is_credible(time, now) || written_time(cron, now).is_some_and(|written| time <= written)
 }
 
 /// The time of an operation, from its name.
@@ -155,18 +168,30 @@ fn time_of(cron: &Object, operation: &Object) -> Option<i64> {
     meta::name(operation).strip_prefix(meta::name(cron))?.strip_prefix('-')?.parse().ok()
 }
 
-fn written_time(cron: &Object) -> Option<i64> {
+/// The last time in the status, unless it is ignored.
+fn written_time(cron: &Object, now: i64) -> Option<i64> {
+    recorded_time(cron).filter(|written| is_credible(*written, now))
+}
+
+fn recorded_time(cron: &Object) -> Option<i64> {
     let status = cron.get("status").and_then(|status| status.get("lastScheduleTime")?.as_str());
     status.and_then(rfc3339::moment).map(|moment| moment.seconds)
 }
 
-/// The last time that had an operation, in seconds since 1970; the creation of the `CronOperation`, if there was none.
-pub fn last_time(cron: &Object, operations: &[Object]) -> i64 {
+/// Whether a time can have been recorded by a clock that was right.
+fn is_credible(time: i64, now: i64) -> bool {
+    time <= now.saturating_add(MOST_AHEAD)
+}
+
+/// The last time that had an operation, in seconds since 1970; the creation of the `CronOperation`, if there was none. Times too far in
+/// the future are ignored.
+pub fn last_time(cron: &Object, operations: &[Object], now: i64) -> i64 {
     // By names, not by creation times: an API server whose clock is behind would have created them before they were
     // due.
     let made = operations.iter().filter_map(|operation| time_of(cron, operation));
     // Operations may have been deleted: history limits can be zero.
-    made.chain(written_time(cron)).max().unwrap_or_else(|| created_at(cron))
+    let known = made.chain(recorded_time(cron)).filter(|time| is_credible(*time, now)).max();
+    known.unwrap_or_else(|| Some(created_at(cron)).filter(|time| is_credible(*time, now)).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -298,6 +323,31 @@ mod tests {
         let mut cron = cron(&json!({"lastScheduleTime": "1970-01-01T01:00:00Z"}));
         cron.insert("spec".to_owned(), json!({"schedule": HOURLY}));
         assert_eq!(decide_cron(&cron, &CronSpec::of(&cron), &[], HOUR + 5).unwrap().due, None);
+    }
+
+    #[test]
+    fn clock_that_was_far_ahead_once_does_not_stop_the_schedule() {
+        let now = 10 * HOUR;
+        let ahead = 100 * HOUR;
+        let status = json!({"lastScheduleTime": "1970-01-05T04:00:00Z"});
+        let mut cron = cron(&status);
+        cron.insert("spec".to_owned(), json!({"schedule": HOURLY, "successfulHistoryLimit": 0}));
+        let spec = CronSpec::of(&cron);
+        let operations = [operation(9 * HOUR, "True"), operation(ahead, "True")];
+        let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+        assert_eq!((decision.due, decision.ignored), (Some(now), Some(ahead)));
+        assert_eq!(check_cron(&cron, spec.policy, &operations, now, now), CronCheck::Current);
+        assert!(cron_may_forget(&cron, &operations[1], now), "its time is ignored");
+        assert!(!cron_may_forget(&cron, &operations[0], now), "no status has its time");
+        assert_eq!(last_time(&cron, &operations, now), 9 * HOUR);
+        // As long as the clock is ahead, and when that time has come, it counts.
+        for later in [ahead - MOST_AHEAD, ahead + 5] {
+            let decision = decide_cron(&cron, &spec, &operations, later).unwrap();
+            assert_eq!((decision.due, decision.ignored), (None, None), "{later}");
+        }
+        // A `CronOperation` that was created while the clock was ahead.
+        meta::set_field(&mut cron, "creationTimestamp", "1970-01-05T04:00:00Z");
+        assert_eq!(decide_cron(&cron, &spec, &[], now).unwrap().due, Some(now));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod sighting;
 mod spec;
 mod state;
 
-pub use fields::{FieldPath, InvalidFieldPath};
+pub use fields::{FieldPath, InvalidFieldPath, digests_of_data};
 pub use mark::{MARK_BOUND, Mark};
 pub use names::{
     DELETED, WATCHED_RESOURCE, annotate_watched, deleted_object, deleted_object_of,

@@ -58,14 +58,15 @@ pub fn establish(
             object
         }));
     };
+    // Also without control: owners of a kind gain rights on it.
+    if let Some(foreign) = foreign_controller(live, how.party) {
+        return Err(foreign);
+    }
     if !how.control {
         // Only adds an owner: the controlling revision decides about the content.
         let mut object = live.clone();
         set_owners(&mut object, owners(live), how);
         return Ok((object != *live).then_some(object));
-    }
-    if let Some(foreign) = foreign_controller(live, how.party) {
-        return Err(foreign);
     }
     let is_ours = meta::controller_uid(live) == Some(meta::uid(how.party.revision));
     let mut object = merged(&labelled(wanted, how), live);

@@ -60,8 +60,8 @@ pub fn revision_unhealthy(kind: &str, why: &str, cause: Cause) -> Condition {
     Condition::new(kind, Status::False, UNHEALTHY).with_message(why).with_failure(cause.into())
 }
 
-/// The condition of a revision whose program is being started, or whose pods are not available. It has no code: a Deployment does not
-/// tell whether its pods will be available later.
+/// The condition of a revision whose program is being started, or whose pods are not available yet. It has no code: nothing has failed
+/// before the deadline of the Deployment is over.
 pub fn runtime_starting(why: &str) -> Condition {
     Condition::new("RuntimeHealthy", Status::False, UNHEALTHY).with_message(why)
 }

@@ -161,9 +161,22 @@ fn decide(
             Verdict::Change(PackageChange::Move { kind: package.kind, name: package.name.clone(), image })
         }
         None => match wishes.iter().find_map(|wish| wish.kind) {
-            Some(kind) => Verdict::Change(PackageChange::Install { kind, name: package_name(source), image }),
+            Some(kind) => install(kind, source, image, installed),
             None => Verdict::Conflict("no dependency names the kind of the package".to_owned()),
         },
+    }
+}
+
+/// Install a package, unless another one has its name: names have no registry.
+fn install(kind: PackageKind, source: &str, image: String, installed: &[InstalledPackage]) -> Verdict {
+    let name = package_name(source);
+    match installed.iter().find(|package| package.kind == kind && package.name == name) {
+        None => Verdict::Change(PackageChange::Install { kind, name, image }),
+        Some(other) => Verdict::Conflict(format!(
+            "its name would be `{name}`, which {} `{}` has; install it under another name",
+            kind.name(),
+            other.source
+        )),
     }
 }
 

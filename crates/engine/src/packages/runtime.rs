@@ -101,6 +101,16 @@ pub fn server_names(service: &Object) -> Vec<String> {
     vec![name.to_owned(), format!("{name}.{namespace}"), format!("{name}.{namespace}.svc")]
 }
 
+/// A Deployment whose pods read a certificate that was replaced at some time: programs read theirs once, so that pods that run have to be
+/// restarted. Nothing is said about the first certificate, and Crossplane says nothing about any, so that taking over restarts no pods.
+pub fn with_certificate(mut deployment: Object, replaced_at: &str) -> Object {
+    if !replaced_at.is_empty() {
+        let pods = meta::child(meta::child(&mut deployment, "spec"), "template");
+        meta::set_annotation(pods, keys::CERTIFICATE_REPLACED_AT, replaced_at);
+    }
+    deployment
+}
+
 /// The object to apply over a live one. A revision of the package that controls it loses control, and with the next write its ownership: a field
 /// manager other than ours may have written it, and two controllers are refused.
 pub fn take_over(

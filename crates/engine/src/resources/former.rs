@@ -1,19 +1,20 @@
-//! Finds what Crossplane 1 supported in Compositions and a pipeline cannot do: fields without an effect, and patches that cannot be
-//! applied.
+//! Finds what Crossplane 1 supported in Compositions and a pipeline cannot do: fields without an effect, or with less than they say, and
+//! patches that cannot be applied.
 //!
 //! A field without an effect is reported. A patch that would be lost makes the composition fail: users rely on the values that it wrote.
 
 use ferroplane_api::{CompositionSpec, Mode, Object};
 use serde_json::Value;
 
+use crate::external::shortened_timeout;
 use crate::pipeline::PipelineError;
 
-/// A field of a composition that is accepted and has no effect.
+/// A field of a composition that is accepted and has no effect, or less than it says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IneffectiveField {
     /// The path of the field.
-    pub field: &'static str,
-    /// Why it has none, and what to do.
+    pub field: String,
+    /// Why that is so, and what to do.
     pub message: String,
 }
 
@@ -60,7 +61,7 @@ const FORMER: [FormerField; 5] = [
     },
 ];
 
-/// The fields in the spec of a composition that have no effect.
+/// The fields in the spec of a composition that have no effect, or less than they say.
 pub fn ineffective_fields(spec: &Value) -> Vec<IneffectiveField> {
     let is_set = |name: &str| match spec.get(name) {
         None | Some(Value::Null) => false,
@@ -73,12 +74,28 @@ pub fn ineffective_fields(spec: &Value) -> Vec<IneffectiveField> {
     };
     let mode = if is_pipeline { Mode::Pipeline } else { Mode::Resources };
     let fields = FORMER.iter().filter(|field| field.mode.is_none_or(|it| it == mode) && is_set(field.name));
-    fields
-        .map(|field| IneffectiveField {
-            field: field.path,
-            message: format!("{} has no effect: {}", field.path, field.reason),
+    let without_effect = fields.map(|field| IneffectiveField {
+        field: field.path.to_owned(),
+        message: format!("{} has no effect: {}", field.path, field.reason),
+    });
+    without_effect.chain(long_timeouts(spec)).collect()
+}
+
+/// Timeouts in `functions` that are longer than a call for a composite resource can be.
+fn long_timeouts(spec: &Value) -> impl Iterator<Item = IneffectiveField> {
+    let functions = spec.get("functions").and_then(Value::as_array).into_iter().flatten().enumerate();
+    functions.flat_map(|(index, function)| {
+        ["container", "chroot", "webhook"].into_iter().filter_map(move |kind| {
+            let timeout = function.get(kind)?.get("timeout")?.as_str()?;
+            let effective = shortened_timeout(timeout)?;
+            let field = format!("spec.functions[{index}].{kind}.timeout");
+            let message = format!(
+                "{field}: {timeout} has the effect of {effective}: a composite resource has two minutes for all \
+                 its steps"
+            );
+            Some(IneffectiveField { field, message })
         })
-        .collect()
+    })
 }
 
 /// Refuse patches that write to the composite resource outside of its status.
@@ -182,7 +199,8 @@ mod tests {
             ineffective_fields(&json!({"publishConnectionDetailsWithStoreConfigRef": {"name": "default"}}));
         assert_eq!(named[0].field, "spec.publishConnectionDetailsWithStoreConfigRef");
         assert!(named[0].message.contains("has no effect"));
-        let named = |spec: Value| ineffective_fields(&spec).iter().map(|it| it.field).collect::<Vec<_>>();
+        let named =
+            |spec: Value| ineffective_fields(&spec).into_iter().map(|it| it.field).collect::<Vec<_>>();
         let all = json!({"environment": {}, "resources": [{}], "patchSets": [{}], "pipeline": [{}]});
         let with_mode = |mode: &str| {
             let mut spec = all.clone();
@@ -192,5 +210,19 @@ mod tests {
         assert_eq!(named(with_mode("Pipeline")), ["spec.environment", "spec.resources", "spec.patchSets"]);
         assert_eq!(named(with_mode("Resources")), ["spec.pipeline"]);
         assert_eq!(named(json!({"environment": {}, "resources": [{}], "pipeline": []})), [""; 0]);
+    }
+
+    #[test]
+    fn timeout_that_is_longer_than_a_composite_resource_can_wait_is_named() {
+        let function =
+            |timeout: &str| json!({"name": "a", "type": "Webhook", "webhook": {"timeout": timeout}});
+        let spec = json!({"functions": [function("90s"), function("5m"), {"name": "b"}, function("soon")]});
+        let [found]: [IneffectiveField; 1] = ineffective_fields(&spec).try_into().unwrap();
+        assert_eq!(found.field, "spec.functions[1].webhook.timeout");
+        assert_eq!(
+            found.message,
+            "spec.functions[1].webhook.timeout: 5m has the effect of 90s: a composite resource has two minutes for \
+             all its steps"
+        );
     }
 }

@@ -34,7 +34,7 @@ pub fn accept(
             return refused(
                 "CompositionNotFound",
                 Cause::CompositionNotFound,
-                format!("there is no Composition `{name}`"),
+                format!("There is no Composition `{name}`"),
             );
         }
         (RolloutTarget::Composition(_), Some(_)) => {
@@ -43,7 +43,7 @@ pub fn accept(
         (RolloutTarget::Function(_), function) => function,
     };
     if !can_choose {
-        let message = "only one revision of a Function can be active here: start the control plane with \
+        let message = "Only one revision of a Function can be active here: start the control plane with \
             --enable-function-revision-selectors";
         let cause = Cause::FunctionRevisionSelectorsDisabled;
         return refused("FunctionRevisionSelectorsDisabled", cause, message.to_owned());
@@ -52,7 +52,7 @@ pub fn accept(
         return refused(
             "FunctionNotFound",
             Cause::FunctionNotFound,
-            format!("there is no Function `{name}`"),
+            format!("There is no Function `{name}`"),
         );
     };
     let spec = PackageSpec::of(function);
@@ -60,7 +60,7 @@ pub fn accept(
     if is_limited && is_in_use {
         // Without the rollout, all composite resources would call the newest revision at once.
         let message = format!(
-            "the `activeRevisionLimit` of Function `{name}` is 1, and more revisions stay active until all composite \
+            "The `activeRevisionLimit` of Function `{name}` is 1, and more revisions stay active until all composite \
              resources call the newest one"
         );
         return Condition::new(ACCEPTED, Status::True, "BeyondActiveRevisionLimit").with_message(message);
@@ -120,25 +120,32 @@ mod tests {
         let manual = function(json!({"package": "p", "revisionActivationPolicy": "Manual"}));
         let (old, new) = (rollout("b", "2026-01-01T00:00:00Z"), rollout("a", "2026-01-02T00:00:00Z"));
         let both = [old.clone(), new.clone()];
-        for (rollout, all, function, can_choose, reason) in [
-            (&old, &both[..], Some(&two), true, "Accepted"),
-            (&old, &both[..1], Some(&manual), true, "Accepted"),
-            (&new, &both[..], Some(&two), true, "AnotherRollout"),
-            (&old, &both[..1], Some(&one), true, "ActiveRevisionLimitTooLow"),
-            (&old, &both[..1], None, true, "FunctionNotFound"),
-            (&old, &both[..1], Some(&two), false, "FunctionRevisionSelectorsDisabled"),
+        for (rollout, all, function, can_choose, reason, code) in [
+            (&old, &both[..], Some(&two), true, "Accepted", ""),
+            (&old, &both[..1], Some(&manual), true, "Accepted", ""),
+            (&new, &both[..], Some(&two), true, "AnotherRollout", "RolloutRefused"),
+            (&old, &both[..1], Some(&one), true, "ActiveRevisionLimitTooLow", "RolloutRefused"),
+            (&old, &both[..1], None, true, "FunctionNotFound", "FunctionNotFound"),
+            (
+                &old,
+                &both[..1],
+                Some(&two),
+                false,
+                "FunctionRevisionSelectorsDisabled",
+                "FunctionRevisionSelectorsDisabled",
+            ),
         ] {
             let condition = accept(rollout, all, function, can_choose, false);
-            assert_eq!(condition.reason, reason);
+            assert_eq!((&*condition.reason, &*condition.code), (reason, code));
             assert_eq!(condition.status == Status::True, reason == "Accepted");
-            assert_eq!(condition.cause().is_none(), reason == "Accepted", "{condition:?}");
         }
         let composition = object(json!({
             "metadata": {"name": "c", "creationTimestamp": "2026-01-03T00:00:00Z"}, "spec": {"compositionRef": {"name": "own"}},
         }));
         // Neither a Function of that name nor how many revisions of it can be active has to do with it.
         assert_eq!(accept(&composition, &both, Some(&one), false, false).reason, "Accepted");
-        assert_eq!(accept(&composition, &both, None, false, false).reason, "CompositionNotFound");
+        let refused = accept(&composition, &both, None, false, false);
+        assert_eq!((&*refused.reason, &*refused.code), ("CompositionNotFound", "CompositionNotFound"));
         let lowered = accept(&old, &both[..1], Some(&one), true, true);
         assert_eq!(
             (lowered.status, lowered.reason.as_str()),

@@ -197,7 +197,7 @@ impl Rollout<'_> {
         }
         if self.it.spec.paused {
             self.status.state = RolloutState::Paused;
-            "paused by `spec.paused`".clone_into(&mut self.status.message);
+            "Paused by `spec.paused`".clone_into(&mut self.status.message);
             let is_open = all.iter().any(|it| it.has_moved && it.standing == Standing::Unready);
             if is_open && self.requeue_after.is_none() {
                 // They fail if they are not ready in time, even if nothing changes.
@@ -237,7 +237,7 @@ impl Rollout<'_> {
 /// What a rollout waits for that needs the composite resources of a definition.
 pub fn waits_for(definition: &str) -> String {
     format!(
-        "waits until CompositeResourceDefinition `{definition}` is established: its composite resources may use the revision"
+        "Waiting until CompositeResourceDefinition `{definition}` is established: its composite resources may use the revision"
     )
 }
 

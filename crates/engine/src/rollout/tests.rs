@@ -142,6 +142,10 @@ impl Fleet {
         assert!(text.len() < 20_000, "a status of {} bytes", text.len());
         self.status = serde_json::from_str(&text).unwrap();
         assert_eq!(self.status, decision.status);
+        for message in decision.events.iter().map(|(_, _, it)| it).chain([&decision.status.message]) {
+            let is_sentence = !message.starts_with(char::is_lowercase) && !message.ends_with('.');
+            assert!(is_sentence, "without a capital letter, or with a full stop: {message}");
+        }
         self.events.extend(decision.events.iter().map(|(_, reason, _)| *reason));
         let pause = decision.requeue_after.unwrap_or(Duration::from_secs(1));
         self.now += i64::try_from(pause.as_secs()).unwrap();

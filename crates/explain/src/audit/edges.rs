@@ -49,7 +49,7 @@ pub(super) fn edges(facts: &Facts, actor: &Actor) -> Vec<Edge> {
             finder.write_definitions();
             finder.compose();
             finder.operate();
-            finder.install_packages();
+            finder.use_packages();
         }
     }
     finder.found

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use ferroplane_api::keys;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::reach::Reach;
 
-/// Stands in a rule for the groups of all custom resources, on the API server of `ferroplane up`.
-const CUSTOM_RESOURCES: &str = "custom-resources.ferroplane.io";
 /// A verb of our own: who can keep objects from being deleted?
 pub const BLOCK_DELETE: &str = "block-delete";
 
@@ -133,7 +132,7 @@ impl Rule {
             return self.paths.iter().any(|pattern| covers_path(pattern, path)).then_some(Names::All);
         }
         let is_group = has(&self.groups, &question.group)
-            || is_custom && self.groups.iter().any(|group| group == CUSTOM_RESOURCES);
+            || is_custom && self.groups.iter().any(|group| group == keys::CUSTOM_RESOURCES);
         if !is_group || !self.has_resource(&question.resource, &question.subresource) {
             return None;
         }

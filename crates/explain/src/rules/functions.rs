@@ -74,6 +74,7 @@ pub(super) fn missing(suspect: &Suspect<'_>, said: Complaint<'_>) -> Finding {
             return cause.clone().advice(describe(&cause.object));
         }
     }
+    let cause = cause.advice("install the Function, or correct `functionRef.name`");
     cause.advice("kubectl get functions").advice("ferroplane functions versions")
 }
 

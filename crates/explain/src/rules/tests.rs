@@ -109,8 +109,8 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("revision-incompatible", select(CANNOT_SELECT_REVISION, &Unselectable::Incompatible { revision: text("app-1"), composes: TypeRef { kind: text("Other"), ..app() }, wanted: app() }),
          "App default/hello: field `spec.crossplane.compositionRef.name`: CompositionRevision `app-1` composes Other (demo.io/v1), not App (demo.io/v1)"),
         ("function-missing", unresolved(Unresolved::UnknownFunction { function: function(), similar: None }), "Function function-compose: step `compose`: there is no function `function-compose`"),
-        ("function-not-runnable", unusable("nothing runs package `a.b/c:v1`", FailurePoint::new(Cause::FunctionNotRunnable).in_step(STEP)),
-         "Function function-compose: step `compose`: nothing runs package `a.b/c:v1`"),
+        ("function-not-runnable", unusable("Nothing runs package `a.b/c:v1`", FailurePoint::new(Cause::FunctionNotRunnable).in_step(STEP)),
+         "Function function-compose: step `compose`: Nothing runs package `a.b/c:v1`"),
         ("kind-not-supported", Plane::troubled(&Trouble::new("", "nothing acts on it", Cause::KindNotSupported)), "App default/hello: nothing acts on it"),
         ("function-missing", unresolved(Unresolved::UnknownFunction { function: function(), similar: None }).and(json!({
             "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "function-compose"},
@@ -228,8 +228,8 @@ fn cases() -> Vec<(&'static str, Plane, &'static str)> {
         ("several-compositions", Plane::with(json!([synced(), condition("Ready", "False", "Creating", "")])).and(composition("other")),
          "App default/hello: field `spec.crossplane.compositionRef.name`: 2 Compositions compose it (`app`, `other`), and `app` is used: is that the one you mean?"),
         ("intercepted", composed_by("own@intercept/debug", json!({})), "App default/hello: its calls of function `own` are answered by a developer's process, because of FunctionIntercept `debug`"),
-        ("held-by-rollout", composed_by("own-1", json!({"state": "Paused", "message": "paused by `spec.paused`", "candidate": "own-2"})),
-         "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` is not moving it to `own-2`: paused by `spec.paused`"),
+        ("held-by-rollout", composed_by("own-1", json!({"state": "Paused", "message": "Paused by `spec.paused`", "candidate": "own-2"})),
+         "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` is not moving it to `own-2`: Paused by `spec.paused`"),
         ("held-by-rollout", composed_by("own-1", json!({"state": "Progressing", "candidate": "own-2", "composites": {"total": 9, "moved": 2}})),
          "App default/hello: calls revision `own-1` of function `own`: FunctionRollout `own` has not moved it to `own-2` yet; 2 of 9 have been moved"),
         ("held-by-rollout", composed_by("own-1", json!({"state": "RolledBack", "message": "it fails", "rejected": "own-2"})),
@@ -537,6 +537,14 @@ fn advice_for_what_is_not_granted_is_the_grant_that_helps() {
 }
 
 #[test]
+fn advice_for_a_missing_function_begins_with_the_remedy() {
+    let missing = Unresolved::UnknownFunction { function: text("function-compose"), similar: None };
+    let advice = diagnose(&unresolved(missing).read(), &root()).cause.unwrap().advice;
+    let remedy = "install the Function, or correct `functionRef.name`";
+    assert_eq!(advice, [remedy, "kubectl get functions", "ferroplane functions versions"]);
+}
+
+#[test]
 fn advice_fits_the_home() {
     let advice =
         |plane: Plane, home| diagnose(&plane.read().at(home), &root()).cause.unwrap().advice.join("; ");
@@ -677,6 +685,27 @@ fn package_that_is_installed_and_does_not_say_that_it_is_healthy_is_not_called_r
         let diagnosis = alone(&own(crd, &installed), Home::Cluster);
         assert_eq!((diagnosis.is_ready, diagnosis.cause.unwrap().rule), (false, "unattended"));
     }
+}
+
+#[test]
+fn usage_of_the_older_group_is_named_too() {
+    let shared = json!({
+        "apiVersion": "cloud.io/v1", "kind": "Network",
+        "metadata": {"name": "shared", "uid": "4", "deletionTimestamp": SINCE, "finalizers": ["foregroundDeletion"]},
+    });
+    let usage = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1beta1", "kind": "Usage", "metadata": {"name": "u"},
+        "spec": {"of": {"apiVersion": "cloud.io/v1", "kind": "Network", "resourceRef": {"name": "shared"}},
+                 "by": {"apiVersion": "cloud.io/v1", "kind": "Cluster", "resourceRef": {"name": "c"}}},
+    });
+    let id = Id::of(&crate::testing::object(&shared));
+    let plane = Plane { objects: vec![shared, usage], ..Plane::default() };
+    let cause = diagnose(&plane.read_from(&id), &id).cause.unwrap();
+    assert_eq!(
+        (cause.rule, cause.to_string().as_str()),
+        ("usage", "Network shared: cannot be deleted because of Usage u: it is used by Cluster `c`")
+    );
+    assert!(cause.advice.iter().any(|it| it.ends_with("kubectl delete usage.apiextensions.crossplane.io/u")));
 }
 
 #[test]

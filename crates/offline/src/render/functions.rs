@@ -26,13 +26,23 @@ const WASM: &str = "render.ferroplane.io/wasm";
 /// What to do about a command that is not run.
 const COMMAND_IS_NOT_RUN: &str = "its command is not run, because programs run with your rights: pass --allow-commands if you trust \
      the programs that these files start";
+/// What is wrong with a path that a manifest names.
+const NOT_BELOW: &str = "expected a path below the directory of this file, without `..`";
+
+/// What the user trusts these manifests with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Trust {
+    /// To start programs, and to choose where credentials are sent and which keys are read.
+    pub(super) may_run_commands: bool,
+    /// Whether there are credentials for functions.
+    pub(super) has_credentials: bool,
+}
 
 /// The functions that manifests describe.
 #[derive(Debug, Default)]
 pub(super) struct Functions {
     by_name: BTreeMap<String, (Function, Manifest)>,
-    /// Whether the user trusts these manifests to start programs.
-    may_run_commands: bool,
+    trust: Trust,
 }
 
 impl Functions {
@@ -41,7 +51,7 @@ impl Functions {
         files: &mut Files,
         path: &Path,
         overrides: &[(String, String)],
-        may_run_commands: bool,
+        trust: Trust,
     ) -> anyhow::Result<Self> {
         let mut by_name = BTreeMap::new();
         for manifest in files.load(path)? {
@@ -58,7 +68,7 @@ impl Functions {
             }
             by_name.insert(name, (function, manifest));
         }
-        Ok(Self { by_name, may_run_commands })
+        Ok(Self { by_name, trust })
     }
 
     /// The Functions, by name, with where they stand.
@@ -73,7 +83,7 @@ impl Functions {
     /// Whether a function is called in this process.
     pub(super) fn is_built_in(&self, name: &str, library: &Library) -> bool {
         let Some((function, manifest)) = self.by_name.get(name) else { return true };
-        matches!(declared(function, manifest, library), Ok(Declared::BuiltIn { .. }))
+        matches!(declared(function, manifest, library, self.trust), Ok(Declared::BuiltIn { .. }))
     }
 
     /// How a Function manifest among these says that its function is called.
@@ -83,10 +93,10 @@ impl Functions {
         manifest: &Manifest,
         library: &Library,
     ) -> anyhow::Result<Declared> {
-        let declared = declared(function, manifest, library)?;
+        let declared = declared(function, manifest, library, self.trust)?;
         // Checked here, where every way to a program passes: a user who renders foreign files, as CI does for a
         // pull request, must not run the commands in them.
-        if matches!(declared, Declared::Runtime(Runtime::Started(_))) && !self.may_run_commands {
+        if matches!(declared, Declared::Runtime(Runtime::Started(_))) && !self.trust.may_run_commands {
             let message = format!("function `{}`: {COMMAND_IS_NOT_RUN}", function.metadata.name);
             return Err(manifest.error(&["metadata", "annotations", COMMAND], message).into());
         }
@@ -128,26 +138,27 @@ impl Runtime {
     }
 }
 
-fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyhow::Result<Declared> {
+fn declared(
+    function: &Function,
+    manifest: &Manifest,
+    library: &Library,
+    trust: Trust,
+) -> anyhow::Result<Declared> {
     check_annotations(function, manifest)?;
     let name = &function.metadata.name;
     let annotation = |key: &str| function.metadata.annotations.get(key).map(String::as_str);
     let error = |key: &str, message: String| manifest.error(&["metadata", "annotations", key], message);
     // Recorded responses before anything else: a test that was written from a recording must not start programs.
     if let Some(path) = annotation(RESPONSES) {
-        let path = file_below(&manifest.source().directory(), path).ok_or_else(|| {
-            let message = "expected a path below the directory of this file, without `..`";
-            error(RESPONSES, format!("function `{name}`: {message}"))
-        })?;
+        let path = file_below(&manifest.source().directory(), path)
+            .ok_or_else(|| error(RESPONSES, format!("function `{name}`: {NOT_BELOW}")))?;
         let responses = recorded_responses::read(name, &path)
             .map_err(|problem| error(RESPONSES, format!("function `{name}`: {problem:#}")))?;
         return Ok(Declared::Runtime(Runtime::Recorded(responses)));
     }
     if let Some(path) = annotation(WASM) {
-        let path = file_below(&manifest.source().directory(), path).ok_or_else(|| {
-            let message = "expected a path below the directory of this file, without `..`";
-            error(WASM, format!("function `{name}`: {message}"))
-        })?;
+        let path = file_below(&manifest.source().directory(), path)
+            .ok_or_else(|| error(WASM, format!("function `{name}`: {NOT_BELOW}")))?;
         let code = super::wasm::load(name, &path)
             .map_err(|problem| error(WASM, format!("function `{name}`: {problem:#}")))?;
         // It is called as what was recorded is: in this process.
@@ -159,7 +170,7 @@ fn declared(function: &Function, manifest: &Manifest, library: &Library) -> anyh
         return Ok(Declared::Runtime(Runtime::Started(command)));
     }
     match annotation(RUNTIME) {
-        Some("Development") => Ok(Declared::Runtime(served(function, manifest)?)),
+        Some("Development") => Ok(Declared::Runtime(served(function, manifest, trust)?)),
         None | Some("Docker") => built_in(function, manifest, library),
         Some(other) => {
             let message = format!(
@@ -195,14 +206,38 @@ fn check_annotations(function: &Function, manifest: &Manifest) -> Result<(), Loc
 }
 
 /// A function that is running already.
-fn served(function: &Function, manifest: &Manifest) -> anyhow::Result<Runtime> {
+fn served(function: &Function, manifest: &Manifest, trust: Trust) -> anyhow::Result<Runtime> {
     let (name, annotations) = (&function.metadata.name, &function.metadata.annotations);
-    let target =
-        annotations.get(TARGET).map_or(DEFAULT_TARGET, String::as_str).parse().map_err(|problem| {
-            manifest.error(&["metadata", "annotations", TARGET], format!("function `{name}`: {problem}"))
-        })?;
-    let directory = annotations.get(TLS_DIRECTORY).map(|path| manifest.source().directory().join(path));
-    let tls = directory.map(|directory| grpc::Tls::read(&directory)).transpose()?;
+    let error = |key: &str, problem: String| {
+        manifest.error(&["metadata", "annotations", key], format!("function `{name}`: {problem}"))
+    };
+    let target = annotations.get(TARGET).map_or(DEFAULT_TARGET, String::as_str).parse::<grpc::Target>();
+    let target = target.map_err(|problem| error(TARGET, problem.to_string()))?;
+    let certificates = annotations.get(TLS_DIRECTORY);
+    // A user who renders foreign files, as CI does for a pull request, must not send secrets to where these files say, nor prove to it who
+    // they are.
+    let has_secrets = trust.has_credentials || certificates.is_some();
+    if has_secrets && !target.is_loopback() && !trust.may_run_commands {
+        let problem = format!(
+            "cannot use credentials or certificates with `{target}`, which is not on this machine: pass --allow-commands if \
+             you trust these files"
+        );
+        return Err(error(TARGET, problem).into());
+    }
+    let tls = match certificates {
+        None => None,
+        Some(path) => {
+            let directory = manifest.source().directory();
+            let below = if trust.may_run_commands {
+                Some(directory.join(path))
+            } else {
+                file_below(&directory, path)
+            };
+            let below = below
+                .ok_or_else(|| error(TLS_DIRECTORY, format!("{NOT_BELOW}, or pass --allow-commands")))?;
+            Some(grpc::Tls::read(&below)?)
+        }
+    };
     Ok(Runtime::Served { target, tls })
 }
 

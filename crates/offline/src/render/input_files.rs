@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use super::cluster_state::SharedState;
 use super::composite::{check_definition, check_type, layout_of, selection_notes};
 use super::defaults;
-use super::functions::Functions;
+use super::functions::{Functions, Trust};
 use super::operation::{as_composition, is_operation, operation_in};
 use super::renderer::Renderer;
 use super::runtimes::Runtimes;
@@ -59,7 +59,7 @@ pub struct InputFiles {
     pub function_credentials: Vec<PathBuf>,
     /// Annotations to set on every Function.
     pub function_annotations: Vec<(String, String)>,
-    /// Whether to start the programs that Functions name.
+    /// Whether to start the programs that Functions name, and to use credentials and certificates with functions on other machines.
     pub may_run_commands: bool,
     /// The object that has changed, if a `WatchOperation` is rendered. Functions may ask for it, too.
     pub watched_resource: Option<PathBuf>,
@@ -175,8 +175,12 @@ impl InputFiles {
 
     fn load_functions(&self, files: &mut Files, is_operation: bool) -> anyhow::Result<Functions> {
         let path = if is_operation { self.functions_of_operation()? } else { self.functions.as_ref() };
+        let trust = Trust {
+            may_run_commands: self.may_run_commands,
+            has_credentials: !self.function_credentials.is_empty(),
+        };
         match path {
-            Some(path) => Functions::load(files, path, &self.function_annotations, self.may_run_commands),
+            Some(path) => Functions::load(files, path, &self.function_annotations, trust),
             None => Ok(Functions::default()),
         }
     }
@@ -447,7 +451,7 @@ fn ineffective(manifest: &Manifest) -> impl Iterator<Item = String> {
     let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
     let source = manifest.source().to_string();
     let line = |field: &str| manifest.line_at(field);
-    let fields: Vec<_> = fields.into_iter().map(|field| (line(field.field), field.message)).collect();
+    let fields: Vec<_> = fields.into_iter().map(|field| (line(&field.field), field.message)).collect();
     fields.into_iter().map(move |(line, message)| format!("{source}:{line}: {message}"))
 }
 

@@ -20,9 +20,9 @@ pub(super) fn load(name: &str, path: &Path) -> anyhow::Result<AsyncFunction> {
     let mut directory = Directory::default();
     directory.insert(name.to_owned(), Runner::Wasm(compiled));
     let (directory, name) = (Arc::new(directory), name.to_owned());
-    Ok(AsyncFunction::new(move |request| {
+    Ok(AsyncFunction::in_context(move |request, context| {
         let (directory, name) = (directory.clone(), name.clone());
-        async move { directory.call(&name, &request).await }
+        async move { directory.call_for(&name, &request, &context).await }
     }))
 }
 

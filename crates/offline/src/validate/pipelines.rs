@@ -26,11 +26,12 @@ pub(super) fn check(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, f
         }
         (keys::OPS, "Operation") => check_steps(finding, spec, "spec", manifest, kinds, functions),
         (keys::OPS, kind @ ("CronOperation" | "WatchOperation")) => {
-            finding.errors.extend(if kind == "CronOperation" {
-                wrong_schedule(manifest)
+            if kind == "CronOperation" {
+                finding.errors.extend(wrong_schedule(manifest));
             } else {
-                wrong_field(manifest)
-            });
+                finding.errors.extend(wrong_field(manifest));
+                finding.warnings.extend(mutual_triggers(manifest));
+            }
             let spec = spec.and_then(|spec| spec.get("operationTemplate")?.get("spec"));
             check_steps(finding, spec, "spec.operationTemplate.spec", manifest, kinds, functions);
         }
@@ -94,6 +95,21 @@ fn wrong_field(manifest: &Manifest) -> Option<Problem> {
     wrong.next()
 }
 
+/// A kind whose objects are created or changed by every `WatchOperation` that does its work.
+fn mutual_triggers(manifest: &Manifest) -> Option<Problem> {
+    let watched = manifest.object().get("spec")?.get("watch")?;
+    let text = |field: &str| watched.get(field).and_then(Value::as_str).unwrap_or_default();
+    let (group, kind) = (meta::group(text("apiVersion")), text("kind"));
+    matches!((group, kind), (keys::OPS, "Operation") | ("" | "events.k8s.io", "Event")).then(|| {
+        let field = "spec.watch.kind";
+        let message = format!(
+            "{field}: no Operation is created for {kind}s that this WatchOperation itself causes, but two WatchOperations \
+             that watch {kind}s trigger each other without end; restrict them with matchLabels"
+        );
+        Problem::new(ProblemKind::NoEffect, manifest, field, message)
+    })
+}
+
 /// Check a composition that lists resources or functions instead of steps. Says whether it is one.
 fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, functions: &Functions) -> bool {
     let Some(spec) = manifest.object().get("spec").filter(|spec| spec.get("pipeline").is_none()) else {
@@ -143,7 +159,10 @@ fn check_resources(finding: &mut Finding, manifest: &Manifest, kinds: &Kinds, fu
 /// What is said to no effect.
 fn ineffective(manifest: &Manifest) -> Vec<Problem> {
     let fields = manifest.object().get("spec").map(ineffective_fields).unwrap_or_default();
-    fields.into_iter().map(|it| Problem::new(ProblemKind::NoEffect, manifest, it.field, it.message)).collect()
+    fields
+        .into_iter()
+        .map(|it| Problem::new(ProblemKind::NoEffect, manifest, &it.field, it.message))
+        .collect()
 }
 
 /// A patch that would write where nothing can be written.

@@ -9,9 +9,10 @@ const HINTS: [&str; 9] =
     ["secret", "pass", "token", "private", "apikey", "api_key", "api-key", "api.key", "credential"];
 /// How names of fields with secrets end, in lower case and without `-`, `_` and `.`. A name may have anything before it, as
 /// `githubToken` has. Names that merely end in `secret` are not among them: most of them say which Secret is meant.
-const ENDINGS: [&str; 12] = [
+const ENDINGS: [&str; 13] = [
     "token",
     "password",
+    "passwords",
     "passphrase",
     "passwd",
     "apikey",
@@ -71,10 +72,25 @@ impl FieldNames {
         }
         let name = plain_name(key);
         // `fromConnectionSecretKey` and its like name an entry of a Secret, so this one counts only alone.
-        name == "secretkey"
-            || ENDINGS.iter().any(|ending| name.ends_with(ending))
+        name == "secretkey" || self.is_ending(&name)
+    }
+
+    /// Whether a list or map of this name holds secrets. In the plural, too: one text that is named `tokens` is usually a number of
+    /// them, and several are not.
+    pub(super) fn has_several(&self, key: &str) -> bool {
+        self.has(key)
+            || key.len() <= 64 && plain_name(key).strip_suffix('s').is_some_and(|name| self.is_ending(name))
+    }
+
+    fn is_ending(&self, name: &str) -> bool {
+        ENDINGS.iter().any(|ending| name.ends_with(ending))
             || self.added.iter().any(|FieldName(ending)| name.ends_with(ending))
     }
+}
+
+/// Whether numbers below a field of this name count tokens: of a budget, for example.
+pub(super) fn counts(key: &str) -> bool {
+    plain_name(key).ends_with("tokens")
 }
 
 /// A name as names are compared: in lower case, and without `-`, `_` and `.`.

@@ -109,6 +109,40 @@ fn names_with_anything_before_them_and_pairs_of_name_and_value_are_recognised() 
 }
 
 #[test]
+fn texts_and_numbers_in_lists_and_maps_that_are_named_like_secrets_are() {
+    let xr = json!({"spec": {
+        "passwords": ["sesame-1", {"user": "sesame-2", "pins": [12_345_678]}],
+        "credentials": {"alice": "sesame-3", "more": {"text": "sesame-4", "policy": "Sesame"}},
+        "githubTokens": ["sesame-5"], "password": {"password": {"password": "sesame"}},
+        "env": [{"name": "DB_PASSWORD", "value": ["sesame-6"]}],
+    }});
+    let other = json!({"kind": "ConfigMap", "data": {"text": "sesame-3 and 12345678", "policy": "Sesame"}});
+    let left = redacted(&[xr, other]);
+    let text = left[0].to_string();
+    assert!(!text.to_lowercase().contains("sesame") && !text.contains("12345678"), "{text}");
+    let elsewhere = left[1].to_string();
+    assert!(!elsewhere.contains("sesame") && !elsewhere.contains("12345678"), "{elsewhere}");
+    // A word may be the value of any setting.
+    assert_eq!(left[1]["data"]["policy"], "Sesame");
+}
+
+#[test]
+fn references_settings_and_schemas_in_fields_that_are_named_like_secrets_are_kept() {
+    let reference = json!({"namespace": "default", "name": "cloud", "key": "credentials"});
+    let token = json!({"type": "object", "properties": {"token": {"type": "string", "description": "any"}}});
+    let kept = json!({"spec": {
+        "credentials": [{"name": "registry", "source": "Secret", "secretRef": reference}],
+        "password": {"name": "login", "key": "password"},
+        "adminPassword": {"valueFrom": {"secretKeyRef": reference}},
+        "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
+        "credential": {"type": "keyPair", "keyPair": {"idField": "id", "secretField": "text", "secret": {"name": "login"}}},
+        "properties": {"password": {"type": "string", "minLength": 8}, "credentials": {"type": "array", "items": token}},
+        "tokens": {"limit": 4096}, "token": {"apiVersion": "v1", "kind": "Secret", "matchName": "token"},
+    }});
+    assert_eq!(redacted(std::slice::from_ref(&kept)), [kept]);
+}
+
+#[test]
 fn names_and_short_words_are_no_secrets_elsewhere() {
     let data = json!({"namespace": STANDARD.encode("default"), "port": STANDARD.encode("5432")});
     let other = json!({"kind": "ConfigMap", "metadata": {"namespace": "default"}, "data": {"port": "5432"}});

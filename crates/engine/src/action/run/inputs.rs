@@ -19,7 +19,7 @@ impl Run<'_> {
         }
         if self.status.time.is_empty() {
             self.status.time = timestamp(now);
-            let message = format!("started action `{}`", self.spec.name);
+            let message = format!("Started action `{}`", self.spec.name);
             self.events.push(Event::new(EventKind::Normal, "StartedAction", message));
         }
         let requests = parameters::requests(self.spec)?;

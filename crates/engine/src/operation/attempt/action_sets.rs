@@ -191,7 +191,7 @@ impl OperationStatus<'_> {
     }
 
     fn wait_for(&mut self, action_sets: &[AppliedActionSet]) -> String {
-        let message = format!("waiting for {}", named(action_sets));
+        let message = format!("Waiting for {}", named(action_sets));
         self.set(Condition::new(SUCCEEDED, Status::Unknown, WAITS).with_message(&message));
         message
     }

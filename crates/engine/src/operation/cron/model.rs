@@ -131,7 +131,7 @@ impl CronModel {
         let now = self.now + skew;
         let mut operations: Vec<_> = cache.operations.values().cloned().collect();
         for operation in too_many(&operations, self.spec.limits) {
-            if cron_may_forget(&cache.cron, operation) {
+            if cron_may_forget(&cache.cron, operation, now) {
                 self.write()?;
                 self.server.operations.remove(meta::name(operation));
             }
@@ -139,7 +139,7 @@ impl CronModel {
         let decision = decide_cron(&cache.cron, &self.spec, &operations, now).unwrap();
         if let Some(due) = decision.due {
             assert!(self.spec.deadline.is_none_or(|deadline| now <= due + deadline), "it is too late");
-            self.check(&operations, due)?;
+            self.check(&operations, due, now)?;
             for name in &decision.replaced {
                 self.write()?;
                 self.server.operations.remove(name);
@@ -151,11 +151,11 @@ impl CronModel {
                 return Err(Stop::Crash);
             }
         }
-        self.write_status(&cache.cron, &operations)
+        self.write_status(&cache.cron, &operations, now)
     }
 
-    fn check(&self, known: &[Object], due: i64) -> Result<(), Stop> {
-        match check_cron(&self.server.cron, self.spec.policy, known, due) {
+    fn check(&self, known: &[Object], due: i64, now: i64) -> Result<(), Stop> {
+        match check_cron(&self.server.cron, self.spec.policy, known, due, now) {
             CronCheck::Current => Ok(()),
             CronCheck::AlreadyMade => Err(Stop::Behind),
             CronCheck::UnlessThereIs(names) => {
@@ -178,14 +178,14 @@ impl CronModel {
     }
 
     /// Only a replica with the latest state of the object can write.
-    fn write_status(&mut self, cached: &Object, operations: &[Object]) -> Result<(), Stop> {
+    fn write_status(&mut self, cached: &Object, operations: &[Object], now: i64) -> Result<(), Stop> {
         if *cached != self.server.cron {
             return Err(Stop::Behind);
         }
         let running = operations.iter().filter(|it| standing(it) == Standing::Running);
         let running: Vec<_> = running.map(|it| json!({"name": meta::name(it)})).collect();
         let mut status = json!({"runningOperationRefs": running});
-        let last = last_time(cached, operations);
+        let last = last_time(cached, operations, now);
         if last > 0 {
             status["lastScheduleTime"] = format!("{}Z", calendar::format(last)).into();
         }
@@ -257,7 +257,7 @@ fn operation_that_a_cache_does_not_have_is_not_made_again_and_keeps_others_waiti
         "lastScheduleTime": "1970-01-01T01:00:00Z", "runningOperationRefs": [{"name": "c-3600"}],
     }});
     let live = running.as_object().unwrap();
-    let check = |policy, due| check_cron(live, policy, &[], due);
+    let check = |policy, due| check_cron(live, policy, &[], due, 7200);
     assert_eq!(check(ConcurrencyPolicy::Allow, 3600), CronCheck::AlreadyMade);
     assert_eq!(check(ConcurrencyPolicy::Allow, 7200), CronCheck::Current);
     let unless = CronCheck::UnlessThereIs(vec!["c-3600".to_owned()]);
@@ -265,5 +265,5 @@ fn operation_that_a_cache_does_not_have_is_not_made_again_and_keeps_others_waiti
     assert_eq!(check(ConcurrencyPolicy::Replace, 7200), unless);
     let known: Value = json!({"metadata": {"name": "c-3600"}});
     let known = [known.as_object().unwrap().clone()];
-    assert_eq!(check_cron(live, ConcurrencyPolicy::Forbid, &known, 7200), CronCheck::Current);
+    assert_eq!(check_cron(live, ConcurrencyPolicy::Forbid, &known, 7200, 7200), CronCheck::Current);
 }

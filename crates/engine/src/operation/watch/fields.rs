@@ -9,6 +9,8 @@ use sha2::{Digest as _, Sha256};
 
 /// How many bytes of the hash tell two states of one object apart.
 const DIGEST: usize = 8;
+/// The field with digests of the data of a Secret, in what is cached of it.
+const DATA_DIGESTS: &str = "dataDigests";
 
 /// A field of an object, such as `spec.size`, `status.conditions[*].status` or `metadata.labels[example.org/team]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,12 +95,38 @@ impl Segment {
 /// The state of an object: the same text as long as none of these fields changes. Without fields, the whole object counts.
 ///
 /// Managed fields do not count. Every operation is a field manager of its own, so that one that changes nothing else still changes them.
+///
+/// The data of a Secret counts by its [`digests_of_data`]. Where there are none, every version of it is another state.
 pub(super) fn state_of(object: &Object, fields: &[FieldPath]) -> String {
-    // With a plain digest, a user who can read the status could guess the data of a Secret until the digest
-    // matches.
-    if is_secret(object) && (fields.is_empty() || fields.iter().any(|path| path.is_in("data"))) {
-        return meta::resource_version(object).to_owned();
+    if !is_secret(object) || !fields.is_empty() && !fields.iter().any(|path| path.is_in("data")) {
+        return digest(object, fields);
     }
+    // Never of the data itself: with a plain digest, a user who can read the status could guess the data until the
+    // digest matches.
+    let Some(digests) = object.get(DATA_DIGESTS) else { return meta::resource_version(object).to_owned() };
+    let mut secret = object.clone();
+    secret.remove(DATA_DIGESTS);
+    secret.insert("data".to_owned(), digests.clone());
+    digest(&secret, fields)
+}
+
+/// What is cached in place of the data of a Secret: a digest of each value. `key` must be known to the control plane alone, and outlive the
+/// process: states are compared with those of an earlier one.
+pub fn digests_of_data(secret: &Object, key: &[u8]) -> Object {
+    let data = secret.get("data").and_then(Value::as_object).into_iter().flatten();
+    let digests = data.map(|(name, value)| {
+        let mut hasher = Sha256::new().chain_update(key);
+        // With the Secret itself: otherwise states would tell which Secrets have the same value.
+        hash_text('u', meta::uid(secret), &mut hasher);
+        hash_value(value, &mut hasher);
+        (name.clone(), Value::String(to_hex(&hasher.finalize()[..2 * DIGEST])))
+    });
+    let mut stand_in = Object::new();
+    stand_in.insert(DATA_DIGESTS.to_owned(), Value::Object(digests.collect()));
+    stand_in
+}
+
+fn digest(object: &Object, fields: &[FieldPath]) -> String {
     let mut hasher = Sha256::new();
     if fields.is_empty() {
         hash_whole(object, &mut hasher);
@@ -251,13 +279,48 @@ mod tests {
     #[test]
     fn nothing_in_a_secret_can_be_guessed_from_its_state() {
         let secret = |value: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"resourceVersion": "7"}, "data": {"pin": value}});
+        let with_digests = |value: &str, key: &str| {
+            let secret = secret(value);
+            let mut cached = secret.as_object().unwrap().clone();
+            cached.remove("data");
+            cached.extend(digests_of_data(secret.as_object().unwrap(), key.as_bytes()));
+            Value::Object(cached)
+        };
         for paths in [&[][..], &["data.pin"], &["[*].pin"]] {
             assert_eq!(state(&secret("MQ=="), paths), "7", "{paths:?}");
+            let digest = state(&with_digests("MQ==", "key"), paths);
+            assert_ne!(digest, state(&with_digests("MQ==", "another"), paths), "{paths:?}");
+            assert_eq!(digest, state(&with_digests("MQ==", "key"), paths), "{paths:?}");
+            assert_ne!(digest, state(&with_digests("Mg==", "key"), paths), "{paths:?}");
         }
         assert_eq!(
             state(&secret("MQ=="), &["metadata.labels"]),
             state(&secret("Mg=="), &["metadata.labels"])
         );
+    }
+
+    #[test]
+    fn secret_whose_managed_fields_alone_change_is_in_the_same_state() {
+        let cached = |version: &str, label: &str, uid: &str| {
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "data": {"pin": "MQ==", "other": "MQ=="},
+                "metadata": {
+                    "resourceVersion": version, "uid": uid, "labels": {"l": label},
+                    "managedFields": [{"manager": version}],
+                },
+            });
+            let secret = secret.as_object().unwrap();
+            let mut cached = secret.clone();
+            cached.remove("data");
+            cached.extend(digests_of_data(secret, b"key"));
+            Value::Object(cached)
+        };
+        let before = cached("7", "a", "u");
+        assert_eq!(state(&before, &[]), state(&cached("8", "a", "u"), &[]));
+        assert_ne!(state(&before, &[]), state(&cached("8", "b", "u"), &[]));
+        assert_eq!(state(&before, &["data.pin"]), state(&cached("8", "b", "u"), &["data.pin"]));
+        assert_ne!(state(&before, &["data.pin"]), state(&cached("7", "a", "v"), &["data.pin"]));
+        assert!(!before.to_string().contains("MQ"), "{before}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The policies of a `WatchOperation` against everything that can go wrong: changes in any order, events that come twice or never, writes
-//! whose answer is lost, and processes that end before or after any write. Nothing is lost, and nothing is done twice.
+//! whose answer is lost, processes that end before or after any write, and users who suspend it or choose another policy at any time. Nothing
+//! is lost, and nothing is done twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,10 @@ use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
 
 use super::{
-    Mark, Trigger, TriggerNote, WatchSpec, WatchState, longer_watch_operation_name, watch_operation_name,
+    Mark, Trigger, TriggerNote, WatchDecision, WatchSpec, WatchState, longer_watch_operation_name,
+    watch_operation_name,
 };
+use crate::operation::ConcurrencyPolicy::{self, Allow, Forbid, Replace};
 use crate::operation::attempt::{Standing, standing};
 use crate::operation::history::too_many;
 use crate::operation::random::Random;
@@ -65,12 +68,14 @@ impl WatchModel {
 
     fn step(&mut self) {
         self.now += i64::try_from(self.random.below(700)).unwrap();
-        match self.random.below(12) {
+        match self.random.below(13) {
             0..=3 => self.change(),
             4 | 5 => self.hear(),
             6 => self.list(),
             7 | 8 => self.finish_one(),
             9 => self.state = None,
+            // Also while there is no process.
+            10 => self.edit(),
             _ => {
                 self.writes_left = if self.random.is_one_of(3) { self.random.below(4) } else { u64::MAX };
                 if self.reconcile().is_err() {
@@ -100,6 +105,16 @@ impl WatchModel {
                 }});
                 self.objects.insert(format!("n/{name}"), object.as_object().unwrap().clone());
             }
+        }
+    }
+
+    /// A user suspends or resumes the `WatchOperation`, or chooses another policy.
+    fn edit(&mut self) {
+        const CHOICES: [ConcurrencyPolicy; 3] = [Allow, Forbid, Replace];
+        if self.random.is_one_of(2) {
+            self.spec.is_suspended = !self.spec.is_suspended;
+        } else {
+            self.spec.policy = CHOICES[usize::try_from(self.random.below(3)).unwrap()];
         }
     }
 
@@ -168,7 +183,11 @@ impl WatchModel {
             }
         }
         let operations: Vec<_> = self.operations.values().cloned().collect();
-        let decision = state.decide(&self.spec, &operations, &written, self.now);
+        let decision = if self.spec.is_suspended {
+            WatchDecision::default()
+        } else {
+            state.decide(&self.spec, &operations, &written, self.now)
+        };
         assert!(decision.stopped.is_empty() && decision.missed.is_empty());
         for trigger in &decision.triggers {
             for name in &trigger.replaced {
@@ -224,7 +243,7 @@ impl WatchModel {
     }
 
     fn check_policy(&self, key: &str) {
-        use crate::operation::ConcurrencyPolicy::{Allow, Forbid, Replace};
+        assert!(!self.spec.is_suspended, "it is suspended");
         let mut running = self.operations.values().filter(|it| standing(it) == Standing::Running);
         match self.spec.policy {
             Allow => {}
@@ -238,6 +257,7 @@ impl WatchModel {
     /// Let everything come to rest.
     fn settle(&mut self) {
         self.writes_left = u64::MAX;
+        self.spec.is_suspended = false;
         let mut before = None;
         for _ in 0..500 {
             self.now += 2000;

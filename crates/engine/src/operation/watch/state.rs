@@ -5,6 +5,7 @@
 //!
 //! # Invariants
 //! * There is one operation for each observed state of an object, unless a later state replaced it while it waited.
+//! * What the work of a `WatchOperation` itself changes, its own operations above all, never triggers an operation.
 //! * A restart restores everything from the mark, and from the operations that the mark does not include yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -29,6 +30,8 @@ const DEPTHS: usize = 4096;
 /// The state of a `WatchOperation`.
 #[derive(Debug, Clone, Default)]
 pub struct WatchState {
+    /// The UID of the `WatchOperation`.
+    uid: String,
     mark: Mark,
     /// Whether the mark was made with another selector. Then an object that is missing was not deleted.
     is_reselected: bool,
@@ -87,8 +90,8 @@ pub struct WatchDecision {
 impl WatchState {
     /// Restore the state of a `WatchOperation` from its status.
     pub fn restore(watch: &Object, spec: &WatchSpec) -> Self {
-        let mark = Mark::of(watch);
-        let mut state = Self { next_sequence: mark.sequence + 1, mark, ..Self::default() };
+        let (mark, uid) = (Mark::of(watch), meta::uid(watch).to_owned());
+        let mut state = Self { uid, next_sequence: mark.sequence + 1, mark, ..Self::default() };
         state.select(spec);
         state
     }
@@ -171,11 +174,19 @@ impl WatchState {
     /// Report all existing objects, and thereby those that were deleted. `now` is in milliseconds since 1970.
     pub fn see_all<'a>(&mut self, objects: impl Iterator<Item = &'a Object>, spec: &WatchSpec, now: i64) {
         let mut seen = HashSet::new();
-        let mut sightings: Vec<_> = objects.map(|object| Sighting::of(object, &spec.fields)).collect();
+        let mut sightings = Vec::new();
+        for object in objects {
+            let sighting = Sighting::of(object, &spec.fields);
+            seen.insert(sighting.key.clone());
+            if self.is_own(object) {
+                self.ignore(&sighting.key);
+            } else {
+                sightings.push(sighting);
+            }
+        }
         // In the order of their versions: the mark can only cover changes that are older than all waiting ones.
         sightings.sort_by_key(|sighting| sighting.version);
         for sighting in sightings {
-            seen.insert(sighting.key.clone());
             self.see_present(sighting, now);
         }
         let known = self.mark.objects.keys().chain(self.waiting.keys());
@@ -197,9 +208,26 @@ impl WatchState {
     /// Report the state of an object, by its namespace and name.
     pub fn see(&mut self, key: &str, object: Option<&Object>, spec: &WatchSpec, now: i64) {
         match object {
+            Some(object) if self.is_own(object) => self.ignore(key),
             Some(object) => self.see_present(Sighting::of(object, &spec.fields), now),
             None => self.see_gone(key, now),
         }
+    }
+
+    /// Whether it is the `WatchOperation` itself, one of its operations, what such an operation owns, or an event about one of these. Every
+    /// operation changes some of them: each change would trigger the next operation.
+    fn is_own(&self, object: &Object) -> bool {
+        let is_own = |uid: &str| !uid.is_empty() && (uid == self.uid || self.depths.contains_key(uid));
+        is_own(meta::uid(object))
+            || meta::controller_uid(object).is_some_and(is_own)
+            || event_subject(object).is_some_and(is_own)
+    }
+
+    /// Forget an object that is never a trigger, also if it waits: its operation may be known only now.
+    fn ignore(&mut self, key: &str) {
+        self.waiting.remove(key);
+        self.mark.objects.remove(key);
+        self.writers.remove(key);
     }
 
     fn see_present(&mut self, sighting: Sighting, now: i64) {
@@ -270,9 +298,16 @@ impl WatchState {
 
     /// How many operations in a row led to this state: zero if none of ours has written to the object since it was handled.
     fn depth_of(&self, sighting: &Sighting) -> u32 {
-        // After a restart it is unknown which operations had written to it, so that the count starts again.
-        let Some(before) = self.writers.get(&sighting.key) else { return 0 };
-        let new = sighting.writers.iter().filter(|writer| !before.contains(writer));
+        let before = self.writers.get(&sighting.key);
+        let handled = self.mark.objects.get(&sighting.key);
+        // After a restart it is unknown which operations had written to an object that was handled, so that the count
+        // starts again. Of a new object, all that have written to it count: one that an operation created continues
+        // the row, or every operation could create the object of the next one without end.
+        if before.is_none() && handled.is_some_and(|handled| handled.is_of(&sighting.uid)) {
+            return 0;
+        }
+        let is_new = |writer: &&String| before.is_none_or(|before| !before.contains(writer));
+        let new = sighting.writers.iter().filter(is_new);
         let depths = new.filter_map(|writer| self.depths.get(writer));
         depths.map(|(_, depth)| depth + 1).max().unwrap_or_default()
     }
@@ -428,6 +463,10 @@ impl WatchState {
         for handled in self.mark.objects.values_mut() {
             handled.is_stopped = false;
         }
+        // Changes that wait start new rows, too: the edit may have selected objects that the end of a row has created.
+        for waiting in self.waiting.values_mut() {
+            waiting.depth = 0;
+        }
         self.writers.clear();
     }
 }
@@ -446,6 +485,13 @@ impl WatchDecision {
     fn look_at(&mut self, time: i64) {
         self.requeue_at = Some(self.requeue_at.map_or(time, |earlier| earlier.min(time)));
     }
+}
+
+/// The UID of the object that an event is about, if the object is an event, of either of Kubernetes' two groups.
+fn event_subject(object: &Object) -> Option<&str> {
+    let is_event = meta::kind(object) == "Event";
+    let subject = object.get("involvedObject").or_else(|| object.get("regarding")).filter(|_| is_event)?;
+    subject.get("uid")?.as_str()
 }
 
 /// Whether an operation was created for an object.

@@ -72,11 +72,14 @@ fn new_revision_takes_an_object_from_the_one_that_it_replaces() {
 fn object_of_another_package_is_left_alone() {
     let foreign =
         json!([{"kind": "ProviderRevision", "name": "other", "uid": "uid-other", "controller": true}]);
-    let refused = check(Some(&crd(&foreign)), true).unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "CustomResourceDefinition `things.example.org` is already controlled by ProviderRevision `other` (UID uid-other)"
-    );
+    // A revision that does not control its objects gains rights on those that it owns, too.
+    for control in [true, false] {
+        let refused = check(Some(&crd(&foreign)), control).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "CustomResourceDefinition `things.example.org` is already controlled by ProviderRevision `other` (UID uid-other)"
+        );
+    }
 }
 
 #[test]

@@ -92,6 +92,22 @@ fn nothing_that_fits_is_a_conflict_with_the_whole_way_and_stops_nobody_else() {
 }
 
 #[test]
+fn dependency_whose_name_another_package_has_is_a_conflict() {
+    let lock = [package("a", "v1.0.0", &[("b", "*")])];
+    let mirrored = InstalledPackage {
+        source: "mirror.example.org/org/b".to_owned(),
+        ..installed("org-b", "b", "v1.0.0")
+    };
+    let resolution = resolve_dependencies(&lock, &[mirrored], &tags("b", &["v1.0.0"]), NONE);
+    assert_eq!(resolution.changes, []);
+    assert_eq!(
+        resolution.conflicts[0].to_string().replace("registry.example.org/org/", ""),
+        "cannot resolve `b`: its name would be `org-b`, which Provider `mirror.example.org/org/b` has; install it under \
+         another name; wanted by a:v1.0.0 (*)"
+    );
+}
+
+#[test]
 fn installed_package_moves_only_where_that_is_allowed() {
     let lock = |version: &str, constraints: &[&str]| {
         let mut lock = vec![package("b", version, &[])];

@@ -372,16 +372,34 @@ fn image_of_a_live_deployment_stays_a_tag_only_if_it_is_that_of_the_same_revisio
 fn deployment_is_healthy_once_it_is_available() {
     let with = |conditions: Value| object(json!({"status": {"conditions": conditions}}));
     let trouble = |conditions: Value| deployment_trouble(PackageKind::Function, &with(conditions));
+    let message = |conditions: Value| trouble(conditions).unwrap().message;
     assert_eq!(
-        trouble(json!([{"type": "Progressing", "status": "True"}])).unwrap(),
+        message(json!([{"type": "Progressing", "status": "True"}])),
         "function package deployment has no condition of type \"Available\" yet"
     );
     assert_eq!(
-        trouble(json!([{"type": "Available", "status": "False", "message": "it has no pods"}])).unwrap(),
+        message(json!([{"type": "Available", "status": "False", "message": "it has no pods"}])),
         "function package deployment is unavailable with message: it has no pods"
     );
     assert_eq!(trouble(json!([{"type": "Available", "status": "True"}])), None);
     assert!(!is_available(&Object::new()));
+}
+
+#[test]
+fn pods_that_are_not_available_by_the_deadline_of_their_deployment_are_a_failure() {
+    let code = |available: &str, progressing: [&str; 2]| {
+        let [status, reason] = progressing;
+        let deployment = object(json!({"status": {"conditions": [
+            {"type": "Available", "status": available},
+            {"type": "Progressing", "status": status, "reason": reason},
+        ]}}));
+        deployment_trouble(PackageKind::Provider, &deployment).map(|condition| condition.code)
+    };
+    let late = ["False", "ProgressDeadlineExceeded"];
+    assert_eq!(code("False", late).as_deref(), Some("PackageNotRun"));
+    assert_eq!(code("False", ["True", "ReplicaSetUpdated"]).as_deref(), Some(""));
+    assert_eq!(code("False", ["False", "FailedCreate"]).as_deref(), Some(""));
+    assert_eq!(code("True", late), None, "the pods of the former version answer");
 }
 
 #[test]

@@ -25,14 +25,14 @@ impl<'a> Rollout<'a> {
         }
         if let Some(gone) = self.status.stable.take() {
             let message =
-                format!("revision `{gone}` is no longer active: the newest revision in service is called");
+                format!("Revision `{gone}` is no longer active: the newest revision in service is called");
             self.tell(Some(Cause::StableRevisionGone), "StableRevisionGone", &message);
             // Everything else in the status was relative to the revision that no longer exists.
             let history = std::mem::take(&mut self.status.history);
             self.status = FunctionRolloutStatus { message, history, ..FunctionRolloutStatus::default() };
         }
         let Some(newest) = self.newest() else {
-            "no revision of the Function is in service yet".clone_into(&mut self.status.message);
+            "No revision of the Function is in service yet".clone_into(&mut self.status.message);
             return false;
         };
         self.status.stable = Some(newest.name.clone());
@@ -53,7 +53,7 @@ impl<'a> Rollout<'a> {
         self.status.message = match (self.status.state, self.status.history.first(), awaited) {
             (RolloutState::Idle, _, awaited) => {
                 let newer = awaited.unwrap_or_else(|| "there is no newer revision".to_owned());
-                format!("all composite resources call `{}`: {newer}", stable.name)
+                format!("All composite resources call `{}`: {newer}", stable.name)
             }
             (RolloutState::Promoted | RolloutState::RolledBack, Some(record), Some(awaited)) => {
                 format!("{}; {awaited}", ending(record))
@@ -112,7 +112,7 @@ impl<'a> Rollout<'a> {
         (status.recordings, status.calls) = (Vec::new(), RolloutCalls::default());
         status.state =
             if self.it.spec.preview { RolloutState::Previewing } else { RolloutState::Progressing };
-        let message = format!("rolls out `{}` in place of `{}`", newest.name, stable.name);
+        let message = format!("Rolling out `{}` in place of `{}`", newest.name, stable.name);
         self.tell(None, "RolloutStarted", &message);
     }
 }

@@ -100,6 +100,6 @@ impl Rollout<'_> {
 /// How a rollout ended, for people.
 pub(super) fn ending(record: &RolloutRecord) -> String {
     let RolloutRecord { revision, result, message, .. } = record;
-    let what = if *result == RolloutState::Promoted { "promoted" } else { "rolled back" };
-    format!("`{revision}` was {what}: {message}")
+    let what = if *result == RolloutState::Promoted { "Promoted" } else { "Rolled back" };
+    format!("{what} `{revision}`: {message}")
 }

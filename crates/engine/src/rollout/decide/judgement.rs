@@ -168,7 +168,7 @@ impl<'a> Rollout<'a> {
         }
         self.status.state = RolloutState::Previewing;
         self.status.message =
-            format!("it has been tried for {} of {} composite resources", all.len() - untried, all.len());
+            format!("Tried for {} of {} composite resources", all.len() - untried, all.len());
         self.requeue_in(left + 1);
         false
     }
@@ -187,7 +187,7 @@ impl<'a> Rollout<'a> {
             return false;
         }
         self.status.message = format!(
-            "the control plane was started again, and `{candidate}` is rolled out when functions answer"
+            "The control plane was started again, and `{candidate}` is rolled out when functions answer"
         );
         self.requeue_in(1);
         true
@@ -242,7 +242,7 @@ impl<'a> Rollout<'a> {
         let is_new = self.status.rejected.as_deref() != Some(candidate);
         self.status.state = RolloutState::Paused;
         self.status.rejected = Some(candidate.to_owned());
-        self.status.message = format!("paused, because {message}; promote or undo `{candidate}`");
+        self.status.message = format!("Paused, because {message}; promote or undo `{candidate}`");
         if is_new {
             let message = self.status.message.clone();
             self.tell(Some(Cause::RolloutNotCompleted), "RolloutPaused", &message);

@@ -31,7 +31,7 @@ impl Rollout<'_> {
             let ready_at = self.status.wave_ready_at.get_or_insert_with(|| time(self.it.now));
             let elapsed = self.it.now - seconds(ready_at).unwrap_or_default();
             if elapsed < self.it.spec.min_ready_seconds {
-                self.status.message = format!("wave {number} ({share}) is ready, and is observed");
+                self.status.message = format!("Wave {number} ({share}) is ready, and is observed");
                 return self.requeue_in(self.it.spec.min_ready_seconds - elapsed);
             }
             if number >= waves.len() {
@@ -39,7 +39,7 @@ impl Rollout<'_> {
             }
             self.status.wave = i64::try_from(number + 1).unwrap_or(i64::MAX);
             let next = waves.get(number).map_or("100%", String::as_str);
-            let message = format!("wave {} ({next}) of `{candidate}` begins", number + 1);
+            let message = format!("Wave {} ({next}) of `{candidate}` begins", number + 1);
             self.tell(None, "WaveStarted", &message);
         }
     }
@@ -89,7 +89,7 @@ impl Rollout<'_> {
         let moved = i64::try_from(next.len()).unwrap_or(i64::MAX);
         self.status.composites.moved = self.status.composites.moved.saturating_add(moved);
         self.status.message = format!(
-            "wave {}: {} of {} composite resources have been moved",
+            "Wave {}: {} of {} composite resources have been moved",
             self.status.wave, self.status.composites.moved, self.status.composites.total
         );
         self.requeue_in(self.it.spec.progress_deadline_seconds + 1);
@@ -97,7 +97,7 @@ impl Rollout<'_> {
 
     fn wait_for_ready(&mut self, unready: usize) {
         self.status.message = format!(
-            "wave {}: {unready} composite resources have been moved and are not ready yet",
+            "Wave {}: {unready} composite resources have been moved and are not ready yet",
             self.status.wave
         );
         self.requeue_in(self.it.spec.progress_deadline_seconds.clamp(1, 60));

@@ -91,7 +91,7 @@ fn newer_revision_that_is_not_in_service_yet_is_named() {
         fleet.status.message.clone()
     };
     let mut fleet = Fleet::of(10);
-    let idle = "all composite resources call `v1`";
+    let idle = "All composite resources call `v1`";
     assert_eq!(told(&mut fleet), format!("{idle}: there is no newer revision"));
     fleet.install("v2", 2);
     fleet.revisions[1].is_serving = false;
@@ -100,7 +100,7 @@ fn newer_revision_that_is_not_in_service_yet_is_named() {
     fleet.revisions[1].is_serving = true;
     assert_eq!(fleet.finish(), RolloutState::Promoted);
     let promoted = fleet.status.message.clone();
-    assert!(promoted.starts_with("`v2` was promoted: "), "{promoted}");
+    assert!(promoted.starts_with("Promoted `v2`: "), "{promoted}");
     fleet.install("v3", 3);
     fleet.revisions[2].is_serving = false;
     assert_eq!(told(&mut fleet), format!("{promoted}; revision `v3` is not in service yet"));

@@ -250,6 +250,50 @@ fn who_installs_providers_reaches_secrets_by_their_programs() {
 }
 
 #[test]
+fn who_replaces_images_composes_with_one_of_their_own() {
+    const PKG: &str = "pkg.crossplane.io";
+    let may = |verb| json!([rule(verb, PKG, "imageconfigs")]);
+    let fixture = composes_config_maps().gives("ann", "", may("patch"));
+    assert_eq!(fixture.about("ann", secrets("get")).len(), 0, "ImageConfigs are not served");
+    let fixture = serving(fixture, [PKG, "ImageConfig", "imageconfigs"], false).gives("ben", "", may("get"));
+    let expected = "perhaps all namespaces: writes an ImageConfig that replaces the image of a package, once one is installed or \
+                    upgraded → User system:ferroplane:composer may create deployments.apps";
+    let deployments = Question::about("create", "apps", "deployments", true);
+    assert_eq!(fixture.about("ann", deployments.clone()), [expected]);
+    assert_eq!(fixture.about("ben", deployments).len(), 0);
+    let cluster = serving(ClusterFixture::cluster(), [PKG, "ImageConfig", "imageconfigs"], false);
+    let expected = "perhaps all namespaces: writes an ImageConfig that replaces the image of a Provider, once one is installed or \
+                    upgraded → the program may get secrets";
+    assert_eq!(cluster.gives("ann", "", may("create")).about("ann", secrets("get")), [expected]);
+}
+
+/// They run beside the control plane, as any service account there.
+#[test]
+fn who_configures_the_pods_of_packages_acts_as_the_control_plane_of_a_cluster() {
+    const PKG: &str = "pkg.crossplane.io";
+    let gathering = json!({
+        "apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "ferroplane"}, "rules": [rule("delete", "", "pods")],
+        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}}]},
+    });
+    let bound = json!({
+        "apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": "ferroplane"},
+        "roleRef": {"kind": "ClusterRole", "name": "ferroplane"},
+        "subjects": [{"kind": "ServiceAccount", "namespace": "plane", "name": "plane"}],
+    });
+    let configs = ["DeploymentRuntimeConfig", "deploymentruntimeconfigs"];
+    let pods = Question::about("delete", "", "pods", true);
+    for (fixture, count) in [(ClusterFixture::cluster(), 1), (ClusterFixture::embedded(), 0)] {
+        let fixture = fixture.with(gathering.clone()).with(bound.clone());
+        let fixture = fixture.gives("ann", "", json!([rule("update", PKG, configs[1])]));
+        assert_eq!(fixture.about("ann", pods.clone()).len(), 0, "DeploymentRuntimeConfigs are not served");
+        let answers = serving(fixture, [PKG, configs[0], configs[1]], false).about("ann", pods.clone());
+        let route = "perhaps all namespaces: writes a DeploymentRuntimeConfig for the pods of packages in namespace plane → ";
+        assert_eq!(answers.len(), count, "{answers:?}");
+        assert!(answers.iter().all(|answer| answer.starts_with(route)), "{answers:?}");
+    }
+}
+
+#[test]
 fn who_intercepts_a_function_composes_with_a_process_of_their_own() {
     let fixture = composes_config_maps().app_in("prod");
     let expected = "prod: has a process of their own called in place of Function function-auto-ready, which composes App.demo.io → User \

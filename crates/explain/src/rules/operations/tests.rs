@@ -301,7 +301,7 @@ fn operation_is_explained_by_its_action_set() {
     // Whoever may not read the ActionSet is told what the operation waits for.
     let says = conditions_in(&waiting["status"]["conditions"]).into_iter();
     let says: Vec<_> = says.map(|it| it.message).collect();
-    assert!(says.contains(&"waiting for ActionSet `shop/s`".to_owned()), "{says:?}");
+    assert!(says.contains(&"Waiting for ActionSet `shop/s`".to_owned()), "{says:?}");
 }
 
 fn explain(objects: &[Value]) -> Diagnosis {

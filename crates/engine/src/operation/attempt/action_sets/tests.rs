@@ -60,7 +60,7 @@ fn failure() -> AttemptFailure {
 fn operation_runs_until_its_action_sets_have_ended_and_succeeds_with_them() {
     let (waiting, concluded) = after(AttemptEnding::Succeeded, &["b", "a"], &json!({}));
     assert_eq!((concluded.standing, concluded.retry_in), (Standing::Running, None));
-    assert_eq!(concluded.events[0].message, "waiting for ActionSets `n/a`, `n/b`");
+    assert_eq!(concluded.events[0].message, "Waiting for ActionSets `n/a`, `n/b`");
     assert_eq!(begin(&waiting, NOW), Begin::Await, "its pipeline does not run again");
     let awaited = await_action_sets(
         &waiting,
@@ -69,7 +69,7 @@ fn operation_runs_until_its_action_sets_have_ended_and_succeeds_with_them() {
     );
     let (status, reason, message) = succeeded(&awaited.concluded.status);
     assert_eq!((status, reason.as_str()), (Status::Unknown, WAITS));
-    assert_eq!(message, "waiting for ActionSet `n/b`");
+    assert_eq!(message, "Waiting for ActionSet `n/b`");
     let done = vec![ActionSetResult::Complete; 2];
     let awaited = await_action_sets(&waiting, &results(&waiting, &done), NOW);
     assert_eq!(succeeded(&awaited.concluded.status).1, "PipelineSuccess");
@@ -171,5 +171,5 @@ fn only_an_action_set_that_belongs_to_the_operation_has_a_result_for_it() {
 fn message_names_a_few_action_sets() {
     let names = ["a", "b", "c", "d"];
     let (_, concluded) = after(AttemptEnding::Succeeded, &names, &json!({}));
-    assert_eq!(concluded.events[0].message, "waiting for 4 ActionSets: `n/a`, `n/b`, `n/c` and others");
+    assert_eq!(concluded.events[0].message, "Waiting for 4 ActionSets: `n/a`, `n/b`, `n/c` and others");
 }

@@ -1,4 +1,4 @@
-//! How long changes may wait, and what becomes of those that wait.
+//! How long changes may wait, what becomes of those that wait, and which never trigger an operation.
 
 use serde_json::json;
 
@@ -123,4 +123,83 @@ fn deletion_that_waits_is_not_lost_when_the_selector_is_edited() {
     let told: Vec<_> =
         decision.triggers.iter().map(|it| (it.sighting.name(), it.sighting.is_gone())).collect();
     assert_eq!(told, [("a", true)]);
+}
+
+#[test]
+fn row_of_operations_that_each_create_the_next_object_is_stopped() {
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    let (mut made, mut stopped) = (0, Vec::new());
+    for number in 1..=20_u32 {
+        let mut copy = object(number.into());
+        let managers = json!([{"manager": format!("ops.crossplane.io/operation/o{made}")}]);
+        meta::set_field(&mut copy, "name", &format!("a{number}"));
+        meta::child(&mut copy, "metadata").insert("managedFields".to_owned(), managers);
+        let now = i64::from(number) * 5_000;
+        state.see(&format!("n/a{number}"), Some(&copy), &spec, now);
+        let decision = decide(&mut state, &spec, false, now);
+        stopped.extend(decision.stopped);
+        let [trigger] = decision.triggers.as_slice() else { break };
+        made += 1;
+        state.made(trigger, &format!("o{made}"), now);
+    }
+    assert_eq!((made, stopped), (LOOP_LIMIT, vec!["n/a11".to_owned()]));
+
+    // An edit of the selector starts new rows, also for what the last operation has created.
+    let mut another = object(30);
+    let managers = json!([{"manager": "ops.crossplane.io/operation/o10"}]);
+    meta::child(&mut another, "metadata").insert("managedFields".to_owned(), managers);
+    state.see("n/a", Some(&another), &spec, 200_000);
+    state.forgive();
+    assert_eq!(decide(&mut state, &spec, false, 200_000).triggers.len(), 1);
+}
+
+#[test]
+fn what_operations_of_the_watch_change_by_running_never_triggers_it() {
+    let watch = json!({"metadata": {"uid": "w"}}).as_object().unwrap().clone();
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&watch, &spec);
+    state.see("n/a", Some(&object(1)), &spec, 0);
+    let first = decide(&mut state, &spec, false, 0);
+    state.made(&first.triggers[0], "o", 0);
+
+    let owned_by = |uid: &str| json!([{"uid": uid, "controller": true}]);
+    let event = |field: &str, uid: &str| json!({"kind": "Event", field: {"uid": uid}, "metadata": {}});
+    let own = [
+        json!({"kind": "WatchOperation", "metadata": {"uid": "w"}}),
+        json!({"kind": "Operation", "metadata": {"uid": "o2", "ownerReferences": owned_by("w")}}),
+        json!({"kind": "ActionSet", "metadata": {"uid": "s", "ownerReferences": owned_by("o")}}),
+        event("involvedObject", "o"),
+        event("regarding", "w"),
+    ];
+    let others = [
+        json!({"kind": "Operation", "metadata": {"uid": "o2", "ownerReferences": owned_by("other")}}),
+        event("involvedObject", "other"),
+        json!({"kind": "Other", "involvedObject": {"uid": "o"}, "metadata": {}}),
+    ];
+    for (objects, is_own) in [(own.as_slice(), true), (others.as_slice(), false)] {
+        for (number, object) in (2..).zip(objects) {
+            let mut object = object.as_object().unwrap().clone();
+            meta::set_field(&mut object, "name", "b");
+            meta::set_field(&mut object, "resourceVersion", &number.to_string());
+            let mut state = state.clone();
+            state.see("/b", Some(&object), &spec, 5_000);
+            assert_eq!(decide(&mut state, &spec, false, 5_000).triggers.is_empty(), is_own, "{object:?}");
+            state.see("/b", None, &spec, 10_000);
+            assert_eq!(decide(&mut state, &spec, false, 10_000).triggers.is_empty(), is_own, "{object:?}");
+        }
+    }
+}
+
+#[test]
+fn operation_that_waits_as_a_trigger_is_dropped_once_it_is_known_as_an_own_one() {
+    let spec = spec("Allow", 600);
+    let mut state = WatchState::restore(&Object::new(), &spec);
+    let mut operation = object(1);
+    meta::set_field(&mut operation, "uid", "o");
+    state.see("n/a", Some(&operation), &spec, 0);
+    assert!(state.is_waiting());
+    state.learn_depth("o", 0);
+    state.see_all(std::iter::once(&operation), &spec, 0);
+    assert!(!state.is_waiting() && state.mark.objects.is_empty());
 }

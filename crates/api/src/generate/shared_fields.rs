@@ -1,4 +1,4 @@
-//! What several kinds have.
+//! Types of fields that several kinds have.
 #![allow(dead_code, reason = "only the schemas of these types are of interest")]
 
 use schemars::JsonSchema;
