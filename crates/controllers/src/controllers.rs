@@ -18,7 +18,7 @@ use crate::context::{Clients, Context};
 use crate::function_registry::{BuiltIns, FunctionCatalogue, FunctionRegistry, FunctionSources};
 use crate::local_functions::LocalFunctions;
 use crate::metrics::Metrics;
-use crate::ops;
+use crate::ops::{self, DigestKey};
 use crate::pkg::{self, PackageManager};
 use crate::protection::admission::Protection;
 use crate::protection::usage::{self, Usages};
@@ -51,6 +51,8 @@ pub struct Settings {
     pub composer: Option<ApiClient>,
     /// Whether operations are run.
     pub runs_operations: bool,
+    /// The key of digests of Secrets in the status of `WatchOperation`s.
+    pub digest_key: DigestKey,
     /// How actions of Blueprints are run. None: Blueprints are neither validated nor run.
     pub actions: Option<ActionSettings>,
     pub tuning: Tuning,
@@ -73,6 +75,7 @@ pub struct Standby {
     local_functions: Arc<LocalFunctions>,
     writes_roles: bool,
     runs_operations: bool,
+    digest_key: DigestKey,
     actions: Option<ActionSettings>,
     packages: Option<PackageManager>,
     /// The `ImageConfig`s, where packages are installed.
@@ -112,7 +115,9 @@ impl Standby {
         let composites = Composites::new(context.clone(), functions.clone());
         let claims = Claims::new(context.clone(), composites.clone());
         let usages = Usages::start(&context.cluster).await;
-        let Settings { local_functions, writes_roles, runs_operations, actions, packages, .. } = settings;
+        let Settings {
+            local_functions, writes_roles, runs_operations, digest_key, actions, packages, ..
+        } = settings;
         Ok(Self {
             context,
             composites,
@@ -122,6 +127,7 @@ impl Standby {
             local_functions,
             writes_roles,
             runs_operations,
+            digest_key,
             actions,
             packages,
             image_configs,
@@ -171,7 +177,7 @@ impl Standby {
                 ops::operation::run(context.clone(), functions.clone(), operations.clone(), action_sets);
             tasks.spawn(run);
             tasks.spawn(ops::cron_operation::run(context.clone(), operations.clone()));
-            tasks.spawn(ops::watch_operation::run(context.clone(), operations));
+            tasks.spawn(ops::watch_operation::run(context.clone(), operations, self.digest_key));
         }
         if let Some((actions, action_sets)) = actions {
             let registry = functions.clone();

@@ -33,6 +33,7 @@ pub use function_registry::{BuiltIns, FunctionCatalogue, InputMistakes, Natives}
 pub use leadership::{Candidacy, Election, Fenced, Term};
 pub use local_functions::{LocalFunction, LocalFunctions};
 pub use metrics::Metrics;
+pub use ops::DigestKey;
 pub use packaged::{
     Packaged, PackagedFunction, PackagedFunctions, PackagedImage, PackagedProgram, PackagedProvider,
     PackagedProviders, ProviderState,

@@ -8,6 +8,7 @@
 //!   run code on this machine.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ferroplane_api::{Object, keys, meta};
@@ -18,6 +19,8 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 pub struct LocalFunctions {
     functions: Mutex<BTreeMap<String, LocalFunction>>,
+    /// Whether the files with Functions are still to be read.
+    is_awaited: AtomicBool,
     /// How often they have changed.
     changes: watch::Sender<u64>,
 }
@@ -48,6 +51,28 @@ impl LocalFunctions {
         if self.lock().remove(name).is_some() {
             self.changes.send_modify(|changes| *changes += 1);
         }
+    }
+
+    /// Functions of files will be added. Until then, any Function that names a command may be one of them.
+    pub fn await_files(&self) {
+        self.is_awaited.store(true, Ordering::Release);
+    }
+
+    /// The Functions of all files are added.
+    pub fn complete(&self) {
+        if self.is_awaited.swap(false, Ordering::AcqRel) {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
+    /// Whether the Functions of files are still to be added.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.is_awaited.load(Ordering::Acquire)
+    }
+
+    /// Whether a Function is one of a file, or may be one. Its command may have been changed through the API.
+    pub(crate) fn may_be_of_file(&self, function: &Object) -> bool {
+        self.is_awaited() || self.lock().contains_key(meta::name(function))
     }
 
     /// Increases with every change.
@@ -93,5 +118,19 @@ mod tests {
         assert_eq!(functions.state_of(&function("./mine")), Some(LocalProgram::Starting));
         assert_eq!(functions.state_of(&function("./mine; curl evil.example")), None);
         assert_eq!(functions.state_of(&function("")), None);
+    }
+
+    #[test]
+    fn function_that_is_in_no_file_is_known_when_all_files_were_read() {
+        let functions = LocalFunctions::default();
+        let function = |name: &str| json!({"metadata": {"name": name}}).as_object().cloned().unwrap();
+        assert!(!functions.may_be_of_file(&function("mine")));
+        functions.await_files();
+        assert!(functions.may_be_of_file(&function("mine")) && functions.may_be_of_file(&function("other")));
+        functions.set("mine", LocalFunction { command: "./mine".to_owned(), state: LocalProgram::Starting });
+        let before = functions.version();
+        functions.complete();
+        assert!(functions.may_be_of_file(&function("mine")) && !functions.may_be_of_file(&function("other")));
+        assert_eq!(functions.version(), before + 1);
     }
 }

@@ -2,6 +2,7 @@
 
 mod children;
 pub(crate) mod cron_operation;
+mod digest_key;
 pub(crate) mod operation;
 pub(crate) mod status;
 pub(crate) mod watch_operation;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use ferroplane_client::{Informer, InformerScope, Resource};
 
 use crate::context::Context;
+pub use digest_key::DigestKey;
 
 const API_VERSION: &str = "ops.crossplane.io/v1alpha1";
 

@@ -36,13 +36,14 @@ mod verification;
 
 use std::sync::Arc;
 
-use ferroplane_api::{Object, PackageKind, keys};
+use ferroplane_api::{Object, PackageKind, keys, meta};
 use ferroplane_client::{Informer, InformerScope, Resource};
 use ferroplane_engine::packages::ResolveOptions;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::context::Context;
 use crate::function_registry::FunctionRegistry;
+use crate::local_functions::command_of;
 use crate::packaged::{PackagedFunctions, PackagedProviders};
 use caches::PackageCaches;
 use deployments::Deployments;
@@ -109,6 +110,8 @@ pub(crate) async fn run(
     let packages = package::Packages::new(manager.clone());
     let revisions = revision::Revisions::new(manager.clone());
     let resolver = resolver::Resolver::new(manager.clone());
+    // Before anything is reconciled: what was decided by the programs of that moment is decided again when they change.
+    let programs = manager.registry.program_changes();
     // Revisions before packages: a package that is checked before its revisions are known would get one that exists.
     manager.caches.listen(&packages.queue, &revisions.queue, &resolver.queue);
     revisions.listen();
@@ -127,6 +130,7 @@ pub(crate) async fn run(
     let managed_kinds = managed_kinds::run(manager.clone());
     tokio::join!(
         packages.run(),
+        follow_programs(&manager, &packages.queue, programs),
         revisions.run(),
         revisions.follow_functions(),
         revisions.follow_providers(),
@@ -147,6 +151,20 @@ fn follow_rollouts(manager: &Manager, packages: &caches::PackageQueue) {
             packages.add((PackageKind::Function, function.to_owned()));
         }
     });
+}
+
+/// Reconcile the Functions that name a command again when a program on this machine is started or ends: one without a program is installed.
+async fn follow_programs(
+    manager: &Manager,
+    packages: &caches::PackageQueue,
+    mut programs: watch::Receiver<u64>,
+) {
+    while programs.changed().await.is_ok() {
+        let functions = manager.context.functions.objects();
+        for function in functions.iter().filter(|function| command_of(function).is_some()) {
+            packages.add((PackageKind::Function, meta::name(function).to_owned()));
+        }
+    }
 }
 
 /// What all controllers of packages share.

@@ -4,14 +4,18 @@
 //! * Conditions of other writers stay: one with a reason that is not ours belongs to a package manager that was here before, or that will
 //!   be here again.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{
-    Cause, Condition, NOT_SUPPORTED, Object, Status, UNSUPPORTED, UnsupportedKind, meta, set_condition,
+    Cause, Condition, NOT_SUPPORTED, Object, Status, UNSUPPORTED, UnsupportedKind, keys, meta, set_condition,
 };
 use ferroplane_client::{Informer, InformerScope, ObjectPath, Resource, Subresource};
-use ferroplane_engine::{FunctionStanding, chain, conditions_in, conditions_to_json, is_own_condition};
+use ferroplane_engine::wording::capitalised;
+use ferroplane_engine::{
+    COMMAND_IS_NOT_RUN, FunctionStanding, chain, conditions_in, conditions_to_json, is_own_condition,
+};
 use serde_json::Value;
 use tracing::warn;
 
@@ -82,6 +86,7 @@ pub(crate) async fn run(
         registry,
         kinds,
         installs_packages: acting.installs_packages,
+        warned: Mutex::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -96,6 +101,8 @@ struct Controller {
     kinds: Vec<(&'static UnsupportedKind, Arc<Informer>)>,
     /// Whether another controller reports on packages.
     installs_packages: bool,
+    /// The commands that were reported to have no effect, by the UID of the Function.
+    warned: Mutex<BTreeMap<String, String>>,
 }
 
 /// The report on an object.
@@ -132,7 +139,7 @@ impl Controller {
             .listen(move |_, change| functions.add(function_key(&change.header().metadata.name)));
         let functions = queue.clone();
         self.context.function_revisions.listen(move |_, change| {
-            let package = change.header().label(ferroplane_api::keys::PACKAGE).unwrap_or_default();
+            let package = change.header().label(keys::PACKAGE).unwrap_or_default();
             functions.add(function_key(package));
         });
     }
@@ -155,6 +162,9 @@ impl Controller {
         };
         let object = informer.object(&namespace, &name).filter(|object| !meta::is_being_deleted(object));
         let Some(object) = object else { return Next::Rest };
+        if place.is_none() {
+            self.warn_of_command(&object);
+        }
         let verdict = match place {
             Some(place) => unsupported(self.kinds[place].0),
             None if self.installs_packages && !self.registry.is_served_by_hand(&object) => return Next::Rest,
@@ -174,6 +184,18 @@ impl Controller {
                 next
             }
             Err(next) => next,
+        }
+    }
+
+    /// Record that the command that a Function names has no effect, once for each command.
+    fn warn_of_command(&self, function: &Object) {
+        if !self.registry.ignores_command(function) {
+            return;
+        }
+        let command = meta::annotation(function, keys::FUNCTION_COMMAND);
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.insert(meta::uid(function).to_owned(), command.to_owned()).as_deref() != Some(command) {
+            self.recorder.warning(function, "CommandNotRun", capitalised(COMMAND_IS_NOT_RUN));
         }
     }
 

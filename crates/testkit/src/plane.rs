@@ -22,8 +22,8 @@ use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_apiserver::store::Store;
 use ferroplane_client::{ApiClient, Query};
 use ferroplane_controllers::{
-    ActionSettings, COMPOSER, CONTROLLERS, Clock, Controllers, Holdings, PlanError, PlanRequest, Planner,
-    Settings, Tuning, install,
+    ActionSettings, COMPOSER, CONTROLLERS, Clock, Controllers, DigestKey, Holdings, PlanError, PlanRequest,
+    Planner, Settings, Tuning, install,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::changes::ChangePlan;
@@ -461,6 +461,18 @@ impl Plane {
             |event| format!("{}/{}: {}", text(event, "type"), text(event, "reason"), text(event, "message"));
         events.map(line).collect()
     }
+
+    /// The codes of the failures that events about an object report, as `Reason: Code`.
+    pub async fn event_codes(&self, name: &str) -> Vec<String> {
+        let list = self.get("/api/v1/events").await;
+        let events = list["items"].as_array().unwrap().iter();
+        let events = events.filter(|event| event["involvedObject"]["name"] == name);
+        let line = |event: &Value| {
+            let code = event["metadata"]["annotations"]["ferroplane.io/cause"].as_str()?;
+            Some(format!("{}: {code}", event["reason"].as_str()?))
+        };
+        events.filter_map(line).collect()
+    }
 }
 
 impl Drop for Plane {
@@ -522,6 +534,7 @@ pub fn settings(functions: &[(String, Implementation)]) -> Settings {
         recorder: Recorder::off(),
         writes_roles: false,
         runs_operations: true,
+        digest_key: DigestKey::new([7; 32]),
         actions: Some(actions()),
         composer: None,
         allows_development_functions: true,
@@ -548,4 +561,11 @@ pub fn condition(object: &Value, kind: &str) -> Option<String> {
     let conditions = object["status"]["conditions"].as_array()?;
     let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
     Some(format!("{}/{}", condition["status"].as_str()?, condition["reason"].as_str()?))
+}
+
+/// The code of the failure that a condition of an object reports. Empty if it reports none.
+pub fn condition_code(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array();
+    let condition = conditions.into_iter().flatten().find(|condition| condition["type"] == kind);
+    condition.and_then(|condition| condition["code"].as_str()).unwrap_or_default().to_owned()
 }

@@ -19,7 +19,8 @@ use ferroplane_engine::action::{
     Request, ResourceName, Secrets,
 };
 use ferroplane_engine::{ActionAccess, Grants, chain};
-use ferroplane_runner::ContainerRunner;
+use ferroplane_runner::{CallContext, ContainerRunner};
+use ferroplane_wire::Struct;
 use futures_util::FutureExt as _;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
@@ -365,7 +366,10 @@ impl Performer<'_> {
                 return refused(400, "BadRequest", message, Cause::PhaseArgumentsInvalid);
             }
         };
-        match self.callables.directory.call(&call.revision, &request).await {
+        // Code sees the time of the ActionSet, and random numbers of its own.
+        let subject = Struct::try_from(self.action_set.clone()).ok();
+        let context = CallContext { subject, ..CallContext::default() };
+        match self.callables.directory.call_for(&call.revision, &request, &context).await {
             Ok(response) => Answer::Returned(FunctionReturn::of(response)),
             Err(error) if error.cause() == Cause::FunctionUnreachable => {
                 unavailable(chain(&error), error.cause())

@@ -11,6 +11,7 @@ use ferroplane_engine::rollout::{Overlay, Overlays, overlays};
 use ferroplane_engine::versions::{
     Family, Lifecycle, NotReplaced, Record, Replacement, Revision, UnusableFunction, Version, VersionSource,
 };
+use ferroplane_engine::wording::capitalised;
 use ferroplane_engine::{
     COMMAND_IS_NOT_RUN, Capabilities, FunctionStanding, ImageReference, LocalProgram, chain,
 };
@@ -146,7 +147,7 @@ impl FunctionRegistry {
         let is_ignored = asks_for_development(function) && !self.allows_development;
         let is_program = matches!(standing, FunctionStanding::Program { .. });
         if is_ignored && !is_program && warned.insert(meta::uid(function).to_owned()) {
-            self.recorder.warning(function, "DevelopmentIgnored", DEVELOPMENT_IGNORED.to_owned());
+            self.recorder.warning(function, "DevelopmentIgnored", capitalised(DEVELOPMENT_IGNORED));
         }
         match standing {
             FunctionStanding::Program { state, .. } => self.add_local(function, state.as_ref(), listing),

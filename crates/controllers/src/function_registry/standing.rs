@@ -7,7 +7,8 @@ use ferroplane_api::{Cause, Condition, ImageConfig, Object, Status, keys, meta};
 use ferroplane_client::ObjectHeader;
 use ferroplane_engine::packages::{ImagePurpose, rewrite_image, select_image_config};
 use ferroplane_engine::versions::{NotReplaced, Replaceable, Replacement, replacement};
-use ferroplane_engine::{FunctionStanding, conditions_in};
+use ferroplane_engine::{COMMAND_IS_NOT_RUN, FunctionStanding, conditions_in};
+use tokio::sync::watch;
 
 use super::listing::{is_active, text};
 use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry};
@@ -39,6 +40,20 @@ impl FunctionRegistry {
         ) || revisions.iter().any(is_by_hand)
     }
 
+    /// Whether a Function names a command that has no effect: its package counts, and no program.
+    pub(crate) fn ignores_command(&self, function: &Object) -> bool {
+        if command_of(function).is_none() || self.local.is_awaited() {
+            return false;
+        }
+        let revisions = self.revisions_of(meta::name(function));
+        !matches!(self.standing(function, &revisions), FunctionStanding::Program { .. })
+    }
+
+    /// Changes whenever a program on this machine is started or ends.
+    pub(crate) fn program_changes(&self) -> watch::Receiver<u64> {
+        self.local.changes()
+    }
+
     /// The built-in function that replaces an image of a Function: the current one, or that of a revision.
     pub(crate) fn native_runtime(&self, function: &Object, image: &str) -> Result<Replacement, NotReplaced> {
         let function = Replaceable { package: image, ..Replaceable::of(function) };
@@ -49,8 +64,9 @@ impl FunctionRegistry {
     pub(crate) fn standing<'a>(&self, function: &'a Object, revisions: &'a [Object]) -> FunctionStanding<'a> {
         if let Some(command) = command_of(function) {
             let state = self.local.state_of(function);
-            // The command of an installed package is for `render` only.
-            if state.is_some() || revisions.is_empty() {
+            // Otherwise the package counts: a command through the API must not keep it from being installed.
+            let is_package_left = !self.installs_packages || self.local.may_be_of_file(function);
+            if state.is_some() || revisions.is_empty() && is_package_left {
                 return FunctionStanding::Program { command, state };
             }
         }
@@ -118,11 +134,14 @@ impl FunctionRegistry {
         if asks_for_development(function) && !self.allows_development {
             return DEVELOPMENT_IGNORED.to_owned();
         }
-        if self.installs_packages {
-            return installation_of(function);
-        }
-        let remedy = self.native(function, text(function, "package")).err().map(|why| why.remedy());
-        format!("{NOT_INSTALLED}, and {}", remedy.unwrap_or_default())
+        let why = if self.installs_packages {
+            installation_of(function)
+        } else {
+            let remedy = self.native(function, text(function, "package")).err().map(|why| why.remedy());
+            format!("{NOT_INSTALLED}, and {}", remedy.unwrap_or_default())
+        };
+        // Its author may wait for the program.
+        if command_of(function).is_some() { format!("{why}; {COMMAND_IS_NOT_RUN}") } else { why }
     }
 }
 

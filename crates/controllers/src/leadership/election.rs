@@ -16,7 +16,7 @@ use crate::runtime::clock::Clock;
 /// How soon to try again after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often to read a lease that cannot be watched.
-const GLANCE: Duration = Duration::from_secs(2);
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// The timeout of requests that are not urgent.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -115,7 +115,7 @@ impl Election {
         let mut watch = match in_time(PATIENCE, watch).await {
             // Without the right to watch it, the lease is read from time to time.
             Err(error) if error.is_forbidden() => {
-                tokio::time::sleep_until(deadline.min(Instant::now() + GLANCE)).await;
+                tokio::time::sleep_until(deadline.min(Instant::now() + READ_INTERVAL)).await;
                 return Ok(());
             }
             watch => watch?,

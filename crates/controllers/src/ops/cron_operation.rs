@@ -97,9 +97,10 @@ impl Controller {
             return next;
         }
         let operations = self.children.of(&cron);
+        let now = self.context.clock.timestamp().as_second();
         let mut old = too_many(&operations, spec.limits);
         // Only operations whose time is in the status: otherwise the time would be due again.
-        old.retain(|operation| cron_may_forget(&cron, operation));
+        old.retain(|operation| cron_may_forget(&cron, operation, now));
         if let Err(next) = self.children.forget(&cron, old).await {
             return next;
         }
@@ -114,6 +115,7 @@ impl Controller {
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
         self.report_missed(&cron, decision.missed);
+        self.report_ignored(&cron, decision.ignored);
         let active = Condition::new("Scheduling", Status::True, "ScheduleActive");
         match self.carry_out(&cron, &spec, &operations, &decision).await {
             Ok(made) => {
@@ -142,6 +144,15 @@ impl Controller {
         let Some(time) = Timestamp::from_second(missed).ok().filter(|_| last != Some(missed)) else { return };
         let message = format!("No Operation is created for {time}: it would start later than it may");
         self.recorder.failure(cron, "MissedDeadline", message, Cause::StartDeadlineMissed);
+    }
+
+    /// Record an event for a last time that is ignored. The status has another one afterwards.
+    fn report_ignored(&self, cron: &Object, ignored: Option<i64>) {
+        let Some(time) = ignored.and_then(|time| Timestamp::from_second(time).ok()) else { return };
+        let message = format!(
+            "Ignored the last schedule time {time}, which is too far in the future: a clock that was wrong has recorded it"
+        );
+        self.recorder.normal(cron, "IgnoreScheduleTime", message);
     }
 
     async fn refuse(&self, cron: Object, operations: &[Object], invalid: &InvalidSchedule) -> Next {
@@ -193,7 +204,8 @@ impl Controller {
         let Some(live) = live.filter(|live| meta::uid(live) == meta::uid(cron)) else {
             return Err(Next::Rest);
         };
-        let names = match check_cron(&live, spec.policy, operations, due) {
+        let now = self.context.clock.timestamp().as_second();
+        let names = match check_cron(&live, spec.policy, operations, due, now) {
             CronCheck::Current => return Ok(()),
             CronCheck::AlreadyMade => return Err(Next::Conflict),
             CronCheck::UnlessThereIs(names) => names,
@@ -226,7 +238,8 @@ impl Controller {
         let mut status = status_with(cron, conditions, &self.context.clock.now());
         report_operations(&mut status, operations);
         let has_made = !operations.is_empty() || status.contains_key("lastScheduleTime");
-        if let Some(time) = Timestamp::from_second(last_time(cron, operations)).ok().filter(|_| has_made) {
+        let last = last_time(cron, operations, self.context.clock.timestamp().as_second());
+        if let Some(time) = Timestamp::from_second(last).ok().filter(|_| has_made) {
             status.insert("lastScheduleTime".to_owned(), time.to_string().into());
         }
         status

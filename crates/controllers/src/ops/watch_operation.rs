@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, meta};
-use ferroplane_client::{Informer, ObjectPath};
+use ferroplane_client::{DataStandIn, Informer, ObjectPath};
 use ferroplane_engine::operation::{
-    Mark, Trigger, TriggerNote, WATCH_LABEL, WatchDecision, WatchSpec, deleted_object,
+    Mark, Trigger, TriggerNote, WATCH_LABEL, WatchDecision, WatchSpec, deleted_object, digests_of_data,
     longer_watch_operation_name, operation_of_watch, too_many, watch_operation_name,
 };
 use ferroplane_engine::{chain, conditions_in};
@@ -23,6 +23,7 @@ use serde_json::Value;
 use tracing::warn;
 
 use super::children::{Children, report_operations};
+use super::digest_key::DigestKey;
 use super::follow;
 use super::status::{status_with, write_status};
 use crate::context::Context;
@@ -47,7 +48,7 @@ const SYNCED: &str = "Synced";
 const ERROR: &str = "ReconcileError";
 
 /// Create the operations of all `WatchOperation`s, until dropped.
-pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
+pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>, key: DigestKey) {
     let watches = follow(&context, "WatchOperation", "watchoperations");
     let recorder = context.recorder.of(COMPONENT);
     let children = Children::new(context.clone(), recorder.clone(), operations, WATCH_LABEL);
@@ -57,6 +58,7 @@ pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
         recorder,
         watches,
         children,
+        digests: DataStandIn::new(move |secret| digests_of_data(secret, key.bytes())),
         queue: queue.clone(),
         followed: Mutex::default(),
     });
@@ -70,6 +72,8 @@ struct Controller {
     recorder: Recorder,
     watches: Arc<Informer>,
     children: Arc<Children>,
+    /// What is cached in place of the data of Secrets.
+    digests: DataStandIn,
     queue: Queue<String>,
     /// The watched objects, by the names of `WatchOperation`s. Only one worker has a name at a time.
     followed: Mutex<HashMap<String, Followed>>,
@@ -148,7 +152,7 @@ impl Controller {
         };
         let mut followed = match self.take(name).filter(|followed| followed.is_of(&watch)) {
             Some(followed) => followed,
-            None => Followed::new(&watch, &spec),
+            None => Followed::new(&watch, &spec, self.digests.clone()),
         };
         followed.learn(&operations);
         let ending = match followed.follow(&self.context, &spec, name, &self.queue).await {
@@ -392,7 +396,7 @@ fn looping(keys: &[impl AsRef<str>]) -> String {
         more => format!(" and {more} more"),
     };
     format!(
-        "operations keep changing what triggered them: {}{more}; no Operation is created until another client changes it",
+        "Operations keep changing what triggered them: {}{more}; no Operation is created until another client changes it",
         names.join(", ")
     )
 }

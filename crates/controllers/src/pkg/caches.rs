@@ -177,8 +177,8 @@ impl PackageCache {
             if matches!(change, Change::Deleted { .. }) {
                 cache.metrics.forget_package(cache.kind, &name);
             }
-            // Annotations of a Function decide how its revisions run.
-            if cache.kind == PackageKind::Function {
+            // Annotations of a package decide how its revisions run.
+            if cache.kind.has_runtime() {
                 for name in cache.names_of(&name) {
                     revisions.add((cache.kind, name));
                 }

@@ -2,21 +2,22 @@
 //!
 //! # Invariants
 //! * A valid certificate is left as it is, whatever created it: programs read theirs once, when they start.
+//! * A Secret says when its certificate was replaced, so that pods that read the former one are restarted.
 //! * A Secret with data that no revision of the package owns is never written.
 //! * Every write fails if the Secret was changed since it was read.
 
-use ferroplane_api::{Cause, Object, meta};
-use ferroplane_certificates::{Purpose, SignError};
+use ferroplane_api::{Cause, Object, keys, meta};
+use ferroplane_certificates::{Authority, Purpose, SignError};
 use ferroplane_client::{Error, ObjectPath, Subresource};
 use ferroplane_engine::packages::{AlreadyControlled, is_owned_by, secret_owners};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::deployments::{Deployments, Program, RunProblem};
 use crate::runtime::refused::cause_of;
 use crate::setup::credentials::{LeafSecret, secrets};
 
-/// As long as Crossplane's: programs do not read theirs again, so that it has to outlast them.
+/// As long as Crossplane's, which does not renew them: programs continue to run if the user goes back to it.
 const LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 
 /// Why a program has no certificate.
@@ -50,6 +51,31 @@ impl CertificateProblem {
     }
 }
 
+/// A certificate in a Secret.
+#[derive(Debug, Default)]
+pub(super) struct KeptCertificate {
+    /// When it took the place of another one. Empty if it is the first.
+    pub(super) replaced_at: String,
+    /// When it has to be replaced.
+    pub(super) renewal: Option<Timestamp>,
+}
+
+impl KeptCertificate {
+    fn of(secret: &Object, authority: &Authority, names: &[String], now: Timestamp) -> Self {
+        Self {
+            replaced_at: meta::annotation(secret, keys::CERTIFICATE_REPLACED_AT).to_owned(),
+            renewal: LeafSecret::of(secret).renewal(authority, names, now),
+        }
+    }
+
+    /// What two certificates of one program are together.
+    pub(super) fn and(self, other: Self) -> Self {
+        // All timestamps have one form, in which the later one is also the greater text.
+        let replaced_at = self.replaced_at.max(other.replaced_at);
+        Self { replaced_at, renewal: self.renewal.into_iter().chain(other.renewal).min() }
+    }
+}
+
 impl Deployments {
     /// Create or renew the certificate for these names in a Secret.
     pub(super) async fn keep_certificate(
@@ -58,15 +84,15 @@ impl Deployments {
         name: &str,
         names: &[String],
         purpose: Purpose,
-    ) -> Result<(), RunProblem> {
+    ) -> Result<KeptCertificate, RunProblem> {
         let (authority, now) = (self.authority().await?, self.context.clock.timestamp());
         let resource = secrets();
         let path = ObjectPath { resource: &resource, namespace: &self.namespace, name };
         let live = self.context.cluster.get_object(path).await;
         let live = live
             .map_err(|source| CertificateProblem::Read { name: name.to_owned(), source: Box::new(source) })?;
-        if live.as_ref().is_some_and(|live| program.is_of_newer(live)) {
-            return Ok(());
+        if let Some(live) = live.as_ref().filter(|live| program.is_of_newer(live)) {
+            return Ok(KeptCertificate::of(live, authority, &[], now));
         }
         let is_new = live.is_none();
         let mut secret = live.unwrap_or_else(|| self.blank_secret(name));
@@ -79,9 +105,12 @@ impl Deployments {
             return Err(CertificateProblem::Foreign { name: name.to_owned() }.into());
         }
         if is_good && owners.is_none() {
-            return Ok(());
+            return Ok(KeptCertificate::of(&secret, authority, required, now));
         }
         if !is_good {
+            if !leaf.is_empty() {
+                meta::set_annotation(&mut secret, keys::CERTIFICATE_REPLACED_AT, &self.context.clock.now());
+            }
             let made = LeafSecret::make(authority, names, purpose, now, LIFETIME)
                 .map_err(CertificateProblem::Sign)?;
             made.write_to(&mut secret);
@@ -98,7 +127,7 @@ impl Deployments {
             name: name.to_owned(),
             source: Box::new(source),
         })?;
-        Ok(())
+        Ok(KeptCertificate::of(&secret, authority, required, now))
     }
 
     fn blank_secret(&self, name: &str) -> Object {

@@ -5,12 +5,16 @@
 //! * Nothing is read or written outside of the plane's own namespace. Secrets are read by name, and are never listed.
 //! * A Service points to pods that respond, if any do: the new revision takes it over once its own pods are available.
 //! * Objects with another controller are left alone.
+//! * Pods are restarted, one after the other, when their certificate was replaced.
 //! * Pods run the image by the digest that was resolved and verified. Those that Crossplane started keep the tag while no `ImageConfig` demands
 //!   signatures: a change would restart all of them when we take over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use ferroplane_api::{Cause, ImageConfig, Object, PackageKind, RuntimeConfigReference, keys, meta};
+use ferroplane_api::{
+    Cause, Condition, ImageConfig, Object, PackageKind, RuntimeConfigReference, keys, meta,
+};
 use ferroplane_certificates::{Authority, Purpose};
 use ferroplane_client::{
     Change, Error, Informer, InformerScope, ObjectPath, Propagation, Resource, Subresource,
@@ -18,7 +22,7 @@ use ferroplane_client::{
 use ferroplane_engine::packages::{
     AdaptedProgram, AlreadyControlled, ImagePurpose, Party, RUNTIME_MANAGER, RuntimeInputs, RuntimeNames,
     RuntimeObjects, deployment_trouble, function_endpoint, is_available, keep_pull_secrets, keep_tag,
-    runtime_objects, select_image_config, server_names, take_over,
+    runtime_objects, select_image_config, server_names, take_over, with_certificate,
 };
 use ferroplane_ownership::holds;
 use ferroplane_runner::function_protocol;
@@ -26,7 +30,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::caches::{PackageKey, PackageQueue};
-use super::certificates::CertificateProblem;
+use super::certificates::{CertificateProblem, KeptCertificate};
 use super::{ImageProgram, cluster_scoped};
 use crate::context::Context;
 use crate::runtime::refused::cause_of;
@@ -107,8 +111,10 @@ pub(super) struct Running {
     pub(super) endpoint: Option<String>,
     /// The `ImageConfig` that names the configuration.
     pub(super) configured_by: Option<String>,
-    /// Why it does not respond, if it does not.
-    pub(super) trouble: Option<String>,
+    /// The condition that says why it does not respond, if it does not.
+    pub(super) trouble: Option<Condition>,
+    /// How long its certificates need no renewal.
+    pub(super) is_certified_for: Option<Duration>,
 }
 
 /// Why a revision cannot be run.
@@ -256,7 +262,7 @@ impl Deployments {
     pub(super) async fn run(&self, program: &Program<'_>) -> Result<Running, RunProblem> {
         let (config, configured_by) = self.config(program)?;
         let objects = self.objects(program, config.as_ref());
-        self.certify(program, &objects.service).await?;
+        let certificate = self.certify(program, &objects.service).await?;
         if let Some(account) = objects.service_account {
             let live = self.accounts.object(&self.namespace, meta::name(&account));
             if !live.as_ref().is_some_and(|live| program.is_of_newer(live)) {
@@ -265,7 +271,8 @@ impl Deployments {
             }
         }
         self.clear_the_way(program, &objects.deployment).await?;
-        let wanted = self.with_image(program, objects.deployment);
+        let wanted = with_certificate(objects.deployment, &certificate.replaced_at);
+        let wanted = self.with_image(program, wanted);
         let deployment = self.apply(&self.informer, wanted, program.party).await?;
         if self.may_point(program, &objects.service, is_available(&deployment)) {
             self.apply(&self.services, objects.service.clone(), program.party).await?;
@@ -274,6 +281,10 @@ impl Deployments {
             endpoint: (program.kind == PackageKind::Function).then(|| function_endpoint(&objects.service)),
             configured_by,
             trouble: deployment_trouble(program.kind, &deployment),
+            is_certified_for: certificate.renewal.map(|renewal| {
+                let left = renewal.duration_since(self.context.clock.timestamp());
+                Duration::try_from(left).unwrap_or_default()
+            }),
         })
     }
 
@@ -368,20 +379,23 @@ impl Deployments {
         }
     }
 
-    async fn certify(&self, program: &Program<'_>, service: &Object) -> Result<(), RunProblem> {
+    /// The certificates of a program, as they are together.
+    async fn certify(&self, program: &Program<'_>, service: &Object) -> Result<KeptCertificate, RunProblem> {
+        let mut kept = KeptCertificate::default();
         let revision = program.party.revision;
         let secret = |field: &str| {
             let name = revision.get("spec").and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default();
             Some(name).filter(|name| !name.is_empty())
         };
         if let Some(secret) = secret("tlsServerSecretName") {
-            self.keep_certificate(program, secret, &server_names(service), Purpose::Server).await?;
+            let names = server_names(service);
+            kept = kept.and(self.keep_certificate(program, secret, &names, Purpose::Server).await?);
         }
         if let Some(secret) = secret("tlsClientSecretName") {
             let names = [meta::name(revision).to_owned()];
-            self.keep_certificate(program, secret, &names, Purpose::Client).await?;
+            kept = kept.and(self.keep_certificate(program, secret, &names, Purpose::Client).await?);
         }
-        Ok(())
+        Ok(kept)
     }
 
     /// Delete a Deployment of this name that runs an older revision: its pod selector is immutable.

@@ -87,17 +87,19 @@ impl ProviderRoles {
             let queue = self.queue.clone();
             accounts.informer().listen(move |_, change| owners(&change, |name| queue.add(name.to_owned())));
         }
-        // All of a family may use its kinds: when a definition appears, and when a revision lists it.
-        let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
-        self.manager.context.kinds.listen(move |_, change| {
-            owners(&change, |name| {
-                queue.add(name.to_owned());
-                let Some(revisions) = revisions.upgrade() else { return };
-                if let Some(owner) = revisions.object("", name) {
-                    add_family(&queue, &revisions, meta::label(&owner, FAMILY));
-                }
+        // All of a family may use its kinds: when a definition appears or changes hands, and when a revision lists it.
+        for definitions in [&self.manager.context.kinds, &self.manager.managed_definitions] {
+            let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
+            definitions.listen(move |_, change| {
+                owners(&change, |name| {
+                    queue.add(name.to_owned());
+                    let Some(revisions) = revisions.upgrade() else { return };
+                    if let Some(owner) = revisions.object("", name) {
+                        add_family(&queue, &revisions, meta::label(&owner, FAMILY));
+                    }
+                });
             });
-        });
+        }
         let (queue, revisions) = (self.queue.clone(), Arc::downgrade(self.revisions()));
         self.revisions().listen(move |_, change| {
             queue.add(change.header().metadata.name.to_string());
@@ -151,9 +153,11 @@ impl ProviderRoles {
     }
 
     fn own_resources(&self, revision: &Object) -> Vec<DefinedResource> {
-        let mut found = defined_resources(revision, |definition| {
-            let definition = self.manager.context.kinds.object("", definition);
-            definition.is_some_and(|definition| is_owned(&definition, revision))
+        let managed = &self.manager.managed_definitions;
+        let mut found = defined_resources(revision, |name| {
+            let definition = self.manager.context.kinds.object("", name);
+            definition
+                .is_some_and(|definition| is_owned(&definition, managed.object("", name).as_ref(), revision))
         });
         found.retain(|it| !is_reserved_group(&it.group));
         found
@@ -253,15 +257,41 @@ fn owners(change: &Change<'_>, mut found: impl FnMut(&str)) {
     }
 }
 
-/// Whether a revision, or a managed resource definition, owns a definition.
-fn is_owned(definition: &Object, revision: &Object) -> bool {
-    let owners = definition.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
-    owners.into_iter().flatten().any(|owner| {
-        owner["uid"] == meta::uid(revision)
-            || owner["kind"] == "ManagedResourceDefinition" && owner["name"] == meta::name(definition)
-    })
+/// Whether a revision owns a definition, or the managed resource definition that it was made of.
+fn is_owned(definition: &Object, managed: Option<&Object>, revision: &Object) -> bool {
+    let is_owner = |object: &Object, owner: &Object| {
+        let owners = object.get("metadata").and_then(|metadata| metadata.get("ownerReferences")?.as_array());
+        owners.into_iter().flatten().any(|reference| reference["uid"] == meta::uid(owner))
+    };
+    is_owner(definition, revision)
+        || managed.is_some_and(|managed| is_owner(definition, managed) && is_owner(managed, revision))
 }
 
 fn image(revision: &Object) -> &str {
     revision.get("spec").and_then(|spec| spec.get("image")?.as_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(uid: &str, owners: &[&str]) -> Object {
+        let owners: Vec<_> = owners.iter().map(|uid| serde_json::json!({"uid": uid})).collect();
+        let object = serde_json::json!({"metadata": {"uid": uid, "ownerReferences": owners}});
+        object.as_object().cloned().unwrap()
+    }
+
+    #[test]
+    fn provider_owns_a_kind_only_if_it_owns_what_the_kind_was_made_of() {
+        let (ours, others) = (object("ours", &[]), object("others", &[]));
+        let (managed, definition) = (object("managed", &["ours"]), object("definition", &["managed"]));
+        assert!(is_owned(&definition, Some(&managed), &ours));
+        assert!(!is_owned(&definition, Some(&managed), &others), "it could name the kind in its status");
+        assert!(!is_owned(&definition, None, &ours));
+        assert!(
+            !is_owned(&object("definition", &["former"]), Some(&managed), &ours),
+            "another one of that name"
+        );
+        assert!(is_owned(&object("definition", &["ours"]), None, &ours));
+    }
 }

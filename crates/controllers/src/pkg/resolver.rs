@@ -174,7 +174,7 @@ impl Resolver {
                 package.insert("spec".to_owned(), json!({"package": image}));
                 match context.cluster.create(packages.resource(), "", &package).await {
                     Ok(bytes) => packages.insert_written(&bytes),
-                    // A package of that name exists. The lock shows whether it is the right one.
+                    // The cache does not have it yet. When it does, everything is resolved again.
                     Err(error) if error.is_already_exists() => {}
                     Err(error) => return Err(error),
                 }

@@ -276,6 +276,7 @@ impl Revisions {
         };
         let runtime = match &outcome {
             Ok(()) if look.is_active() => self.runtime(&look, &mut report).await,
+            Err(trouble) if trouble.stops() && look.is_active() => self.stopped_runtime(&look),
             _ => RuntimeStanding::default(),
         };
         let is_installed = outcome.is_ok() && look.is_active();
@@ -391,10 +392,9 @@ impl Revisions {
         Ok(known)
     }
 
-    /// An image without the required signatures does not run, even if it did until now. An API server that is away stops nothing: no policy
-    /// can come meanwhile.
+    /// An image without the required signatures does not run, even if it did until now.
     fn stop_unverified(&self, look: &Look, trouble: &Trouble) {
-        if trouble.cause == Cause::PackageUnverified && !trouble.is_unreachable {
+        if trouble.stops() {
             self.release(&look.key);
         }
     }

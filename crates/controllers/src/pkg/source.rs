@@ -112,6 +112,15 @@ pub struct SourceError {
     pub message: String,
     /// Whether the registry did not respond. The package itself may be valid.
     pub is_unreachable: bool,
+    /// Whether it is about the contents of the package, which do not change.
+    pub is_invalid: bool,
+}
+
+impl SourceError {
+    /// The contents of a package cannot be read.
+    pub fn invalid(message: String) -> Self {
+        Self { message, is_unreachable: false, is_invalid: true }
+    }
 }
 
 impl fmt::Debug for ImageRequest {

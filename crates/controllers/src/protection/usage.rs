@@ -84,14 +84,10 @@ impl Controller {
             self.forget(&key);
             return Next::Rest;
         };
-        let outcome = match usage_spec(&usage) {
-            Some(spec) if meta::is_being_deleted(&usage) => self.release(&key, &usage, &spec).await,
-            Some(spec) => self.protect(&key, usage.clone(), &spec).await.map(|()| Next::Rest),
-            None => Err(UsageFailure::new(
-                "ResolveSelectors",
-                Cause::UsageInvalid,
-                "cannot read spec.of and spec.by",
-            )),
+        let outcome = match read_spec(&usage) {
+            Ok(spec) if meta::is_being_deleted(&usage) => self.release(&key, &usage, &spec).await,
+            Ok(spec) => self.protect(&key, usage.clone(), &spec).await.map(|()| Next::Rest),
+            Err(failure) => Err(failure),
         };
         match outcome {
             Ok(next) => next,
@@ -360,4 +356,28 @@ fn is_owned(usage: &Object, by: &UsageTarget, name: &str) -> bool {
             && owner["name"] == name
             && meta::group(api_version) == meta::group(&by.api_version)
     })
+}
+
+/// The spec of a usage. The definitions of other releases may accept what this one cannot read.
+fn read_spec(usage: &Object) -> Result<UsageSpec, UsageFailure> {
+    usage_spec(usage).ok_or_else(|| {
+        UsageFailure::new("ResolveSelectors", Cause::UsageInvalid, "cannot read spec.of and spec.by")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_that_cannot_be_read_is_invalid() {
+        let cause = |spec: Value| {
+            let usage = json!({"spec": spec}).as_object().cloned().unwrap_or_default();
+            read_spec(&usage).err().map(|failure| failure.cause)
+        };
+        let of = json!({"apiVersion": "v1", "kind": "ConfigMap", "resourceRef": {"name": "a"}});
+        assert_eq!(cause(json!({"of": of, "reason": "b"})), None);
+        assert_eq!(cause(json!({"by": of})), Some(Cause::UsageInvalid));
+        assert_eq!(cause(json!({"of": "a"})), Some(Cause::UsageInvalid));
+    }
 }

@@ -10,7 +10,7 @@ use ferroplane_api::{
 };
 use ferroplane_client::Informer;
 use ferroplane_engine::rollout::{
-    CallCounts, Commands, Decision, Observation, RevisionFact, accept, decide, is_in_use, waits_for,
+    CallCounts, Commands, Decision, Observation, RevisionFact, Tried, accept, decide, is_in_use, waits_for,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -215,18 +215,17 @@ impl Controller {
             undo: command(UNDO_ANNOTATION),
             requested_at: command(REQUESTED_AT_ANNOTATION),
         };
-        let tried =
-            status.candidate.as_deref().map(|it| self.functions.trials().tried(it)).unwrap_or_default();
+        let untried = Tried::default();
         let (now, calls) = (self.context.clock.timestamp().as_second(), self.calls(status));
         let restart = status.candidate.as_deref().map(|it| self.functions.restart(it)).unwrap_or_default();
-        let mut observation = Observation {
+        let observation = Observation {
             spec,
             status,
             commands,
             revisions,
             subjects: &[],
             unestablished: None,
-            tried: &tried,
+            tried: &untried,
             calls,
             restart,
             now,
@@ -236,8 +235,12 @@ impl Controller {
         } else {
             KnownSubjects::default()
         };
-        observation.subjects = &known.subjects;
-        observation.unestablished = known.unestablished.as_deref();
+        // After the subjects: a difference that decides about one of them has to be among those that are recorded.
+        let tried =
+            status.candidate.as_deref().map(|it| self.functions.trials().tried(it)).unwrap_or_default();
+        let unestablished = known.unestablished.as_deref();
+        let observation =
+            Observation { subjects: &known.subjects, unestablished, tried: &tried, ..observation };
         Some((decide(&observation), known.unestablished))
     }
 
@@ -316,7 +319,7 @@ fn readiness(status: &FunctionRolloutStatus, unestablished: Option<&str>) -> Con
     // Numbers change with every composite resource: they are only in the message of the status, so that the
     // condition does not flap.
     let message = match status.state {
-        RolloutState::Progressing => "composite resources are being moved",
+        RolloutState::Progressing => "Composite resources are being moved",
         _ => &status.message,
     };
     let ready = Condition::new("Ready", holds, status.state.as_str()).with_message(message);

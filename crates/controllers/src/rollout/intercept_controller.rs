@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use ferroplane_api::{Cause, FunctionInterceptStatus, Object, Status, meta};
 use ferroplane_client::{Informer, ObjectPath, Propagation};
-use ferroplane_engine::intercept::{Intercept, InterceptFacts, standing};
+use ferroplane_engine::intercept::{Intercept, InterceptFacts, calls_are_sent, standing};
+use ferroplane_engine::wording::capitalised;
 use ferroplane_engine::{chain, conditions_in};
 use serde_json::Value;
 use tracing::warn;
@@ -127,8 +128,5 @@ fn reason_of(object: &Object) -> Option<String> {
 
 /// The message while calls are sent.
 fn words(intercept: &Intercept) -> String {
-    let (function, to) = (intercept.function(), &intercept.spec.to);
-    let count =
-        if intercept.is_for_real() { "its responses are used" } else { "its answers are only compared" };
-    format!("calls of function `{function}` are sent to {to}, and {count}")
+    capitalised(&calls_are_sent(intercept.function(), &intercept.spec.to, intercept.is_for_real()))
 }

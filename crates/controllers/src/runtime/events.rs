@@ -79,7 +79,7 @@ impl Recorder {
     pub(crate) fn start(cluster: ApiClient, clock: Clock) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
         let lost = Arc::new(AtomicU64::new(0));
-        tokio::spawn(Scribe { cluster, clock, said: HashMap::new(), patience: HashMap::new() }.run(receiver));
+        tokio::spawn(Scribe { cluster, clock, said: HashMap::new(), budgets: HashMap::new() }.run(receiver));
         Self { sender, lost, component: "ferroplane".into() }
     }
 
@@ -132,7 +132,7 @@ struct Scribe {
     clock: Clock,
     said: HashMap<Digest, WrittenEvent>,
     /// How many more events may be written about each object.
-    patience: HashMap<String, (u32, Instant)>,
+    budgets: HashMap<String, (u32, Instant)>,
 }
 
 /// An event that was written before.
@@ -191,7 +191,7 @@ impl Scribe {
             let event = written(event, component, namespace, (&name, &time, count))?;
             return Some(PendingEvent::Again { name, patch, event });
         }
-        if !self.has_patience(&event, now) {
+        if !self.is_within_budget(&event, now) {
             return None;
         }
         let name = name(&event.about.name, &digest, &time);
@@ -201,18 +201,18 @@ impl Scribe {
         written(event, component, namespace, (&name, &time, 1)).map(PendingEvent::New)
     }
 
-    fn has_patience(&mut self, event: &Event, now: Instant) -> bool {
+    fn is_within_budget(&mut self, event: &Event, now: Instant) -> bool {
         let uid = event.about.reference["uid"].as_str().unwrap_or_default().to_owned();
-        let (left, since) = self.patience.entry(uid).or_insert((BURST, now));
+        let (left, since) = self.budgets.entry(uid).or_insert((BURST, now));
         // A token bucket in whole tokens, like client-go's spam filter, so that one object cannot crowd out all others.
         let refills = now.duration_since(*since).as_secs() / REFILL.as_secs();
         if refills > 0 {
             *left = left.saturating_add(u32::try_from(refills).unwrap_or(BURST)).min(BURST);
             *since = now;
         }
-        let has_patience = *left > 0;
+        let is_within_budget = *left > 0;
         *left = left.saturating_sub(1);
-        has_patience
+        is_within_budget
     }
 
     /// Remove old entries, rather too many than too few.
@@ -224,12 +224,12 @@ impl Scribe {
         if self.said.len() > REMEMBERED {
             self.said.clear();
         }
-        if self.patience.len() > REMEMBERED {
-            self.patience
+        if self.budgets.len() > REMEMBERED {
+            self.budgets
                 .retain(|_, (left, since)| *left < BURST && now.duration_since(*since) < REPEAT_AFTER);
         }
-        if self.patience.len() > REMEMBERED {
-            self.patience.clear();
+        if self.budgets.len() > REMEMBERED {
+            self.budgets.clear();
         }
     }
 }
@@ -368,7 +368,7 @@ mod tests {
         let server = ForgetfulServer::default();
         let cluster = ApiClient::new(kube::Client::new(server.clone(), "default"));
         let mut scribe =
-            Scribe { cluster, clock: Clock::system(), said: HashMap::new(), patience: HashMap::new() };
+            Scribe { cluster, clock: Clock::system(), said: HashMap::new(), budgets: HashMap::new() };
         let about = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "uid": "u"}});
         let event = Event {
             about: About::new(about.as_object().unwrap()),

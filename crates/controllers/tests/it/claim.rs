@@ -1,6 +1,7 @@
 //! Claims: offered, bound to composite resources, and kept in step with them.
 
-use ferroplane_testkit::plane::{Plane, condition};
+use ferroplane_engine::claimed_name;
+use ferroplane_testkit::plane::{Plane, condition, condition_code};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -300,6 +301,7 @@ async fn composite_resource_that_two_claims_name_at_once_is_that_of_the_first() 
         .await;
     let message = refused["status"]["conditions"][0]["message"].as_str().unwrap();
     assert!(message.contains(&format!("it is bound to the claim `default/{first}`")), "{message}");
+    assert_eq!(condition_code(&refused, "Synced"), "CompositeResourceBound");
     plane.until_said(second, "Warning/BindCompositeResource").await;
     let events = plane.events(second).await;
     assert!(!events.iter().any(|event| event.contains("Bound the composite resource")), "{events:#?}");
@@ -387,8 +389,30 @@ async fn secret_of_somebody_else_is_not_written_to() {
     plane.apply(path, &theirs).await;
     plane.apply(PAGE, &page(&json!({"color": "red", "writeConnectionSecretToRef": {"name": "login"}}))).await;
     plane.until_said("blog", "Warning/PropagateConnectionSecret").await;
-    plane.until(PAGE, |page| condition(page, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    let page =
+        plane.until(PAGE, |page| condition(page, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    assert_eq!(condition_code(&page, "Synced"), "ConnectionSecretControlled");
     assert_eq!(plane.get(path).await["data"], json!({"a": "Yg=="}));
+}
+
+#[tokio::test]
+async fn claim_for_which_all_names_are_taken_says_so() {
+    let plane = plane_with_pages().await;
+    // The names depend on its uid. While it is paused it takes none of them.
+    let mut paused = page(&json!({"color": "red"}));
+    paused["metadata"]["annotations"] = json!({"crossplane.io/paused": "true"});
+    let claim = plane.apply(PAGE, &paused).await;
+    for attempt in 0..10 {
+        let name = claimed_name(claim.as_object().unwrap(), attempt);
+        let site = json!({
+            "apiVersion": "legacy.example.org/v1", "kind": "Site", "metadata": {"name": name}, "spec": {"color": "blue"},
+        });
+        plane.apply(&format!("{SITES}/{name}"), &site).await;
+    }
+    plane.merge(PAGE, &json!({"metadata": {"annotations": {"crossplane.io/paused": null}}})).await;
+    let claim =
+        plane.until(PAGE, |page| condition_code(page, "Synced") == "CompositeResourceNameTaken").await;
+    assert_eq!(claim["spec"].get("resourceRef"), None);
 }
 
 #[tokio::test]

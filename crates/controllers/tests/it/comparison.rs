@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{Clock, Controllers, Settings, Tuning, install};
+use ferroplane_controllers::{Clock, Controllers, DigestKey, Settings, Tuning, install};
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, grpc};
 use ferroplane_testkit::plane::{ApiServer, built_ins, master};
@@ -57,6 +57,7 @@ impl Troupe {
             recorder: Recorder::off(),
             writes_roles: true,
             runs_operations: true,
+            digest_key: DigestKey::new([7; 32]),
             actions: None,
             composer: None,
             allows_development_functions: true,

@@ -364,7 +364,8 @@ fn orphan(categories: &Value) -> Value {
 #[tokio::test]
 async fn kind_that_somebody_wrote_by_hand_is_not_taken_over_before_they_say_so() {
     let plane = Plane::with_roles().await;
-    let theirs = orphan(&json!([]));
+    // `kubectl get claim` is to list it.
+    let theirs = orphan(&json!(["claim"]));
     plane.apply(CRD, &theirs).await;
     plane.until(CRD, |crd| condition(crd, "Established").is_some_and(|text| text.starts_with("True"))).await;
     plane.apply(&xrd(), &definition("v2", &json!({}))).await;
@@ -453,7 +454,13 @@ async fn definition_whose_kind_is_not_established_gives_no_rights() {
 #[tokio::test]
 async fn kind_that_was_orphaned_is_adopted() {
     let plane = Plane::new().await;
-    plane.apply(CRD, &orphan(&json!(["composite"]))).await;
+    let mut orphan = orphan(&json!(["composite"]));
+    let fields = json!({"compositionRef": {"type": "object"}, "compositionSelector": {"type": "object"}});
+    let schema = &mut orphan["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"] = json!({"spec": {"type": "object", "properties": {
+        "crossplane": {"type": "object", "properties": fields},
+    }}});
+    plane.apply(CRD, &orphan).await;
     let xrd = establish(&plane, &json!({})).await;
     let crd = plane.get(CRD).await;
     assert_eq!(crd["metadata"]["ownerReferences"][0]["uid"], xrd["metadata"]["uid"]);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ferroplane_apiserver::auth::identity::Identity;
 use ferroplane_controllers::PackagedFunction;
@@ -98,11 +99,13 @@ async fn process_in_the_shadow_is_compared_and_changes_nothing() {
         compared["changes"].as_array().unwrap().iter().map(|it| it["action"].clone()).collect();
     assert_eq!(actions, ["delete", "update", "update"], "{compared:#}");
     plane.until(DEBUG, active("True/Intercepting")).await;
+    plane.until_said("debug", "Normal/Intercepting: Calls of function `own` are sent to").await;
     assert_eq!(intercept["status"]["composites"], 1);
     plane.quiet().await;
     assert_eq!(plane.get(BLOG).await, before, "the plane's own revision counts");
     assert_eq!(process.calls(), 1, "nobody else's calls are sent, and nothing is asked twice");
-    plane.until_said("blog", "FunctionIntercepted").await;
+    let words = "FunctionIntercepted: Because of FunctionIntercept `debug`, calls of function `own` are sent";
+    plane.until_said("blog", words).await;
     // Whoever has changed the process has it asked again.
     plane.merge(DEBUG, &json!({"spec": {"round": 1}})).await;
     plane.until(DEBUG, |it| it["status"]["comparisons"][1].is_object()).await;
@@ -309,7 +312,14 @@ async fn on_a_cluster_a_process_is_called_over_mtls_and_with_a_grant_only() {
     assert!(message.contains(r#""intercept":[{"hosts":["localhost"],"modes":["ForReal"]}]"#), "{message}");
     assert_eq!(denied["status"]["clientCa"], plane_pki.ca());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-    assert!(is_audited("deny") && !is_audited("allow"));
+    // The controller of intercepts may be faster than that of the composite resource.
+    let audited = async {
+        while !is_audited("deny") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), audited).await.expect("the denial is in the audit log");
+    assert!(!is_audited("allow"));
     let grant = |modes: Value| {
         json!({
             "apiVersion": "ferroplane.io/v1alpha1", "kind": "AccessGrant", "metadata": {"name": "debug"},

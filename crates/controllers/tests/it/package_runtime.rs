@@ -7,14 +7,17 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use ferroplane_api::PackageKind::{Function, Provider};
-use ferroplane_controllers::PackagedFunction;
+use ferroplane_controllers::{Clock, PackagedFunction};
 use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::registry::NAMESPACE;
-use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition, master};
+use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition, condition_code, master};
 use ferroplane_wire::v1::RunFunctionResponse;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::packages::{PKG, apply, crd, healthy, message, owners, package_yaml, revisions};
+use crate::packages::{
+    COMMAND, NOT_RUN, PKG, apply, apply_commanded, crd, healthy, message, owners, package_yaml, revisions,
+};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
@@ -161,6 +164,58 @@ async fn function_runs_in_pods_and_says_where_it_is_called() {
     plane.until(&of_core("services", "own"), |service| selected(service) == name).await;
     plane.merge(&format!("{}/{name}", deployments()), &json!({"spec": {"replicas": 3}})).await;
     plane.until(&format!("{}/{name}", deployments()), |it| it["spec"]["replicas"] == 1).await;
+}
+
+#[tokio::test]
+async fn pods_that_are_not_available_in_time_are_a_failure_with_a_code() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0"]);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    if plane.is_real() {
+        // Its controllers report that after ten minutes.
+        return;
+    }
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    set_available(&plane, &name, "False").await;
+    let waiting = plane.until(&path, |it| message(it, "Healthy").contains(complaint(&plane))).await;
+    assert_eq!(condition_code(&waiting, "Healthy"), "");
+    let late = json!([
+        {"type": "Available", "status": "False", "reason": "r", "message": complaint(&plane)},
+        {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "timed out"},
+    ]);
+    let deployment = format!("{}/{name}/status", deployments());
+    plane.merge(&deployment, &json!({"status": {"conditions": late}})).await;
+    let failed = plane.until(&path, |it| condition_code(it, "Healthy") == "PackageNotRun").await;
+    assert!(message(&failed, "Healthy").contains(complaint(&plane)), "{failed:#}");
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    assert_eq!(condition_code(&plane.get(&path).await, "Healthy"), "");
+}
+
+#[tokio::test]
+async fn command_of_a_function_does_not_keep_its_package_from_running_in_pods() {
+    let registry = registry_of("Function", "one", &["v1.0.0"]);
+    let package = package_yaml("Function", &json!({}), &[]);
+    registry.push("registry.example.org/acme/other:v1.0.0", &package);
+    let plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let one = apply_commanded(&plane, "one", "acme/one:v1.0.0").await;
+    set_available(&plane, &current(&plane, &one).await, "True").await;
+    healthy(&plane, &one).await;
+    plane.until_said("one", NOT_RUN).await;
+
+    let other = apply(&plane, "Function", "other", "acme/other:v1.0.0", &json!({})).await;
+    set_available(&plane, &current(&plane, &other).await, "True").await;
+    healthy(&plane, &other).await;
+    plane.merge(&other, &json!({"metadata": {"annotations": {COMMAND: "./run"}}})).await;
+    plane.until_said("other", NOT_RUN).await;
+    plane.quiet().await;
+    healthy(&plane, &other).await;
+}
+
+/// The name of the current revision of a package, once there is one.
+async fn current(plane: &Plane, path: &str) -> String {
+    let package = plane.until(path, |package| package["status"]["currentRevision"].is_string()).await;
+    package["status"]["currentRevision"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -397,6 +452,61 @@ async fn upgrade_leads_callers_to_new_pods_once_they_answer_and_then_ends_the_ol
     assert_eq!(kept["data"], secret, "the certificate is in use");
     assert_eq!(controllers(&kept), std::slice::from_ref(&second));
     assert_eq!(selected(&plane.get(&of_core("services", "own")).await), second);
+}
+
+/// When the certificate that the pods of a Deployment read was replaced.
+fn replaced_at(pods: &Value) -> &Value {
+    &pods["metadata"]["annotations"]["ferroplane.io/certificate-replaced-at"]
+}
+
+#[tokio::test]
+async fn pods_are_restarted_when_their_certificate_is_replaced_and_not_before() {
+    let registry = registry_of("Function", "function-own", &["v1.0.0"]);
+    let mut plane = Plane::with_pods(&registry, &[Function, Provider]).await;
+    let path = apply(&plane, "Function", "own", "acme/function-own:v1.0.0", &json!({})).await;
+    let name = newest(&plane, "function", 1).await;
+    set_available(&plane, &name, "True").await;
+    healthy(&plane, &path).await;
+    let secret = plane.get(&of_core("secrets", "own-tls-server")).await;
+    let deployment = deployed(&plane, &name).await;
+    assert!(replaced_at(&secret).is_null(), "it is the first one");
+    assert!(
+        replaced_at(&deployment["spec"]["template"]).is_null(),
+        "Crossplane's pods have no such annotation"
+    );
+
+    // It ends in three months.
+    plane.quiet().await;
+    plane.stop().await;
+    plane.clock = Clock::new(|| Timestamp::now() + SignedDuration::from_hours(24 * (10 * 365 - 90)));
+    plane.start_as(master("ferroplane")).await;
+    let renewed =
+        plane.until(&of_core("secrets", "own-tls-server"), |renewed| renewed["data"] != secret["data"]).await;
+    let is_new = |it: &Value| replaced_at(&it["spec"]["template"]) == replaced_at(&renewed);
+    let deployment = plane.until(&format!("{}/{name}", deployments()), is_new).await;
+    assert_eq!(
+        deployment["spec"]["strategy"]["type"], "RollingUpdate",
+        "new pods answer before old ones end"
+    );
+    plane.quiet().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
+
+    // It is of an authority that is not trusted any more.
+    plane.stop().await;
+    plane.delete(&of_core("secrets", "crossplane-root-ca")).await;
+    let later = SignedDuration::from_hours(24 * (10 * 365 - 89));
+    plane.clock = Clock::new(move || Timestamp::now() + later);
+    plane.start_as(master("ferroplane")).await;
+    let is_newer = |it: &Value| {
+        let at = |it: &Value| replaced_at(it).as_str().unwrap_or_default().to_owned();
+        at(&it["spec"]["template"]) > at(&renewed)
+    };
+    plane.until(&format!("{}/{name}", deployments()), is_newer).await;
+    let signed = plane.get(&of_core("secrets", "own-tls-server")).await;
+    assert_ne!(signed["data"]["ca.crt"], renewed["data"]["ca.crt"]);
+    set_available(&plane, &name, "True").await;
+    plane.quiet().await;
+    assert_eq!(plane.quiet().await, Vec::<String>::new(), "nothing changed");
 }
 
 /// Statement 57: each active revision has a Service, a certificate and an endpoint of its own.
@@ -670,7 +780,18 @@ async fn provider_gets_rights_on_its_kinds_and_those_of_its_family_and_serves_we
         registry.push(&format!("registry.example.org/acme/{name}:v1.0.0"), &documents.join("\n---\n"));
         registry.push(&format!("registry.example.org/evil/{name}:v1.0.0"), &documents.join("\n---\n"));
     };
-    push("s3", &[crd("buckets", "s3.acme.org"), hooks]);
+    let mut converted = crd("converted", "s3.acme.org");
+    converted["spec"]["names"] = json!({
+        "kind": "Converted", "listKind": "ConvertedList", "plural": "converted", "singular": "converted",
+    });
+    converted["spec"]["conversion"] = json!({
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "webhook-service", "namespace": "system", "path": "/convert"}},
+        },
+    });
+    push("s3", &[crd("buckets", "s3.acme.org"), converted, hooks]);
     let mut configs = crd("configs", "acme.org");
     configs["spec"]["names"]["kind"] = "Config".into();
     push("family", &[configs]);
@@ -690,6 +811,19 @@ async fn provider_gets_rights_on_its_kinds_and_those_of_its_family_and_serves_we
         json!({"name": "s3", "namespace": NAMESPACE, "path": "/validate", "port": 9443})
     );
     assert_eq!(client["caBundle"], secret["data"]["ca.crt"]);
+    for kind in [
+        "/apis/apiextensions.crossplane.io/v1alpha1/managedresourcedefinitions/converted.s3.acme.org",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/converted.s3.acme.org",
+    ] {
+        let defined = plane.until(kind, |it| !it.is_null()).await;
+        let client = &defined["spec"]["conversion"]["webhook"]["clientConfig"];
+        let address = json!({"name": "s3", "namespace": NAMESPACE, "path": "/convert", "port": 9443});
+        assert_eq!(
+            (&client["service"], &client["caBundle"]),
+            (&address, &secret["data"]["ca.crt"]),
+            "{kind}"
+        );
+    }
 
     let system = format!("{ROLES}/crossplane:provider:{name}:system");
     let groups = |role: &Value| -> Vec<Value> {

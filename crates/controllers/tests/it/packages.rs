@@ -12,7 +12,7 @@ use ferroplane_engine::packages::{ResolveOptions, friendly_id, revision_id};
 use ferroplane_runner::{AsyncFunction, Runner};
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::sites::{SITES, is_ready};
-use ferroplane_testkit::plane::{FakeRegistry, Plane, condition};
+use ferroplane_testkit::plane::{FakeRegistry, Plane, condition, condition_code};
 use ferroplane_wire::v1::RunFunctionResponse;
 use serde_json::{Value, json};
 
@@ -282,8 +282,10 @@ async fn dependency_that_cannot_be_had_is_explained_and_stops_nobody_else() {
         message(&lock, "Resolved").contains("wanted by registry.example.org/acme/bad:v1.0.0 (>=v3.0.0)"),
         "{lock}"
     );
+    assert_eq!(condition_code(&lock, "Resolved"), "PackageDependenciesUnmet");
     let package =
         plane.until(&bad, |package| message(package, "Healthy").contains("missing dependencies")).await;
+    assert_eq!(condition_code(&package, "Healthy"), "PackageDependenciesUnmet");
     assert_eq!(condition(&package, "Installed").as_deref(), Some("True/ActivePackageRevision"));
     let good = apply(&plane, "Configuration", "good", "acme/good:v1.0.0", &json!({})).await;
     healthy(&plane, &good).await;
@@ -374,7 +376,7 @@ async fn function_that_is_built_in_gets_a_revision_and_needs_no_registry() {
         .until(&path, |function| condition(function, "Healthy").as_deref() == Some("True/BuiltIn"))
         .await;
     let words = message(&function, "Installed");
-    assert!(words.contains("runs built in") && words.contains("is not installed: cannot connect"), "{words}");
+    assert!(words.contains("is built in") && words.contains("is not installed: cannot connect"), "{words}");
     assert_eq!(plane.get(&format!("{PKG}/functionrevisions")).await["items"], json!([]));
 
     registry.set_down(None);
@@ -382,12 +384,15 @@ async fn function_that_is_built_in_gets_a_revision_and_needs_no_registry() {
     let [revision] = &revisions(&plane, "function").await[..] else { panic!() };
     assert_eq!(condition(revision, "RuntimeHealthy").as_deref(), Some("True/HealthyPackageRevision"));
     assert!(
-        message(revision, "RuntimeHealthy").contains("runs built in: `function-auto-ready`"),
+        message(revision, "RuntimeHealthy").contains("The function is built in: `function-auto-ready`"),
         "{revision}"
     );
     assert_eq!(revision["status"]["capabilities"], json!(["composition"]));
     plane
-        .until_said(revision["metadata"]["name"].as_str().unwrap(), "Normal/StartRuntime: runs built in")
+        .until_said(
+            revision["metadata"]["name"].as_str().unwrap(),
+            "Normal/StartRuntime: The function is built in",
+        )
         .await;
     assert!(!plane.get(INPUTS).await.is_null(), "the kind of its input can be named");
 
@@ -423,7 +428,8 @@ async fn hostile_and_broken_packages_are_refused_with_the_reason() {
     let plane = Plane::with_registry(&registry).await;
     for (name, _, reason) in &cases {
         let path = apply(&plane, "Configuration", name, &format!("acme/{name}:v1.0.0"), &json!({})).await;
-        plane.until(&path, |package| message(package, "Healthy").contains(reason)).await;
+        let refused = plane.until(&path, |package| message(package, "Healthy").contains(reason)).await;
+        assert_eq!(condition_code(&refused, "Healthy"), "PackageInvalid", "{name}");
     }
     plane.quiet().await;
     assert!(plane.get(XRD).await.is_null(), "nothing of them is installed");
@@ -702,6 +708,57 @@ async fn function_in_a_package_is_run_and_called_and_stopped_when_it_is_replaced
     wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
 }
 
+/// A Function that names a program, and the event that says that it is not run.
+pub(crate) const COMMAND: &str = "render.ferroplane.io/command";
+pub(crate) const NOT_RUN: &str =
+    "Warning/CommandNotRun: The command in the annotation render.ferroplane.io/command is not run";
+
+/// Write a Function that names a program.
+pub(crate) async fn apply_commanded(plane: &Plane, name: &str, image: &str) -> String {
+    let path = format!("{PKG}/functions/{name}");
+    let function = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "Function",
+        "metadata": {"name": name, "annotations": {COMMAND: "./run"}},
+        "spec": {"package": format!("registry.example.org/{image}")},
+    });
+    plane.apply(&path, &function).await;
+    path
+}
+
+#[tokio::test]
+async fn command_that_comes_through_the_api_does_not_keep_a_package_from_being_installed() {
+    let registry = FakeRegistry::default();
+    for name in ["one", "other"] {
+        let package = package_yaml("Function", &json!({}), &[]);
+        registry.push(&format!("registry.example.org/acme/{name}:v1.0.0"), &format!("# {name}\n{package}"));
+    }
+    let functions = registry.run_functions();
+    let plane = Plane::with_registry(&registry).await;
+    let mut wanted = functions.wanted();
+    let serve = |names: Vec<String>| {
+        for name in names {
+            let answer =
+                Runner::AsyncFunction(AsyncFunction::new(|_| async { Ok(RunFunctionResponse::default()) }));
+            functions.set(&name, Some(PackagedFunction::Serving(Arc::new(answer))));
+        }
+    };
+
+    let one = apply_commanded(&plane, "one", "acme/one:v1.0.0").await;
+    let names = wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap().keys().cloned().collect();
+    serve(names);
+    healthy(&plane, &one).await;
+    plane.until_said("one", NOT_RUN).await;
+
+    let other = apply(&plane, "Function", "other", "acme/other:v1.0.0", &json!({})).await;
+    let names = wanted.wait_for(|wanted| wanted.len() == 2).await.unwrap().keys().cloned().collect();
+    serve(names);
+    healthy(&plane, &other).await;
+    plane.merge(&other, &json!({"metadata": {"annotations": {COMMAND: "./run"}}})).await;
+    plane.until_said("other", NOT_RUN).await;
+    plane.quiet().await;
+    healthy(&plane, &other).await;
+}
+
 #[tokio::test]
 async fn revision_that_runs_built_in_can_be_named_and_an_inactive_one_is_not_called() {
     let registry = FakeRegistry::default();
@@ -771,6 +828,8 @@ async fn webhooks_of_a_package_are_left_out_where_its_program_cannot_serve_them(
     let name = revision_of(&path).await;
     plane.until(&format!("{PKG}/providerrevisions/{name}"), is_installed).await;
     plane.until_said(&name, "Warning/LintPackage").await;
+    let codes = plane.event_codes(&name).await;
+    assert!(codes.contains(&"LintPackage: PackageWebhooksNotServed".to_owned()), "{codes:?}");
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     assert!(!plane.get(&format!("{definitions}/buckets.cloud.acme.org")).await.is_null());
     let configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -817,6 +876,11 @@ async fn package_cannot_change_the_kinds_of_the_control_plane() {
 #[tokio::test]
 async fn object_of_a_package_that_is_deleted_comes_back() {
     const COMPOSITION: &str = "/apis/apiextensions.crossplane.io/v1/compositions/things";
+    const POLICY: &str =
+        "/apis/apiextensions.crossplane.io/v1alpha1/managedresourceactivationpolicies/things";
+    const MANAGED: &str =
+        "/apis/apiextensions.crossplane.io/v1alpha1/managedresourcedefinitions/inputs.cloud.acme.org";
+    const CONFIG: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/configs.cloud.acme.org";
     let registry = FakeRegistry::default();
     let composition = json!({
         "apiVersion": "apiextensions.crossplane.io/v1", "kind": "Composition", "metadata": {"name": "things"},
@@ -825,14 +889,35 @@ async fn object_of_a_package_that_is_deleted_comes_back() {
             "mode": "Pipeline", "pipeline": [{"step": "paint", "functionRef": {"name": "painter"}}],
         },
     });
-    let package = package_yaml("Configuration", &json!({}), &[definition("one"), composition]);
+    let policy = json!({
+        "apiVersion": "apiextensions.crossplane.io/v1alpha1", "kind": "ManagedResourceActivationPolicy",
+        "metadata": {"name": "things"}, "spec": {"activate": ["nothing.example.org"]},
+    });
+    let package = package_yaml("Configuration", &json!({}), &[definition("one"), composition, policy]);
     registry.push("registry.example.org/acme/platform:v1.0.0", &package);
+    // The provider starts late, so that its kind stays a definition; the other kind configures it.
+    let mut config = crd("configs", "cloud.acme.org");
+    config["spec"]["names"]["kind"] = "ProviderConfig".into();
+    let provider = package_yaml(
+        "Provider",
+        &json!({"capabilities": ["safe-start"]}),
+        &[crd("inputs", "cloud.acme.org"), config],
+    );
+    registry.push("registry.example.org/acme/provider-cloud:v1.0.0", &provider);
     let plane = Plane::with_registry(&registry).await;
     let path = apply(&plane, "Configuration", "platform", "acme/platform:v1.0.0", &json!({})).await;
     healthy(&plane, &path).await;
-    let [revision] = &revisions(&plane, "configuration").await[..] else { panic!() };
-    let revision = format!("{PKG}/configurationrevisions/{}", revision["metadata"]["name"].as_str().unwrap());
-    for object in [XRD, COMPOSITION] {
+    apply(&plane, "Provider", "cloud", "acme/provider-cloud:v1.0.0", &json!({})).await;
+    for (object, kind) in [
+        (XRD, "configuration"),
+        (COMPOSITION, "configuration"),
+        (POLICY, "configuration"),
+        (MANAGED, "provider"),
+        (CONFIG, "provider"),
+    ] {
+        plane.until(object, |it| !it.is_null()).await;
+        let [revision] = &revisions(&plane, kind).await[..] else { panic!() };
+        let revision = format!("{PKG}/{kind}revisions/{}", revision["metadata"]["name"].as_str().unwrap());
         let before = plane.get(object).await["metadata"]["uid"].clone();
         plane.delete(object).await;
         let is_new = |it: &Value| it["metadata"]["uid"].is_string() && it["metadata"]["uid"] != before;

@@ -291,6 +291,40 @@ async fn values_of_secrets_are_in_no_plan() {
     assert!(text.contains("password") && !text.contains("hunter") && !text.contains("aHVudGVy"), "{text}");
 }
 
+/// On a cluster, that of the control plane ends in a secret, and the service account that reads for plans may get it.
+#[tokio::test]
+async fn no_plan_hands_the_configuration_of_a_webhook_to_a_function() {
+    static SHOWN: AtomicUsize = AtomicUsize::new(0);
+    let plane = plane_with_sites_by(|request| {
+        let items = request.required_resources.values().flat_map(|found| &found.items);
+        SHOWN.fetch_add(items.count(), Ordering::SeqCst);
+        json!({"requirements": {"resources": {"hooks": {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "matchName": "hooks",
+        }}}})
+    })
+    .await;
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "hooks", "labels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}},
+        "rules": [{
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"], "verbs": ["get"],
+        }],
+    });
+    plane.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/hooks", &role).await;
+    let hooks = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"},
+        "webhooks": [],
+    });
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hooks";
+    plane.apply(path, &hooks).await;
+    plane.until_sites_can_be_composed().await;
+    let plan = plane.plan(&[site("blog", "red")]).await.unwrap();
+    let verdict = format!("{:?}", of(&plan, "blog").verdict);
+    assert!(verdict.contains("ValidatingWebhookConfiguration `hooks`"), "{verdict}");
+    assert!(verdict.contains("no AccessGrant allows that"), "{verdict}");
+    assert_eq!(SHOWN.load(Ordering::SeqCst), 0);
+}
+
 #[tokio::test]
 async fn what_moves_while_a_plan_is_saved_is_another_basis() {
     let plane = plane_with(&["blog"]).await;

@@ -70,7 +70,7 @@ async fn provider_runs_as_a_service_account_of_its_own_and_its_successor_in_its_
     assert_eq!((&*asked.package, &*asked.namespace, &*asked.network), ("cloud", NAMESPACE, ""));
     assert!(asked.image.image.contains("@sha256:"), "{:?}", asked.image.image);
     let revision = format!("{PKG}/providerrevisions/{first}");
-    plane.until(&revision, |it| message(it, "RuntimeHealthy") == "its program is being started").await;
+    plane.until(&revision, |it| message(it, "RuntimeHealthy") == "The program is being started").await;
     let binding = format!("{BINDINGS}/crossplane:provider:{first}:system");
     let binding = plane.until(&binding, |it| !it.is_null()).await;
     let subject = json!({"kind": "ServiceAccount", "name": first, "namespace": NAMESPACE});
@@ -78,7 +78,7 @@ async fn provider_runs_as_a_service_account_of_its_own_and_its_successor_in_its_
     providers.set(&first, running());
     healthy(&plane, &path).await;
     let told = plane.get(&revision).await;
-    assert_eq!(message(&told, "RuntimeHealthy"), "runs in a test");
+    assert_eq!(message(&told, "RuntimeHealthy"), "Runs in a test");
     assert_eq!(condition(&told, "RuntimeActive").as_deref(), Some("True/ActiveRuntime"));
     plane.quiet().await;
     plane.restart().await;
@@ -96,6 +96,16 @@ async fn provider_runs_as_a_service_account_of_its_own_and_its_successor_in_its_
     assert_eq!(again.account, plane.get(&account(&first)).await["metadata"]["uid"].as_str().unwrap());
     providers.set(&first, running());
     healthy(&plane, &path).await;
+
+    // A network that is granted, and one that is taken away, count at once: annotations change no generation.
+    for network in ["Runner", "Isolated"] {
+        let annotations = json!({"metadata": {"annotations": {"ferroplane.io/network": network}}});
+        plane.merge(&path, &annotations).await;
+        wanted
+            .wait_for(|wanted| wanted.get(&first).is_some_and(|asked| asked.network == network))
+            .await
+            .unwrap();
+    }
 
     apply(&plane, "Provider", "cloud", "acme/provider-cloud:v1.1.0", &json!({})).await;
     let second = newest(&plane, 2).await;

@@ -64,12 +64,16 @@ async fn no_more_are_reconciled_at_a_time_than_is_set() {
     assert_eq!(most.load(Ordering::SeqCst), 1);
 }
 
-#[tokio::test]
-async fn circuit_opens_after_as_many_changes_as_are_said() {
+/// The condition about the circuit breaker of a composite resource.
+fn responsive(site: &Value) -> Option<String> {
+    condition(site, "Responsive")
+}
+
+/// A plane with this tuning, after ten changes of what its site `blog` composes.
+async fn plane_with_changes(circuit_breaker: CircuitBreakerTuning) -> Plane {
     let mut plane = plane_with_sites().await;
     plane.stop().await;
-    plane.tuning.circuit_breaker =
-        CircuitBreakerTuning { burst: 3.0, refill_per_second: 0.001, cooldown: Duration::from_mins(10) };
+    plane.tuning.circuit_breaker = circuit_breaker;
     plane.start().await;
     let blog = format!("{SITES}/blog");
     plane.create_site("blog", "red").await;
@@ -79,6 +83,27 @@ async fn circuit_opens_after_as_many_changes_as_are_said() {
     for number in 0..10 {
         plane.merge(&setting, &json!({"metadata": {"annotations": {"number": number.to_string()}}})).await;
     }
-    let is_open = |site: &Value| condition(site, "Responsive").as_deref() == Some("False/WatchCircuitOpen");
-    plane.until(&blog, is_open).await;
+    plane
+}
+
+#[tokio::test]
+async fn circuit_opens_after_as_many_changes_as_are_said() {
+    let cooldown = Duration::from_mins(10);
+    let tuning = CircuitBreakerTuning { burst: 3.0, refill_per_second: 0.001, cooldown };
+    let plane = plane_with_changes(tuning).await;
+    let is_open = |site: &Value| responsive(site).as_deref() == Some("False/WatchCircuitOpen");
+    plane.until(&format!("{SITES}/blog"), is_open).await;
+}
+
+#[tokio::test]
+async fn circuit_closes_when_the_cooldown_is_over_and_stays_closed() {
+    let cooldown = Duration::from_secs(3);
+    let tuning = CircuitBreakerTuning { burst: 3.0, refill_per_second: 0.001, cooldown };
+    let plane = plane_with_changes(tuning).await;
+    let blog = format!("{SITES}/blog");
+    for wanted in ["False/WatchCircuitOpen", "True/WatchCircuitClosed"] {
+        plane.until(&blog, |site| responsive(site).as_deref() == Some(wanted)).await;
+    }
+    plane.quiet().await;
+    assert_eq!(responsive(&plane.get(&blog).await).as_deref(), Some("True/WatchCircuitClosed"));
 }

@@ -195,7 +195,7 @@ async fn function_says_what_is_called_in_its_place() {
             "crossplane-contrib/function-auto-ready:v0.5.0",
             "",
             "True/BuiltIn",
-            "runs built in: `function-auto-ready`",
+            "The function is built in: `function-auto-ready`",
         ),
         (
             "crossplane-contrib/function-auto-ready:v99.0.0",
@@ -269,6 +269,24 @@ async fn function_says_that_its_command_is_not_run_until_it_names_none() {
     plane.apply(&path, &package("Function", "mine", image)).await;
     let function = until(&plane, &path, "Healthy", "True/BuiltIn").await;
     assert_eq!(condition(&function, "Installed").as_deref(), Some("True/BuiltIn"));
+}
+
+#[tokio::test]
+async fn command_of_a_function_with_a_revision_has_no_effect_and_an_event_says_so() {
+    let plane = Plane::new().await;
+    let image = "registry.example/acme/function-own:v1.0.0";
+    let revision = format!("{PKG}/functionrevisions/mine-1");
+    let object = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "FunctionRevision",
+        "metadata": {"name": "mine-1", "labels": {"pkg.crossplane.io/package": "mine"}},
+        "spec": {"desiredState": "Active", "image": image, "revision": 1},
+    });
+    plane.apply(&revision, &object).await;
+    plane.merge(&format!("{revision}/status"), &json!({"status": {"endpoint": "127.0.0.1:9443"}})).await;
+    let path = format!("{PKG}/functions/mine");
+    plane.apply(&path, &commanded("mine", "acme/function-own:v1.0.0")).await;
+    until(&plane, &path, "Healthy", "True/RevisionActive").await;
+    plane.until_said("mine", "Warning/CommandNotRun: ").await;
 }
 
 #[tokio::test]

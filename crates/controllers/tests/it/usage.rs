@@ -333,6 +333,7 @@ async fn usage_of_what_is_not_there_yet_says_so_and_protects_it_when_it_comes() 
         list["items"].as_array().into_iter().flatten().any(|event| event["reason"] == "GetUsedResource")
     };
     plane.until("/api/v1/namespaces/default/events", is_said).await;
+    assert_eq!(plane.event_codes("u").await, ["GetUsedResource: UsageTargetNotFound"]);
     make_map(&plane, "default", "used", json!({})).await;
     protect(&plane, USAGES, "u", json!({"of": map("used"), "reason": "because"})).await;
 }

@@ -213,9 +213,9 @@ async fn function_that_a_developer_serves_is_called_only_where_that_is_allowed()
     plane.apply("/apis/pkg.crossplane.io/v1/functions/function-served", &function).await;
     plane.compose_sites_of(&json!([{"step": "test", "functionRef": {"name": "function-served"}}])).await;
     plane.create_site("blog", "red").await;
-    let said = "its annotation `render.crossplane.io/runtime: Development` is ignored";
-    plane.until_said("blog", said).await;
-    plane.until_said("function-served", &format!("Warning/DevelopmentIgnored: {said}")).await;
+    let said = "annotation `render.crossplane.io/runtime: Development` is ignored";
+    plane.until_said("blog", &format!("its {said}")).await;
+    plane.until_said("function-served", &format!("Warning/DevelopmentIgnored: Its {said}")).await;
     assert_eq!(developer.connections(), 0);
 
     plane.stop().await;

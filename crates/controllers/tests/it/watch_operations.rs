@@ -252,13 +252,55 @@ async fn operation_that_changes_its_own_trigger_is_stopped() {
     let conditions = stopped["status"]["conditions"].as_array().unwrap();
     let synced = conditions.iter().find(|it| it["type"] == "Synced").unwrap();
     assert_eq!(synced["code"], "WatchLoop");
-    plane.until_said("w", "operations keep changing what triggered them: `default/a`").await;
+    plane.until_said("w", "Operations keep changing what triggered them: `default/a`").await;
     plane.quiet().await;
     let turns = seen.lock().unwrap().len();
     assert_eq!(turns, 10);
     // It continues when another client changes the object.
     put(&plane, "a", &json!({}), &json!({"v": "2"})).await;
     until_called(&plane, &seen, turns + 1).await;
+}
+
+#[tokio::test]
+async fn row_of_operations_that_each_create_the_next_object_is_stopped() {
+    let (plane, seen) = plane_that_answers(|object| {
+        let name = format!("{}-copy", object["metadata"]["name"].as_str().unwrap());
+        let metadata = json!({"name": name, "namespace": "default", "labels": {"of": "test"}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        json!({"desired": {"resources": {"m": {"resource": map}}}})
+    })
+    .await;
+    put(&plane, "a", &json!({}), &json!({"v": "1"})).await;
+    apply(&plane, &watch(&json!({}), &json!({"successfulHistoryLimit": 2}))).await;
+    until(&plane, |it| condition(it, "Synced").as_deref() == Some("False/ReconcileError")).await;
+    let last = format!("a{}", "-copy".repeat(10));
+    plane.until_said("w", &format!("keep changing what triggered them: `default/{last}`")).await;
+    plane.quiet().await;
+    assert_eq!(seen.lock().unwrap().len(), 10);
+    assert_eq!(plane.get(&format!("{MAPS}/{last}-copy")).await, Value::Null);
+}
+
+#[tokio::test]
+async fn watch_of_operations_is_not_triggered_by_its_own() {
+    let (plane, seen) = plane_that_answers(|_| json!({})).await;
+    let watched = json!({
+        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "namespace": "",
+        "fields": [{"fieldPath": "metadata.name"}],
+    });
+    let watch = watch(&watched, &json!({"successfulHistoryLimit": 9}));
+    apply(&plane, &watch).await;
+    // It is paused, so that nothing but the watch has to do with it.
+    let metadata = json!({"name": "mine", "annotations": {"crossplane.io/paused": "true"}});
+    let operation = json!({
+        "apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": metadata,
+        "spec": watch["spec"]["operationTemplate"]["spec"],
+    });
+    plane.apply(&format!("{OPERATIONS}/mine"), &operation).await;
+    until_called(&plane, &seen, 1).await;
+    plane.quiet().await;
+    assert_eq!(told(&seen), ["mine="]);
+    let list = plane.get(OPERATIONS).await;
+    assert_eq!(list["items"].as_array().unwrap().len(), 2, "that of the user, and the one about it");
 }
 
 #[tokio::test]
@@ -282,6 +324,34 @@ async fn operation_that_comes_to_rest_may_change_its_own_trigger() {
         ["a=1", "a=1", "b=1", "b=1"],
         "the second one changes nothing but who manages what"
     );
+}
+
+#[tokio::test]
+async fn operation_that_labels_the_secret_that_triggered_it_comes_to_rest() {
+    const SECRET: &str = "/api/v1/namespaces/default/secrets/s";
+    let (mut plane, seen) = plane_that_answers(|object| {
+        let labels = json!({"placed": "here"});
+        let metadata = json!({"name": object["metadata"]["name"], "namespace": "default", "labels": labels});
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata});
+        json!({"desired": {"resources": {"s": {"resource": secret}}}})
+    })
+    .await;
+    let secret = |value: &str| {
+        let metadata = json!({"name": "s", "labels": {"of": "test"}});
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"v": value}})
+    };
+    plane.apply(SECRET, &secret("MQ==")).await;
+    apply(&plane, &watch(&json!({"kind": "Secret", "matchLabels": {"of": "test"}}), &json!({}))).await;
+    until_called(&plane, &seen, 2).await;
+    plane.quiet().await;
+    assert_eq!(told(&seen), ["s=MQ==", "s=MQ=="], "the second one changes nothing but who manages what");
+    plane.apply(SECRET, &secret("Mg==")).await;
+    until_called(&plane, &seen, 3).await;
+    plane.quiet().await;
+    plane.restart().await;
+    until(&plane, |it| condition(it, "Watching").is_some()).await;
+    plane.quiet().await;
+    assert_eq!(told(&seen), ["s=MQ==", "s=MQ==", "s=Mg=="], "a restart repeats nothing");
 }
 
 #[tokio::test]

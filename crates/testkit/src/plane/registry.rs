@@ -218,7 +218,7 @@ impl FakeRegistry {
         let is_denied =
             contents.required_secret.as_ref().is_some_and(|secret| !request.pull_secrets.contains(secret));
         let answer = match contents.down.clone() {
-            Some(message) => Err(SourceError { message, is_unreachable: true }),
+            Some(message) => Err(SourceError { message, is_unreachable: true, is_invalid: false }),
             None if is_denied => Err(denied(&request.image)),
             None => answer(&mut contents),
         };
@@ -264,7 +264,7 @@ impl PackageSource for FakeRegistry {
         let contents = self.lock();
         let text = contents.packages.get(&digest_of(&request.image)).cloned().unwrap_or_default();
         let read = read_package(&text).map(|contents| LoadedPackage::new(contents, turn));
-        let read = read.map_err(|error| SourceError { message: error.to_string(), is_unreachable: false });
+        let read = read.map_err(|error| SourceError::invalid(error.to_string()));
         Box::pin(std::future::ready(read))
     }
 
@@ -301,11 +301,15 @@ impl PackageSource for FakeRegistry {
 }
 
 fn not_found(image: &str) -> SourceError {
-    SourceError { message: format!("cannot find `{image}`"), is_unreachable: false }
+    SourceError { message: format!("cannot find `{image}`"), is_unreachable: false, is_invalid: false }
 }
 
 fn denied(image: &str) -> SourceError {
-    SourceError { message: format!("there is no credential for `{image}`"), is_unreachable: false }
+    SourceError {
+        message: format!("there is no credential for `{image}`"),
+        is_unreachable: false,
+        is_invalid: false,
+    }
 }
 
 fn digest_of(image: &str) -> String {

@@ -190,3 +190,28 @@ fn secrets() -> Resource {
         is_namespaced: true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_that_is_missing_or_belongs_to_something_else_is_not_read() {
+        let object = |value: Value| value.as_object().cloned().unwrap_or_default();
+        let composite = object(json!({"metadata": {"uid": "composite"}}));
+        let details = Propagated {
+            from: json!({"namespace": "kube-system", "name": "login"}),
+            published: Value::Null,
+            to: "login".to_owned(),
+        };
+        let secret = |owner: &str| {
+            let owners = json!([{"uid": owner, "controller": true}]);
+            object(json!({"metadata": {"ownerReferences": owners}, "data": {"a": "Yg=="}}))
+        };
+        let read =
+            |secret: Option<Object>| own_data(&composite, &details, secret).map_err(|problem| problem.cause);
+        assert_eq!(read(None), Err(Cause::ConnectionSecretNotFound));
+        assert_eq!(read(Some(secret("another"))), Err(Cause::ConnectionSecretControlled));
+        assert_eq!(read(Some(secret("composite"))), Ok(Some(json!({"a": "Yg=="}))));
+    }
+}

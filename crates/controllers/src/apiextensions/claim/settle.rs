@@ -47,7 +47,7 @@ impl ClaimOutcome {
 pub(crate) struct ClaimProblem {
     reason: &'static str,
     pub(crate) message: String,
-    cause: Cause,
+    pub(super) cause: Cause,
     next: Next,
 }
 

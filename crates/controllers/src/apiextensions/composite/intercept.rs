@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ferroplane_api::{InterceptComparison, Object, RolloutDifference, meta};
 use ferroplane_engine::changes::{Change, ObjectName};
-use ferroplane_engine::intercept::{Intercept, choose, plan_changes};
+use ferroplane_engine::intercept::{Intercept, calls_are_sent, choose, plan_changes};
 use ferroplane_engine::rollout::{Comparison, compare};
 use ferroplane_engine::{Event, EventKind, Grants, Outcome, Pipeline, chain};
 use serde_json::Value;
@@ -110,17 +110,18 @@ impl Controller {
         if !is_first {
             return;
         }
-        let (function, to, name) = (intercept.function(), &intercept.spec.to, &intercept.name);
-        let (kind, count) = if intercept.is_for_real() {
-            (EventKind::Warning, "its responses are used")
-        } else {
-            (EventKind::Normal, "its answers are only compared")
-        };
+        let is_for_real = intercept.is_for_real();
         let message = format!(
-            "calls of function `{function}` are sent to {to} because of FunctionIntercept `{name}`, and {count}"
+            "Because of FunctionIntercept `{}`, {}",
+            intercept.name,
+            calls_are_sent(intercept.function(), &intercept.spec.to, is_for_real)
         );
         audit("allow", intercept, &it.live, &message);
-        it.events.push(Event::new(kind, "FunctionIntercepted", message));
+        it.events.push(if is_for_real {
+            Event::new(EventKind::Warning, "FunctionIntercepted", message)
+        } else {
+            Event::new(EventKind::Normal, "FunctionIntercepted", message)
+        });
     }
 
     /// Call the process with the same inputs, and compare. The reconcile continues whatever the result is.

@@ -33,7 +33,7 @@ use super::rights::may;
 /// The maximum number of Secrets that are read per second. 3,000 of them are read once a minute, 100,000 in 34 minutes.
 const READS_PER_SECOND: u32 = 50;
 /// How soon to check again whether there is anything to read, or whether a watch has failed.
-const GLANCE: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often to check whether Secrets may be watched by now.
 const RIGHTS_HOLD: Duration = Duration::from_mins(10);
 
@@ -145,7 +145,7 @@ async fn watch(cluster: &ApiClient, composites: &Weak<Composites>) {
         if is_failing && !may_watch(cluster).await {
             return;
         }
-        sleep(GLANCE).await;
+        sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -183,7 +183,7 @@ async fn poll(cluster: &ApiClient, composites: &Weak<Composites>, interval: Dura
         }
     }
     if followed.is_empty() && selected.is_empty() {
-        sleep(GLANCE.min(interval)).await;
+        sleep(CHECK_INTERVAL.min(interval)).await;
     }
 }
 

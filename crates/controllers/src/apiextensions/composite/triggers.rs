@@ -3,8 +3,11 @@
 //! | What changes | Which composite resources are reconciled |
 //! |---|---|
 //! | A composite resource, unless we wrote it ourselves | It |
+//! | A definition: its spec, or which fields are sensitive | All of its kind, since their controller is started anew (`Composites::start`) |
 //! | A Composition or one of its revisions | Those that use the composition, and those that use none yet |
 //! | A Function or one of its revisions | Those that use a revision of a composition that calls it |
+//! | The state of a program on this machine | The same: the status of its Function says so (`unsupported.rs`) |
+//! | The state of the program of a package | The same: the status of its revision says so (`pkg/revision/runtime.rs`) |
 //! | A `FunctionRollout` | Those that call another revision from now on |
 //! | A `FunctionIntercept`, unless it is only renewed | Those that call its function |
 //! | A function can be reached again | Those that failed because one could not be |

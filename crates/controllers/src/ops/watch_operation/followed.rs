@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{Informer, InformerScope, LabelSelector, Resource};
+use ferroplane_client::{DataStandIn, Informer, InformerScope, LabelSelector, Resource};
 use ferroplane_engine::chain;
 use ferroplane_engine::operation::{Selection, WatchSpec, WatchState};
 use tokio::task::JoinHandle;
@@ -15,6 +15,8 @@ use crate::runtime::queue::Queue;
 /// The watched objects of one `WatchOperation`, until dropped.
 pub(super) struct Followed {
     uid: String,
+    /// What is cached in place of the data of Secrets.
+    digests: DataStandIn,
     /// The part of the spec that the informer and the state were made with.
     watched: Option<(Selection, Vec<String>)>,
     pub(super) informer: Option<Arc<Informer>>,
@@ -34,9 +36,10 @@ impl Drop for Followed {
 }
 
 impl Followed {
-    pub(super) fn new(watch: &Object, spec: &WatchSpec) -> Self {
+    pub(super) fn new(watch: &Object, spec: &WatchSpec, digests: DataStandIn) -> Self {
         Self {
             uid: meta::uid(watch).to_owned(),
+            digests,
             watched: None,
             informer: None,
             guard: None,
@@ -83,7 +86,8 @@ impl Followed {
         let wanted = (spec.selection.clone(), fields);
         if self.watched.as_ref() != Some(&wanted) {
             self.stop();
-            let informer = Informer::start(context.cluster.clone(), scope(&spec.selection, resource));
+            let scope = scope(&spec.selection, resource, &self.digests);
+            let informer = Informer::start(context.cluster.clone(), scope);
             let guard = reconcile_when_refused(informer.clone(), queue.clone(), name.to_owned());
             self.guard = Some(tokio::spawn(guard));
             let (changed, queue, name) =
@@ -130,14 +134,15 @@ impl Followed {
 }
 
 /// What is kept of the selected objects.
-fn scope(selection: &Selection, resource: Arc<Resource>) -> InformerScope {
+fn scope(selection: &Selection, resource: Arc<Resource>, digests: &DataStandIn) -> InformerScope {
     let Selection { api_version, kind, namespace, labels } = selection;
     InformerScope {
         // Objects of a cluster-scoped kind have no namespace.
         namespace: namespace.clone().filter(|_| resource.is_namespaced),
         labels: LabelSelector { equal: labels.clone(), exists: None },
-        // Their resource version says when the data has changed, and functions are given what is read then.
+        // Digests say when the data has changed, and functions are given what is read then.
         without_data: api_version == "v1" && kind == "Secret",
+        stand_in: Some(digests.clone()),
         ..InformerScope::new(resource)
     }
 }
@@ -170,7 +175,8 @@ mod tests {
                 namespace: Some("default".to_owned()),
                 labels: [("of".to_owned(), "test".to_owned())].into(),
             };
-            let scope = scope(&selection, resource.into());
+            let digests = DataStandIn::new(|_| Object::new());
+            let scope = scope(&selection, resource.into(), &digests);
             assert_eq!(scope.without_data, !is_kept, "{kind}");
             assert_eq!((scope.namespace, scope.labels.equal), (selection.namespace, selection.labels));
         }

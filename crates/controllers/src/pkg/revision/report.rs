@@ -130,6 +130,12 @@ impl Trouble {
         Self { next, ..Self::new("", String::new(), Cause::RequestRefused) }
     }
 
+    /// Whether an image without the required signatures is to be stopped. An API server that is away stops nothing: no policy can come
+    /// meanwhile.
+    pub(super) fn stops(&self) -> bool {
+        self.cause == Cause::PackageUnverified && !self.is_unreachable
+    }
+
     pub(super) fn unavailable(message: String) -> Self {
         Self::new("ParsePackage", message, Cause::PackageUnavailable)
     }
@@ -146,6 +152,9 @@ impl Trouble {
     }
 
     pub(super) fn source(image: &PreparedImage, error: &SourceError) -> Self {
+        if error.is_invalid {
+            return Self::new("ParsePackage", error.message.clone(), Cause::PackageInvalid);
+        }
         Self { is_unreachable: error.is_unreachable, ..Self::unavailable(image.explain(error)) }
     }
 

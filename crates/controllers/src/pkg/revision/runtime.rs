@@ -6,6 +6,7 @@ use ferroplane_engine::packages::{
     revision_healthy, revision_unhealthy, runtime_starting,
 };
 use ferroplane_engine::versions::Replacement;
+use ferroplane_engine::wording::capitalised;
 use ferroplane_engine::{built_in_message, chain};
 use serde_json::Value;
 
@@ -18,9 +19,11 @@ use crate::pkg::status;
 use crate::runtime::queue::Next;
 
 /// The message about a program until it runs.
-const STARTING: &str = "its program is being started";
+const STARTING: &str = "The program is being started";
+/// The message about a program whose image does not satisfy the policy.
+const UNVERIFIED: &str = "it does not run, because its image is not verified";
 /// The message about the program of a provider where nothing runs it.
-const PROVIDER_IS_NOT_RUN: &str = "this control plane does not run the programs of providers: its kinds are installed; run the provider yourself";
+const PROVIDER_IS_NOT_RUN: &str = "This control plane does not run the programs of providers: its kinds are installed; run the provider yourself";
 
 /// The state of the program of a revision.
 #[derive(Debug)]
@@ -56,7 +59,7 @@ impl Revisions {
         };
         if let Some(replacement) = native {
             self.release(&look.key);
-            return running(built_in_message(&replacement, &self.twins(look, &replacement))).into();
+            return running(&built_in_message(&replacement, &self.twins(look, &replacement))).into();
         }
         if self.manager.leaves_running_to_others(kind) {
             // Their conditions report their state, too.
@@ -84,7 +87,7 @@ impl Revisions {
         let status = look.revision.get("status");
         let endpoint = status.and_then(|status| status.get("endpoint")?.as_str()).unwrap_or_default();
         if !endpoint.is_empty() {
-            return running(format!("is called at {endpoint}"));
+            return running(&format!("The function is called at {endpoint}"));
         }
         self.packaged_runtime(look, image)
     }
@@ -94,7 +97,7 @@ impl Revisions {
         let Some((functions, image)) = self.manager.options.functions.as_ref().zip(image) else {
             let why = self.manager.registry.native_runtime(&look.package, &look.spec.image).err();
             let remedy = why.map(|why| why.remedy()).unwrap_or_default();
-            let words = format!("this control plane does not run packages, and {remedy}");
+            let words = format!("This control plane does not run packages, and {remedy}");
             return not_running(&words, Cause::FunctionNotRunnable);
         };
         let annotation = |key| meta::annotation(&look.package, key).to_owned();
@@ -102,7 +105,7 @@ impl Revisions {
             [keys::WASM_GRANTS, keys::IDLE_TIMEOUT, keys::NETWORK].map(annotation);
         functions.want(&look.key.1, PackagedImage { image, grants, idle_timeout, network });
         match functions.state(&look.key.1) {
-            Some(PackagedFunction::Serving(runner)) => running(runner.describe()),
+            Some(PackagedFunction::Serving(runner)) => running(&runner.describe()),
             Some(PackagedFunction::Down(why)) => not_running(&why, Cause::FunctionExited),
             _ => runtime_starting(STARTING),
         }
@@ -142,7 +145,7 @@ impl Revisions {
         providers.want(&look.key.1, provider);
         match providers.state(&look.key.1) {
             Some(ProviderState::Running(how)) => {
-                let conditions = vec![running(how), active_runtime()];
+                let conditions = vec![running(&how), active_runtime()];
                 RuntimeStanding { conditions, ..RuntimeStanding::default() }
             }
             Some(ProviderState::Down(why)) => not_running(&why, Cause::PackageNotRun).into(),
@@ -232,10 +235,24 @@ impl Revisions {
         }
         if let Some(trouble) = running.trouble {
             // The Deployment changes before this does.
-            return runtime_starting(&trouble).into();
+            return trouble.into();
         }
         let conditions = vec![revision_healthy("RuntimeHealthy"), active_runtime()];
-        RuntimeStanding { conditions, ..RuntimeStanding::default() }
+        let next = running.is_certified_for.map_or(Next::Rest, Next::After);
+        RuntimeStanding { conditions, next, ..RuntimeStanding::default() }
+    }
+
+    /// The state of the program of a revision that was stopped because its image is not verified. Pods that run already stay as they are.
+    pub(super) fn stopped_runtime(&self, look: &Look) -> RuntimeStanding {
+        let kind = look.kind();
+        let pods = self.manager.deployments.as_ref().map(|it| it.deployments_of(meta::uid(&look.revision)));
+        if !kind.has_runtime()
+            || self.manager.leaves_running_to_others(kind)
+            || pods.is_some_and(|pods| !pods.is_empty())
+        {
+            return RuntimeStanding::default();
+        }
+        not_running(UNVERIFIED, Cause::PackageUnverified).into()
     }
 
     /// How the Service of a revision is named.
@@ -287,8 +304,8 @@ fn active_runtime() -> Condition {
 }
 
 /// The condition of a revision whose program answers.
-fn running(message: String) -> Condition {
-    revision_healthy("RuntimeHealthy").with_message(message)
+fn running(message: &str) -> Condition {
+    revision_healthy("RuntimeHealthy").with_message(capitalised(message))
 }
 
 fn not_running(why: &str, cause: Cause) -> Condition {

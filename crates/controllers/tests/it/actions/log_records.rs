@@ -1,12 +1,17 @@
 //! What controllers log, for tests that read it.
 
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Level, Metadata, Subscriber};
+use tracing::{Dispatch, Level, Metadata, Subscriber};
+
+/// As long as there is only one subscriber, `tracing` asks that of the thread which logs from a place in the code first. If that thread is
+/// one of another test, which has none, nothing is logged from there any more.
+static SECOND: LazyLock<Dispatch> =
+    LazyLock::new(|| Dispatch::new(LogRecords { lines: Arc::default(), level: Level::ERROR }));
 
 /// Collects what is logged on this thread, one line each.
 #[derive(Clone)]
@@ -24,6 +29,7 @@ impl LogRecords {
     /// The same, down to this level.
     pub(crate) fn collect_to(level: Level) -> (Self, DefaultGuard) {
         let records = Self { lines: Arc::default(), level };
+        LazyLock::force(&SECOND);
         let guard = set_default(records.clone());
         (records, guard)
     }

@@ -100,7 +100,7 @@ async fn schedule_that_forbids_overlaps_waits_for_the_action_set_of_its_operatio
     let first = cron["status"]["runningOperationRefs"][0]["name"].as_str().unwrap().to_owned();
     let waiting = until_succeeded(&plane, &first, WAITS).await;
     let action_set = action_set_of(&waiting);
-    assert_eq!(succeeded(&waiting)["message"], format!("waiting for ActionSet `default/{action_set}`"));
+    assert_eq!(succeeded(&waiting)["message"], format!("Waiting for ActionSet `default/{action_set}`"));
     // Several times come and go meanwhile.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     assert_eq!(names(&plane, OPERATIONS).await, BTreeSet::from([first.clone()]));

@@ -1,5 +1,6 @@
 //! Packages whose signatures somebody wants verified.
 
+pub(super) use ferroplane_testkit::plane::condition_code as code;
 use ferroplane_testkit::plane::registry::NAMESPACE;
 use ferroplane_testkit::plane::sites::SITES;
 use ferroplane_testkit::plane::{FakeRegistry, ImageSigner, Plane, condition};
@@ -45,13 +46,6 @@ pub(super) async fn trust(plane: &Plane, name: &str, signer: &ImageSigner) {
     plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}/secrets/keys"), &secret).await;
 }
 
-/// The failure that a condition names.
-pub(super) fn code(object: &Value, kind: &str) -> String {
-    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let found = conditions.into_iter().find(|condition| condition["type"] == kind);
-    found.and_then(|condition| condition["code"].as_str().map(str::to_owned)).unwrap_or_default()
-}
-
 #[tokio::test]
 async fn package_is_installed_only_if_somebody_who_is_trusted_has_signed_it() {
     let registry = FakeRegistry::default();
@@ -95,8 +89,12 @@ async fn policy_that_comes_later_counts_for_what_is_installed_and_stops_it() {
     let refused = plane.until(&path, |package| code(package, "Installed") == "PackageUnverified").await;
     let said = message(&refused, "Installed");
     assert!(said.contains(&format!("there is no Secret `keys` in namespace `{NAMESPACE}`")), "{said}");
+    let of_revisions = format!("{PKG}/functionrevisions");
+    let is_stopped = |list: &Value| code(&list["items"][0], "RuntimeHealthy") == "PackageUnverified";
+    plane.until(&of_revisions, is_stopped).await;
     plane.delete(CONFIG).await;
     wanted.wait_for(|wanted| wanted.len() == 1).await.unwrap();
+    plane.until(&of_revisions, |list| !is_stopped(list)).await;
 }
 
 #[tokio::test]

@@ -31,7 +31,8 @@ pub(super) fn without(value: &Value, masked: &[&str]) -> Value {
     value
 }
 
-/// Events, each once: an API server counts those that say the same.
+/// Events, each once and in no order: the plane counts those that say the same, and writes several at a time. Their timestamps have only
+/// seconds. The order in which they are recorded is that of the engine, which both have.
 pub(super) fn events(events: &[String]) -> Value {
     let masked = [
         // Compositions in files have no revisions.

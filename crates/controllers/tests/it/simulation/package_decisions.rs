@@ -20,6 +20,8 @@ use crate::packages::{LOCK, PKG, XRD, definition, owners, package_yaml};
 
 /// As many writes as a step takes at most.
 const WRITES: u64 = 20;
+/// The same, where a provider is installed and moved, too.
+const WRITES_OF_DEPENDENCIES: u64 = 64;
 const SEEDS: u64 = 4;
 const REGISTRY: &str = "registry.example.org/acme";
 const VERSIONS: [&str; 2] = ["v1.0.0", "v1.1.0"];
@@ -200,6 +202,7 @@ fn only_signed_functions_run_while_a_policy_demands_it_whenever_controllers_are_
                 }
                 let wrongs = settle_function(&world, &functions, expected).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES);
             }
         }
         world.end().await;
@@ -299,6 +302,7 @@ fn users_activate_revisions_by_hand_whenever_controllers_are_killed() {
             let settled = async |count: usize, active: Option<&str>| {
                 let wrongs = settle_manual(&world, count, active).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES);
             };
             kill_soon();
             install(&world, PLATFORM, &format!("platform:{old}"), &manual).await;
@@ -366,7 +370,7 @@ fn dependencies_move_with_their_parents_whenever_controllers_are_killed() {
     let [old, new] = VERSIONS;
     in_virtual_time(async {
         let world = World::with_registry(0, &registry).await;
-        for write in 1..=WRITES {
+        for write in 1..=WRITES_OF_DEPENDENCIES {
             for version in [Some(old), Some(new), Some(old), None] {
                 world.weather.kill_soon(write, write % 2 == 0);
                 match version {
@@ -377,6 +381,7 @@ fn dependencies_move_with_their_parents_whenever_controllers_are_killed() {
                 }
                 let wrongs = settle_dependency(&world, version).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES_OF_DEPENDENCIES);
             }
         }
         world.end().await;

@@ -115,6 +115,7 @@ fn function_runs_in_pods_and_changes_hands_whenever_controllers_are_killed() {
                     None => world.plane.delete(FUNCTION).await,
                 }
                 assert_eq!(settle(&world, version).await, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES);
             }
         }
         world.end().await;
@@ -149,6 +150,7 @@ fn pods_follow_their_configuration_whenever_controllers_are_killed() {
             configure(&world, Some(1)).await;
             world.plane.apply(FUNCTION, &package).await;
             assert_eq!(settle(&world, Some("v1.0.0")).await, Vec::<String>::new(), "killed at write {write}");
+            world.weather.assert_all_were_tried(write, WRITES);
             for replicas in [3, 2] {
                 kill_soon();
                 configure(&world, Some(replicas)).await;

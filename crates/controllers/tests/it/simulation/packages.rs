@@ -108,6 +108,7 @@ fn packages_are_installed_upgraded_and_removed_whenever_controllers_are_killed()
                     None => remove(&world).await,
                 }
                 assert_eq!(settle(&world, version).await, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES);
             }
         }
         world.end().await;

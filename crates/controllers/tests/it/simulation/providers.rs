@@ -136,6 +136,7 @@ fn provider_runs_and_changes_hands_whenever_controllers_are_killed() {
                 }
                 let wrongs = settle(&world, &providers, version).await;
                 assert_eq!(wrongs, Vec::<String>::new(), "killed at write {write}");
+                world.weather.assert_all_were_tried(write, WRITES);
             }
         }
         world.end().await;

@@ -86,6 +86,12 @@ impl Weather {
         *self.killing.lock().unwrap() = Some((self.writes.load(Ordering::Relaxed) + writes, is_carried_out));
     }
 
+    /// Make sure that controllers were killed at every write: that they have survived the last one.
+    pub(super) fn assert_all_were_tried(&self, write: u64, most: u64) {
+        let is_pending = self.killing.lock().unwrap().is_some();
+        assert!(write < most || is_pending, "there are more than {most} writes: try more");
+    }
+
     pub(super) fn kill_now(&self) {
         self.killed.notify_one();
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use ferroplane_client::ApiClient;
-use ferroplane_controllers::{BuiltIns, Clock, Controllers, Holdings, Settings, Tuning, install};
+use ferroplane_controllers::{BuiltIns, Clock, Controllers, DigestKey, Holdings, Settings, Tuning, install};
 use ferroplane_functions::Implementation;
 use ferroplane_recorder::Recorder;
 use ferroplane_runner::{ResponseCache, Runner, grpc};
@@ -223,6 +223,7 @@ fn settings(clock: Clock, functions: &[Function], answers: &Arc<ResponseCache>) 
         recorder: Recorder::off(),
         writes_roles: false,
         runs_operations: false,
+        digest_key: DigestKey::new([7; 32]),
         actions: None,
         composer: None,
         allows_development_functions: true,
