@@ -224,6 +224,24 @@ mod tests {
         assert!(!is_hidden(&command, "lease-duration") && !is_hidden(&command, "help"));
     }
 
+    /// The most letters of the line that lists a command in the help of the command above it.
+    const LONGEST_ABOUT: usize = 70;
+
+    #[test]
+    fn every_command_is_described_in_a_line_without_a_full_stop() {
+        fn check(command: &clap::Command, wrong: &mut Vec<String>) {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            let is_line = !about.contains('\n') && about.chars().count() <= LONGEST_ABOUT;
+            if !is_line || about.ends_with('.') || !about.starts_with(char::is_uppercase) {
+                wrong.push(format!("{}: {about}", command.get_name()));
+            }
+            command.get_subcommands().for_each(|below| check(below, wrong));
+        }
+        let mut wrong = Vec::new();
+        check(&Arguments::command(), &mut wrong);
+        assert!(wrong.is_empty(), "{wrong:#?}");
+    }
+
     #[test]
     fn command_line_is_consistent() {
         Arguments::command().debug_assert();

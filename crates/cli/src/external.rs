@@ -20,10 +20,13 @@ const UNISOLATED: &str = "it would run without a container: start the control pl
 const YOUR_NETWORK: &str =
     "it would be called from your network: pass --allow-commands if you trust these files";
 
+/// What images with a network are to a user who renders files.
+const NETWORK_OF_USER: &str = "it would use your network: pass --allow-commands if you trust these files";
+
 /// What a user trusts files with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// A user who wrote the files need not be the user: nothing runs without a container, and no server is called.
+    /// A user who wrote the files need not be the user: nothing runs without a container or with a network, and no server is called.
     Containers,
     /// Grants decide, but nothing runs without a container, whatever they say.
     Isolation,
@@ -86,7 +89,8 @@ pub(crate) fn external(trust: Trust, user: RegistryUser, access: &RegistryAccess
 pub(crate) fn external_with(trust: Trust, runner: ImageRunner) -> External {
     match trust {
         Trust::Containers => {
-            External::new(in_containers(runner, YOUR_RIGHTS)).refusing_webhooks(YOUR_NETWORK)
+            let runner = in_containers(without_network(runner), YOUR_RIGHTS);
+            External::new(runner).refusing_webhooks(YOUR_NETWORK)
         }
         Trust::Isolation => External::new(in_containers(runner, UNISOLATED)),
         Trust::Grants => External::new(runner),
@@ -100,6 +104,20 @@ fn in_containers(runner: ImageRunner, reason: &'static str) -> ImageRunner {
         async move {
             if call.image.isolation == Isolation::Chroot {
                 return Err(CallError::Image { image: call.image.reference, reason: reason.to_owned() });
+            }
+            runner.run(call).await
+        }
+    })
+}
+
+/// Runs nothing with a network, whatever an AccessGrant in the same files says.
+fn without_network(runner: ImageRunner) -> ImageRunner {
+    ImageRunner::new(move |call| {
+        let runner = runner.clone();
+        async move {
+            if call.has_network {
+                let reason = NETWORK_OF_USER.to_owned();
+                return Err(CallError::Image { image: call.image.reference, reason });
             }
             runner.run(call).await
         }

@@ -142,7 +142,7 @@ impl RegistryPackages {
             let reference: Reference = request.image.parse().map_err(refused)?;
             let image = store.recall(&reference).map_err(refused)?;
             let image = image.ok_or_else(|| absent(&reference))?;
-            make(&read_stream(&store, &image.digest).map_err(refused)?)
+            make(&read_stream(&store, &image.digest).map_err(invalid)?)
         };
         tokio::task::spawn_blocking(reading).await.map_err(refused)?
     }
@@ -219,7 +219,7 @@ impl PackageSource for RegistryPackages {
     fn read(&self, request: ImageRequest, turn: Option<OwnedSemaphorePermit>) -> SourceAnswer<LoadedPackage> {
         let source = self.clone();
         Box::pin(async move {
-            let contents = |text: &str| read_package(text).map_err(|error| refused(OpenError::from(error)));
+            let contents = |text: &str| read_package(text).map_err(|error| invalid(OpenError::from(error)));
             Ok(LoadedPackage::new(source.with_text(request, contents).await?, turn))
         })
     }
@@ -287,17 +287,27 @@ fn is_webassembly(config: &ImageConfig) -> bool {
 /// The registry does not do what was asked. Whether it answers at all makes a difference.
 fn unanswered(error: registry::Error) -> SourceError {
     let is_unreachable = error.failure().is_transient();
-    SourceError { message: format!("{:#}", anyhow::Error::from(error)), is_unreachable }
+    SourceError { message: format!("{:#}", anyhow::Error::from(error)), is_unreachable, is_invalid: false }
 }
 
 fn refused(error: impl std::error::Error + Send + Sync + 'static) -> SourceError {
-    SourceError { message: format!("{:#}", anyhow::Error::from(error)), is_unreachable: false }
+    let message = format!("{:#}", anyhow::Error::from(error));
+    SourceError { message, is_unreachable: false, is_invalid: false }
+}
+
+/// The contents of a package cannot be used, unless it is the content store that cannot be read.
+fn invalid(error: OpenError) -> SourceError {
+    match error {
+        OpenError::Image(_) | OpenError::Layer { .. } => refused(error),
+        other => SourceError::invalid(format!("{:#}", anyhow::Error::from(other))),
+    }
 }
 
 fn absent(reference: &Reference) -> SourceError {
     SourceError {
         message: format!("cannot read `{reference}`: it is not in the content store any more"),
         is_unreachable: true,
+        is_invalid: false,
     }
 }
 

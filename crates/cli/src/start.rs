@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use ferroplane_controllers::{
-    ActionSettings, Candidacy, Clock, Controllers, Credentials, Election, IDENTITY, LEASE, Settings, Standby,
-    Term, find_other_control_planes,
+    ActionSettings, Candidacy, Clock, Controllers, Credentials, DigestKey, Election, IDENTITY, LEASE,
+    Settings, Standby, Term, find_other_control_planes,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_runner::{External, Images, grpc};
@@ -282,7 +282,7 @@ async fn until(site: &Site, time: Timestamp) {
         if left.is_zero() {
             return;
         }
-        tokio::time::sleep(left.min(site.glance)).await;
+        tokio::time::sleep(left.min(site.clock_check)).await;
     }
 }
 
@@ -367,6 +367,7 @@ async fn stand_by(
         answers: Arc::new(answers),
         writes_roles: configuration.writes_roles,
         runs_operations: configuration.runs_operations,
+        digest_key: DigestKey::new(ferroplane_functions::secret_seed("digests of Secrets")),
         actions: Some(action_settings(configuration)),
         composer: site.composer.clone(),
         recorder: site.recorder.clone(),

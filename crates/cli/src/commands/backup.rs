@@ -4,11 +4,14 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use ferroplane_apiserver::store;
+use ferroplane_apiserver::store::{self, BackupError};
 
 use crate::Verdict;
 use crate::terminal::Terminal;
 use crate::up::data_directory;
+
+/// What a terminal shows while a backup is written.
+const WRITING: &str = "writing the backup";
 
 /// Back up the data of a control plane to a file
 ///
@@ -55,13 +58,11 @@ pub(crate) struct Restore {
 impl Backup {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let directory = self.data_dir.map_or_else(data_directory, Ok)?;
-        if self.file == Path::new("-") {
-            return print(&directory).map(|()| Verdict::Yes);
-        }
-        let spinner = terminal.spinner("writing the backup");
         let write = if self.salvage { store::salvage } else { store::backup };
-        let written = write(&directory, &self.file);
-        spinner.finish_and_clear();
+        if self.file == Path::new("-") {
+            return print(&directory, write, terminal).map(|()| Verdict::Yes);
+        }
+        let written = terminal.work(WRITING, || write(&directory, &self.file));
         written.with_context(|| format!("cannot back up `{}`", directory.display()))?;
         terminal.note(&format!("wrote `{}`", self.file.display()));
         Ok(Verdict::Yes)
@@ -72,10 +73,9 @@ impl Restore {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let directory = self.data_dir.map_or_else(data_directory, Ok)?;
         let mut temporary = None;
-        let file = if self.file == Path::new("-") { read(&mut temporary)? } else { self.file.clone() };
-        let spinner = terminal.spinner("restoring");
-        let restored = store::restore(&file, &directory, self.force);
-        spinner.finish_and_clear();
+        let file =
+            if self.file == Path::new("-") { read(&mut temporary, terminal)? } else { self.file.clone() };
+        let restored = terminal.work("restoring", || store::restore(&file, &directory, self.force));
         restored.with_context(|| format!("cannot restore `{}`", self.file.display()))?;
         terminal.note(&format!("restored to `{}`", directory.display()));
         Ok(Verdict::Yes)
@@ -83,23 +83,30 @@ impl Restore {
 }
 
 /// Write a backup to standard output. Through a file: the database writes nothing else.
-fn print(directory: &Path) -> anyhow::Result<()> {
+fn print(
+    directory: &Path,
+    write: fn(&Path, &Path) -> Result<(), BackupError>,
+    terminal: &mut Terminal,
+) -> anyhow::Result<()> {
     if io::stdout().is_terminal() {
         bail!("cannot write a backup to a terminal: redirect standard output, or name a file");
     }
     let temporary = tempfile::tempdir().context("cannot create a directory for the backup")?;
     let file = temporary.path().join("backup");
-    store::backup(directory, &file).with_context(|| format!("cannot back up `{}`", directory.display()))?;
+    let written = terminal.work(WRITING, || write(directory, &file));
+    written.with_context(|| format!("cannot back up `{}`", directory.display()))?;
     let mut file = std::fs::File::open(&file).context("cannot read the backup")?;
-    io::copy(&mut file, &mut io::stdout().lock()).context("cannot write to standard output")?;
+    let copied = terminal.work(WRITING, || io::copy(&mut file, &mut io::stdout().lock()));
+    copied.context("cannot write to standard output")?;
     Ok(())
 }
 
 /// What standard input says, in a file that lives as long as its directory.
-fn read(temporary: &mut Option<tempfile::TempDir>) -> anyhow::Result<PathBuf> {
+fn read(temporary: &mut Option<tempfile::TempDir>, terminal: &mut Terminal) -> anyhow::Result<PathBuf> {
     let directory = tempfile::tempdir().context("cannot create a directory for the backup")?;
     let path = temporary.insert(directory).path().join("backup");
     let mut file = std::fs::File::create(&path).context("cannot write the backup to a file")?;
-    io::copy(&mut io::stdin().lock(), &mut file).context("cannot read the backup from standard input")?;
+    let copied = terminal.work("reading the backup", || io::copy(&mut io::stdin().lock(), &mut file));
+    copied.context("cannot read the backup from standard input")?;
     Ok(path)
 }

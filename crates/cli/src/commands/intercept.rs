@@ -9,6 +9,7 @@ use ferroplane_api::{
     FunctionInterceptSpec, InterceptMode, InterceptTls, InterceptedComposites, Object, RolloutFunction, meta,
 };
 use ferroplane_client::Resource;
+use ferroplane_engine::intercept::calls_are_sent;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -30,11 +31,12 @@ const INTERVAL: Duration = Duration::from_millis(300);
 /// For how long a control plane that does not answer is asked again. Its lease is over by then.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Send the calls of a function for some composite resources to a process on your machine
+/// Send calls of a function to a process on your machine
 ///
-/// The process is a function server, such as one that you started in a debugger. For as long as this command runs, the control plane sends
-/// it the requests that its own revision of the function gets. In shadow mode, which is the default, the responses are compared and the
-/// differences are shown; the response of the control plane's own revision is used. With --for-real, the response of the process is used.
+/// Only calls for the composite resources that you name are sent. The process is a function server, such as one that you started in a
+/// debugger. For as long as this command runs, the control plane sends it the requests that its own revision of the function gets. In
+/// shadow mode, which is the default, the responses are compared and the differences are shown; the response of the control plane's own
+/// revision is used. With --for-real, the response of the process is used.
 ///
 /// Press Enter to repeat the calls, for example after you have restarted the process. The calls go back to the control plane's revision
 /// when this command ends, and 15 seconds after it was killed.
@@ -260,10 +262,7 @@ impl Session<'_> {
         told.clone_from(&seen.reason);
         let Intercept { function, to, for_real, .. } = self.command;
         match (seen.is_active, seen.reason.as_str()) {
-            (Some(true), "Intercepting") => {
-                let count = if *for_real { "its responses are used" } else { "its responses are compared" };
-                self.terminal.note(&format!("calls of function `{function}` are sent to {to}, and {count}"));
-            }
+            (Some(true), "Intercepting") => self.terminal.note(&calls_are_sent(function, to, *for_real)),
             (Some(true), _) => self.terminal.note(&seen.message),
             // A control plane that was restarted, or was unreachable for a while, continues when it sees a renewal.
             (_, "LeaseExpired") => self.terminal.warn(&seen.message),

@@ -54,10 +54,10 @@ enum Command {
     Compile(Compile),
 }
 
-/// Read a protobuf `RenderRequest` from standard input, write a `RenderResponse` to standard output
+/// Render the protobuf `RenderRequest` on standard input
 ///
-/// It is the engine behind `crossplane composition render --crossplane-binary`. Exits with 3, and writes what is known, when
-/// a function returned a fatal result.
+/// It writes a `RenderResponse` to standard output. It is the engine behind `crossplane composition render --crossplane-binary`. Exits with
+/// 3, and writes what is known, when a function returned a fatal result.
 #[derive(Debug, clap::Args)]
 struct Render {
     /// Time limit

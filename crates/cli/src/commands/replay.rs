@@ -6,14 +6,18 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use ferroplane_functions::Library;
-use ferroplane_offline::replay::{comparison, document, listing, phases, rerun};
-use ferroplane_recorder::Recording;
+use ferroplane_offline::replay::{Recordings, comparison, document, listing, phases, rerun};
+use ferroplane_recorder::{RecordedRun, Recording, Replayed};
 use jiff::Timestamp;
 
 use crate::Verdict;
 use crate::random_values;
 use crate::recordings::{RecordingSelector, RecordingsLocation};
 use crate::terminal::Terminal;
+
+/// What a terminal shows while recordings are read, and while one is replayed.
+const READING: &str = "reading recordings";
+const REPLAYING: &str = "replaying";
 
 /// Replay a recorded reconcile and compare the result
 ///
@@ -131,7 +135,7 @@ impl Replay {
 
     fn replay(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let recordings = self.recordings.recordings()?;
-        let recording = recordings.get(&self.selector.into())?;
+        let recording = read(&recordings, self.selector, terminal)?;
         if self.functions == Functions::BuiltIn {
             random_values::draw_as_recorded(&recordings)?;
         }
@@ -144,12 +148,7 @@ impl Replay {
             terminal.note("this reconcile ran no pipeline: there is nothing to replay");
         }
         for (number, take) in recording.takes.iter().enumerate() {
-            let replayed = match self.functions {
-                Functions::None => take.replay(),
-                Functions::BuiltIn => {
-                    rerun::replay(take, &Library::built_in().context("this build is broken")?)?
-                }
-            };
+            let replayed = terminal.work(REPLAYING, || self.functions.replay(take))?;
             let text = comparison::describe(number + 1, take, &replayed, recording.head.is_redacted);
             terminal.text(&text)?;
             if !replayed.is_same {
@@ -160,20 +159,44 @@ impl Replay {
     }
 }
 
+impl Functions {
+    fn replay(self, take: &RecordedRun) -> anyhow::Result<Replayed> {
+        match self {
+            Self::None => Ok(take.replay()),
+            Self::BuiltIn => {
+                let library = Library::built_in().context("this build is broken")?;
+                Ok(rerun::replay(take, &library)?)
+            }
+        }
+    }
+}
+
+/// Read the recording that is meant.
+fn read(
+    recordings: &Recordings,
+    selector: RecordingSelector,
+    terminal: &mut Terminal,
+) -> anyhow::Result<Recording> {
+    let selector = selector.into();
+    Ok(terminal.work(READING, || recordings.get(&selector))?)
+}
+
 /// Ask the functions of an ActionSet again.
 fn replay_phases(recording: &Recording, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     if recording.phase_calls.is_empty() {
         terminal.note("no phase called a function: there is nothing to replay");
     }
     let library = Library::built_in().context("this build is broken")?;
-    let replayed = phases::replay(recording, &library);
+    let replayed = terminal.work(REPLAYING, || phases::replay(recording, &library));
     terminal.text(&replayed.text)?;
     Ok(if replayed.is_same { Verdict::Yes } else { Verdict::No })
 }
 
 impl List {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let heads = self.recordings.recordings()?.heads(self.what.as_deref(), self.namespace.as_deref())?;
+        let recordings = self.recordings.recordings()?;
+        let (what, namespace) = (self.what.as_deref(), self.namespace.as_deref());
+        let heads = terminal.work(READING, || recordings.heads(what, namespace))?;
         if let (true, Some(what)) = (heads.is_empty(), &self.what) {
             bail!("there are no recordings of `{what}`");
         }
@@ -193,7 +216,7 @@ impl List {
 
 impl Show {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let recording = self.recordings.recordings()?.get(&self.selector.into())?;
+        let recording = read(&self.recordings.recordings()?, self.selector, terminal)?;
         terminal.document(document::print(&recording)?.as_bytes())?;
         Ok(Verdict::Yes)
     }
@@ -201,7 +224,8 @@ impl Show {
 
 impl Export {
     fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
-        let bytes = self.recordings.recordings()?.export(&self.selector.into())?;
+        let (recordings, selector) = (self.recordings.recordings()?, self.selector.into());
+        let bytes = terminal.work(READING, || recordings.export(&selector))?;
         let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.output);
         let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, &bytes));
         written.with_context(|| format!("cannot write `{}`", self.output.display()))?;

@@ -41,8 +41,9 @@ pub(crate) struct Start {
 impl Start {
     pub(crate) fn run(self, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
         let file = self.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
-        let advice = self.upstream.advice()?;
-        let configuration = Configuration::new(self.options.or(file.0))?;
+        let options = self.options.or(file.0);
+        let advice = [self.upstream.advice()?, options.advice()].concat();
+        let configuration = Configuration::new(options)?;
         if self.dry_run {
             // A user who tries a start with the flags of a Crossplane wants to know now what becomes of them.
             for words in &advice {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use ferroplane_explain::{Purpose, diagnose};
 use ferroplane_offline::replay::Selector;
 use jiff::Timestamp;
@@ -14,14 +15,15 @@ use crate::terminal::Terminal;
 
 /// Explain why an object is not ready, root cause first
 ///
-/// Without an object, it lists everything that is not ready, grouped by cause, worst first: composite resources, claims, definitions,
-/// Compositions, Functions, and objects of kinds that nothing acts on. -n limits the list to a namespace.
+/// Without an object, it lists everything that is not ready, grouped by cause, worst first. It checks composite resources, claims,
+/// Compositions, and all kinds of the control plane that have conditions: XRDs, packages, Usages, operations, ActionSets, rollouts and
+/// intercepts. -n limits the list to a namespace. Kinds that cannot be read are listed, too.
 ///
 /// The first line names the object that causes the problem, the step and the field if there are any, the message, and since when. Then it
 /// shows how the problem reaches your object, and what to do. It reads objects, conditions and events from the API server, and nothing else. With
 /// --at, it explains a recorded state of the past.
 ///
-/// Exit codes: 0 the object, or everything, is ready; 3 something is not ready; 1 error
+/// Exit codes: 0 the object, or everything, is ready; 3 something is not ready; 1 error, or kinds that cannot be read
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   ferroplane why
@@ -101,7 +103,12 @@ impl Why {
             WhyFormat::Json => terminal.json(&overview)?,
             WhyFormat::Yaml => terminal.yaml(&overview)?,
         }
-        Ok(if overview.not_ready == 0 { Verdict::Yes } else { Verdict::No })
+        match (overview.not_ready, overview.unread.len()) {
+            (0, 0) => Ok(Verdict::Yes),
+            (0, 1) => bail!("cannot say whether everything is ready: one kind could not be read"),
+            (0, kinds) => bail!("cannot say whether everything is ready: {kinds} kinds could not be read"),
+            _ => Ok(Verdict::No),
+        }
     }
 
     fn run_then(&self, at: Timestamp, terminal: &mut Terminal) -> anyhow::Result<Verdict> {

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, bail};
 use ferroplane_api::{Object, meta};
 use ferroplane_apiserver::auth::rbac::kubernetes_groups;
-use ferroplane_client::{Query, Resource};
+use ferroplane_client::{Error, LabelSelector, Query, Resource};
 use ferroplane_explain::List;
 use ferroplane_explain::audit::{AuditInput, AuditKind, AuditedKinds, CompositeUse, audited_kinds};
 
 use super::known_functions;
-use super::reader::{PAGE, Reader, readable};
+use super::reader::{PAGE, RESTARTS, Reader, permitted, unlisted};
 use crate::client::Access;
 
 /// What an API server has, as far as it decides who can do what.
@@ -94,21 +94,29 @@ impl Scene {
 impl Reader {
     /// All objects of a kind. None if they may not be listed.
     async fn all(&self, resource: &Resource) -> anyhow::Result<Option<Vec<Object>>> {
-        let query = Query { limit: Some(PAGE), ..Query::default() };
-        readable(self.client().list_objects(resource, "", &query).await)
+        permitted(self.objects(resource, "", &LabelSelector::default()).await)
     }
 
-    /// The namespaces that have objects of a kind. Empty for those that are in none.
+    /// The namespaces that have objects of a kind. Empty for those that are in none. None if the API server does not list the kind.
     async fn namespaces_of(&self, resource: &Resource) -> anyhow::Result<Option<BTreeSet<String>>> {
         let mut namespaces = BTreeSet::new();
         let mut continuation: Option<String> = None;
+        let mut restarts = 0;
         loop {
             let (limit, continued) = (Some(PAGE), continuation.as_deref());
             let query = Query { limit, continuation: continued, metadata_only: true, ..Query::default() };
-            let Some(page) = readable(self.client().list(resource, "", &query).await)? else {
-                return Ok(None);
+            let page = self.page(resource, "", &query).await;
+            let page = match page {
+                Err(error) if error.is_not_found() => return Ok(Some(namespaces)),
+                // Read again from the beginning: namespaces that were found before remain.
+                Err(error) if error.is_gone() && restarts < RESTARTS => {
+                    (continuation, restarts) = (None, restarts + 1);
+                    continue;
+                }
+                Err(Error::Refused(_)) => return Ok(None),
+                page => page.map_err(|error| unlisted(resource, error))?,
             };
-            let objects = page.objects(resource).map_err(super::reader::failure)?;
+            let objects = page.objects(resource).map_err(|error| unlisted(resource, error))?;
             namespaces.extend(objects.iter().map(|object| meta::namespace(object).to_owned()));
             continuation = page.continuation;
             if continuation.is_none() {

@@ -1,6 +1,6 @@
 //! Prints trees and causes.
 
-use ferroplane_explain::{CauseGroup, Diagnosis, Finding, Node, Overview};
+use ferroplane_explain::{CauseGroup, Diagnosis, Finding, Node, Overview, Unread};
 use ferroplane_offline::table::{TableLayout, print, shortened};
 use ferroplane_offline::times;
 use jiff::Timestamp;
@@ -127,11 +127,13 @@ fn add_others(others: &[Finding], now: Timestamp, text: &mut String) {
 
 /// Everything that is not ready, a paragraph for each cause.
 pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) -> String {
-    let Overview { ready, not_ready, causes } = overview;
+    let Overview { ready, not_ready, causes, unread } = overview;
     if *not_ready == 0 {
-        return match *ready {
-            1 => "1 object is ready.\n".to_owned(),
-            _ => format!("All {ready} objects are ready.\n"),
+        return match (*ready, unread.is_empty()) {
+            (1, _) => format!("1 object is ready.\n{}", not_read(unread)),
+            (_, true) => format!("All {ready} objects are ready.\n"),
+            (0, false) => format!("No objects were found.\n{}", not_read(unread)),
+            (_, false) => format!("All {ready} objects that could be read are ready.\n{}", not_read(unread)),
         };
     }
     let bold = |text: String| if is_colourful { format!("\x1b[1m{text}\x1b[0m") } else { text };
@@ -155,7 +157,16 @@ pub(crate) fn overview(overview: &Overview, now: Timestamp, is_colourful: bool) 
         "\nMore about one of them: ferroplane why {}\n",
         causes[0].affected[0].arguments()
     ));
-    text
+    text + &not_read(unread)
+}
+
+/// The kinds of which nothing is known.
+fn not_read(unread: &[Unread]) -> String {
+    if unread.is_empty() {
+        return String::new();
+    }
+    let kinds = unread.iter().map(|Unread { kind, message }| format!("  {kind}: {message}\n"));
+    format!("\nCould not read:\n{}", kinds.collect::<String>())
 }
 
 /// Advice of several lines: those after the first are YAML to copy.
@@ -217,7 +228,7 @@ mod tests {
                 cause: None,
                 since: String::new(),
             };
-            let counted = Overview { ready, not_ready, causes: vec![group] };
+            let counted = Overview { ready, not_ready, causes: vec![group], unread: Vec::new() };
             let text = overview(&counted, Timestamp::UNIX_EPOCH, false);
             text.lines().next().unwrap_or_default().to_owned()
         };
@@ -226,6 +237,24 @@ mod tests {
         assert_eq!(first_line(0, 1), "1 object is not ready.");
         assert_eq!(first_line(13, 1), "1 of 14 objects is not ready.");
         assert_eq!(first_line(5, 4), "4 of 9 objects are not ready.");
+    }
+
+    #[test]
+    fn kinds_that_could_not_be_read_are_shown() {
+        let drawn = |ready, kinds: &[&str]| {
+            let unread =
+                kinds.iter().map(|kind| Unread { kind: (*kind).to_owned(), message: "no".to_owned() });
+            let counted = Overview { ready, not_ready: 0, causes: Vec::new(), unread: unread.collect() };
+            overview(&counted, Timestamp::UNIX_EPOCH, false)
+        };
+        assert_eq!(
+            drawn(2, &["apps.demo.io", "xrds.demo.io"]),
+            "All 2 objects that could be read are ready.\n\nCould not read:\n  apps.demo.io: no\n  xrds.demo.io: no\n"
+        );
+        assert_eq!(
+            drawn(0, &["apps.demo.io"]),
+            "No objects were found.\n\nCould not read:\n  apps.demo.io: no\n"
+        );
     }
 
     #[test]

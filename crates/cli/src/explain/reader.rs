@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{
-    ApiClient, Error, LabelSelector, ObjectPath, Query, Resource, ResourceCatalogue, Watch,
+    ApiClient, Error, LabelSelector, ObjectPath, Page, Query, Resource, ResourceCatalogue, StatusError, Watch,
 };
 use ferroplane_explain::{Home, Id, List, Purpose, Snapshot, State, Want, wants};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -27,6 +27,14 @@ pub(super) const PAGE: u32 = 1000;
 const EVENTS: u32 = 100;
 /// How often an inquiry may ask for more.
 const ROUNDS: usize = 64;
+/// How often a list is read again from its beginning because its pages expired.
+pub(super) const RESTARTS: u32 = 3;
+/// How often a server that is overloaded is asked again.
+const RETRIES: u32 = 3;
+/// The pause before the first retry, unless the server says how long to wait. It doubles.
+const PAUSE: Duration = Duration::from_millis(500);
+/// No pause is longer, whatever the server says: a user waits.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Reads from one API server. Clones share connections and what is known of kinds.
 #[derive(Clone)]
@@ -35,6 +43,21 @@ pub(super) struct Reader {
     catalogue: Arc<ResourceCatalogue>,
     home: Home,
     turns: Arc<Semaphore>,
+}
+
+/// The API server refuses to list a kind, or fails to.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot list {kind}: {}", .status.message)]
+pub(super) struct Unlisted {
+    /// The plural name, with the group.
+    pub(super) kind: String,
+    pub(super) status: StatusError,
+}
+
+/// Retries of one request that a server was too busy for.
+#[derive(Default)]
+struct Retries {
+    made: u32,
 }
 
 /// What was read.
@@ -72,10 +95,6 @@ impl Reader {
 
     pub(super) fn home(&self) -> Home {
         self.home
-    }
-
-    pub(super) fn client(&self) -> &ApiClient {
-        &self.client
     }
 
     /// The same, given what was read before.
@@ -172,11 +191,17 @@ impl Reader {
             Some(composite) => [(keys::COMPOSITE, composite)].into_iter().collect(),
             None => LabelSelector { exists: Some(keys::COMPOSITE), ..LabelSelector::default() },
         };
-        Ok(Read::Some(self.objects(resource, namespace, &labels).await?))
+        // What is not in the list is read alone, which says why it cannot be read.
+        let objects = match self.objects(resource, namespace, &labels).await {
+            Err(error) if error.is::<Unlisted>() => Vec::new(),
+            objects => objects?,
+        };
+        Ok(Read::Some(objects))
     }
 
     async fn list(&self, list: List) -> anyhow::Result<Read> {
-        let objects = self.listed(&list).await?;
+        // An explanation leaves out what its reader may not read.
+        let objects = permitted(self.listed(&list).await)?.unwrap_or_default();
         Ok(Read::List(list, objects))
     }
 
@@ -200,13 +225,13 @@ impl Reader {
         let fields = format!("involvedObject.uid={uid}");
         let query = Query { fields: Some(&fields), limit: Some(EVENTS), ..Query::default() };
         let _turn = self.turn().await?;
-        let page = self.client.list(&events, namespace, &query).await;
-        let found = readable(page.and_then(|page| page.objects(&events)))?;
-        Ok(Read::Events(id, found.unwrap_or_default()))
+        let page = self.page(&events, namespace, &query).await;
+        let found = page.and_then(|page| page.objects(&events)).map_err(|error| unlisted(&events, error));
+        Ok(Read::Events(id, permitted(found)?.unwrap_or_default()))
     }
 
-    /// All objects of a kind with these labels. None if they may not be read.
-    async fn objects(
+    /// All objects of a kind with these labels. None of a kind that is no longer served.
+    pub(super) async fn objects(
         &self,
         resource: &Resource,
         namespace: &str,
@@ -214,8 +239,36 @@ impl Reader {
     ) -> anyhow::Result<Vec<Object>> {
         let query = Query { labels: Some(labels), limit: Some(PAGE), ..Query::default() };
         let _turn = self.turn().await?;
-        let objects = self.client.list_objects(resource, namespace, &query).await;
-        Ok(readable(objects)?.unwrap_or_default())
+        let mut retries = Retries::default();
+        loop {
+            let error = match self.client.list_objects(resource, namespace, &query).await {
+                Ok(objects) => return Ok(objects),
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) => error,
+            };
+            if !retries.wait_after(&error).await {
+                return Err(unlisted(resource, error));
+            }
+        }
+    }
+
+    /// A page of a list.
+    pub(super) async fn page(
+        &self,
+        resource: &Resource,
+        namespace: &str,
+        query: &Query<'_>,
+    ) -> Result<Page, Error> {
+        let mut retries = Retries::default();
+        loop {
+            let error = match self.client.list(resource, namespace, query).await {
+                Ok(page) => return Ok(page),
+                Err(error) => error,
+            };
+            if !retries.wait_after(&error).await {
+                return Err(error);
+            }
+        }
     }
 
     /// What happens to objects of a kind from a version on.
@@ -232,8 +285,12 @@ impl Reader {
     /// The version at which the objects of a kind are now.
     pub(super) async fn version(&self, resource: &Resource, namespace: &str) -> anyhow::Result<String> {
         let query = Query { limit: Some(1), ..Query::default() };
-        let page = readable(self.client.list(resource, namespace, &query).await)?;
-        Ok(page.map_or_else(|| "0".to_owned(), |page| page.resource_version))
+        match self.client.list(resource, namespace, &query).await {
+            Ok(page) => Ok(page.resource_version),
+            // It cannot be watched either.
+            Err(Error::Refused(_)) => Ok("0".to_owned()),
+            Err(error) => Err(failure(error)),
+        }
     }
 
     /// One of the places for requests that are on their way.
@@ -242,16 +299,45 @@ impl Reader {
     }
 }
 
-/// None if the server refuses to show it.
-pub(super) fn readable<T>(answer: Result<T, Error>) -> anyhow::Result<Option<T>> {
+impl Retries {
+    /// Waits until a request can be sent again. False if that is no use, or was tried often enough.
+    async fn wait_after(&mut self, error: &Error) -> bool {
+        let is_busy = matches!(error.code(), Some(429 | 503));
+        if !is_busy || self.made == RETRIES {
+            return false;
+        }
+        let pause = error.retry_after().unwrap_or(PAUSE * 2_u32.pow(self.made));
+        tokio::time::sleep(pause.min(LONGEST_PAUSE)).await;
+        self.made += 1;
+        true
+    }
+}
+
+/// None if the user may not list it, or if nothing can have what is asked for, such as a label that is too long.
+pub(super) fn permitted<T>(answer: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    let is_left_out = |error: &anyhow::Error| {
+        error.downcast_ref::<Unlisted>().is_some_and(|unlisted| matches!(unlisted.status.code, 400 | 403))
+    };
     match answer {
-        Err(Error::Refused(_)) => Ok(None),
-        answer => answer.map(Some).map_err(failure),
+        Err(error) if is_left_out(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
+
+/// Why a kind cannot be listed.
+pub(super) fn unlisted(resource: &Resource, error: Error) -> anyhow::Error {
+    match error {
+        Error::Refused(status) => {
+            let kind = format!("{}.{}", resource.plural, resource.group());
+            // The core group has no name.
+            Unlisted { kind: kind.trim_end_matches('.').to_owned(), status }.into()
+        }
+        error => failure(error),
     }
 }
 
 /// Without the words that a caller that asked adds anyhow: that the server cannot be reached.
-pub(super) fn failure(error: Error) -> anyhow::Error {
+fn failure(error: Error) -> anyhow::Error {
     match error {
         Error::Refused(status) => anyhow::anyhow!("it says {}: {}", status.code, status.message),
         Error::Unreachable(source) => anyhow::Error::from_boxed(source),

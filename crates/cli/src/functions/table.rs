@@ -8,12 +8,34 @@ const GAP: usize = 3;
 /// Lines of cells below headers, in columns as wide as they need to be and, on a terminal, as there is room for. If there is not enough,
 /// columns without any value are left out.
 pub(crate) fn table(headers: &[&str], rows: &[Vec<String>], room: Option<usize>) -> String {
-    let headers = headers.iter().map(|header| (*header).to_owned()).collect::<Vec<_>>();
-    let mut lines: Vec<Vec<String>> = std::iter::once(headers).chain(rows.iter().cloned()).collect();
+    let mut lines = lines(headers, rows);
     if room.is_some_and(|room| width(&lines) > room) {
         leave_out_empty_columns(&mut lines);
     }
     print(&lines, TableLayout { gap: GAP, room }, str::to_owned)
+}
+
+/// Whether the last column gets so many characters of the room if no other column is shortened, or all that it has.
+pub(crate) fn has_room_for_last(
+    headers: &[&str],
+    rows: &[Vec<String>],
+    room: Option<usize>,
+    least: usize,
+) -> bool {
+    let mut lines = lines(headers, rows);
+    let Some(room) = room.filter(|room| width(&lines) > *room) else { return true };
+    leave_out_empty_columns(&mut lines);
+    let whole = width(&lines);
+    for line in &mut lines {
+        line.pop();
+    }
+    whole <= room || width(&lines) + GAP + least <= room
+}
+
+/// The headers and the rows of a table.
+fn lines(headers: &[&str], rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let headers: Vec<_> = headers.iter().map(|header| (*header).to_owned()).collect();
+    std::iter::once(headers).chain(rows.iter().cloned()).collect()
 }
 
 /// The width of a table whose cells are not shortened.
@@ -45,6 +67,18 @@ pub(crate) fn or_dash(text: impl Into<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn last_column_has_room_or_not() {
+        let rows = [["one", "", "12", "a long message"]].map(|row| row.map(str::to_owned).to_vec());
+        let has_room =
+            |room, least| has_room_for_last(&["NAME", "REMOVED", "COUNT", "MESSAGE"], &rows, room, least);
+        assert!(has_room(None, 100));
+        // 4 and 5 of the others, and two gaps: the empty column makes room.
+        assert!(has_room(Some(29), 100), "the whole message fits");
+        assert!(has_room(Some(25), 10));
+        assert!(!has_room(Some(24), 10));
+    }
 
     #[test]
     fn columns_without_a_value_make_room_for_others() {

@@ -159,10 +159,11 @@ fn summary(plan: &ChangePlan) -> String {
         let composed = plan.composites.iter().flat_map(|composite| &composite.changes);
         composed.filter(|change| change.action == wanted).count()
     };
+    let changed = verdicts(|verdict| matches!(verdict, Verdict::Changed));
     let mut text = format!(
-        "{} of {} change: {} deleted, {} replaced, {} created, {} updated.\n",
-        verdicts(|verdict| matches!(verdict, Verdict::Changed)),
+        "{changed} of {} {}: {} deleted, {} replaced, {} created, {} updated.\n",
         counted(plan.considered, "composite resource"),
+        if changed == 1 { "changes" } else { "change" },
         actions(Action::Delete),
         actions(Action::Replace),
         actions(Action::Create),
@@ -235,6 +236,18 @@ Site/a in default, Site/b in default: changes with sites-1
 1 cannot be planned.
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn one_that_changes_is_counted_in_the_singular() {
+        let counts = |considered: usize| {
+            let composites = vec![plan().composites.remove(2)];
+            let plan = ChangePlan { composites, considered, ..ChangePlan::default() };
+            draw(&plan, Paint(false)).lines().last().unwrap_or_default().to_owned()
+        };
+        let rest = "1 deleted, 0 replaced, 0 created, 0 updated.";
+        assert_eq!(counts(1), format!("1 of 1 composite resource changes: {rest}"));
+        assert_eq!(counts(2), format!("1 of 2 composite resources changes: {rest}"));
     }
 
     #[test]

@@ -21,6 +21,13 @@ use crate::terminal::Terminal;
 pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal) -> anyhow::Result<Verdict> {
     // A term that never begins.
     let site = Site::connect(configuration, Term::new())?;
+    let (text, verdict) = terminal.wait("asking the API server", report(configuration, &site)).await?;
+    terminal.text(&terminal.wrapped(&text))?;
+    Ok(verdict)
+}
+
+/// The text about what would be done, and whether a start would be refused.
+async fn report(configuration: &Configuration, site: &Site) -> anyhow::Result<(String, Verdict)> {
     let cluster = ApiClient::new(site.fenced.clone());
     let reach = || format!("cannot reach the API server at {}; is it running?", site.server);
     let company = find_other_control_planes(&cluster, &configuration.namespace, Timestamp::now())
@@ -43,8 +50,7 @@ pub(super) async fn tell(configuration: &Configuration, terminal: &mut Terminal)
         Some(objection) => format!("\nIt would refuse to start: {objection}\n"),
         None => "\nIt would start. Nothing was changed.\n".to_owned(),
     };
-    terminal.text(&text)?;
-    Ok(if objection.is_some() { Verdict::No } else { Verdict::Yes })
+    Ok((text, if objection.is_some() { Verdict::No } else { Verdict::Yes }))
 }
 
 /// Whether the namespace exists. A user who may not look is in it, or has been notified that it is there.

@@ -307,6 +307,9 @@ pub(crate) struct Options {
     otlp_endpoint: Option<String>,
 }
 
+/// Why flags about packages have no effect.
+const PACKAGES_ARE_LEFT_ALONE: &str = "packages are not installed without --enable-packages";
+
 /// A duration, as people write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
@@ -407,6 +410,31 @@ impl Options {
             adapter_image: self.function_adapter_image.clone().filter(|image| !image.is_empty()),
         };
         Ok(self.enable_packages.unwrap_or(false).then_some(packages))
+    }
+
+    /// What to tell a user who gave flags about packages, if packages are left alone. One line for each.
+    pub(crate) fn advice(&self) -> Vec<String> {
+        if self.enable_packages.unwrap_or(false) {
+            return Vec::new();
+        }
+        // An empty environment variable gives none.
+        let is_text = |text: Option<&str>| text.is_some_and(|text| !text.is_empty());
+        let flags = [
+            ("package-runtime", is_text(self.package_runtime.as_deref())),
+            ("user-agent", is_text(self.user_agent.as_deref())),
+            ("max-concurrent-package-establishers", self.max_concurrent_package_establishers.is_some()),
+            ("enable-dependency-version-upgrades", self.enable_dependency_version_upgrades.is_some()),
+            ("enable-dependency-version-downgrades", self.enable_dependency_version_downgrades.is_some()),
+            ("enable-deployment-runtime-configs", self.enable_deployment_runtime_configs.is_some()),
+            (
+                "enable-custom-to-managed-resource-conversion",
+                self.enable_custom_to_managed_resource_conversion.is_some(),
+            ),
+            ("enable-provider-deletion-protection", self.enable_provider_deletion_protection.is_some()),
+            ("function-adapter-image", is_text(self.function_adapter_image.as_deref())),
+        ];
+        let given = flags.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(flag, _)| format!("--{flag} has no effect: {PACKAGES_ARE_LEFT_ALONE}")).collect()
     }
 
     /// The name of the client. An empty environment variable gives none.

@@ -23,7 +23,7 @@ use crate::up::controllers::recorder_in;
 
 /// How soon to ask again a server that does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-const GLANCE: Duration = Duration::from_hours(1);
+const CLOCK_CHECK: Duration = Duration::from_hours(1);
 
 /// The cluster that is worked on.
 pub(super) struct Site {
@@ -53,7 +53,7 @@ pub(super) struct Site {
     /// By which certificates are made and renewed.
     pub(super) clock: Clock,
     /// How often to check the clock while a certificate is valid. Sends no request.
-    pub(super) glance: Duration,
+    pub(super) clock_check: Duration,
 }
 
 impl Site {
@@ -94,7 +94,7 @@ impl Site {
             functions: Arc::default(),
             server,
             clock: Clock::system(),
-            glance: GLANCE,
+            clock_check: CLOCK_CHECK,
         })
     }
 

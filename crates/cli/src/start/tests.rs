@@ -92,7 +92,7 @@ async fn certificates_of_webhooks_and_for_functions_are_renewed_while_a_replica_
         functions: Arc::default(),
         server: String::new(),
         clock,
-        glance: Duration::from_millis(10),
+        clock_check: Duration::from_millis(10),
     };
     let line = ["", "--leader-election=false", "--webhook-address=127.0.0.1:0"];
     let configuration = Configuration::new(Line::parse_from(line).options).unwrap();

@@ -108,14 +108,17 @@ impl LineFields {
             writer,
             "{dim}{}{plain} {colour}{level:>5}{plain} {bold}{}{plain}",
             now(),
-            printable(&self.message)
+            harmless(&printable(&self.message))
         )?;
         for (name, value) in self.fields {
             match value {
                 // Kinds without namespaces have none.
                 Value::String(text) if text.is_empty() => {}
-                Value::String(text) if is_word(&text) => write!(writer, " {dim}{name}={plain}{text}")?,
-                value => write!(writer, " {dim}{name}={plain}{value}")?,
+                Value::String(text) if is_word(&text) => {
+                    write!(writer, " {dim}{name}={plain}{}", harmless(&text))?;
+                }
+                // It is shown as JSON, which escapes less than a terminal obeys.
+                value => write!(writer, " {dim}{name}={plain}{}", harmless(&value.to_string()))?,
             }
         }
         writeln!(writer)
@@ -202,15 +205,21 @@ mod tests {
         let _story = debug_span!("reconcile", kind = "Site", namespace = "", name = "blog").entered();
         let _step = debug_span!("step", step = "paint", function = "function-paint", result = 3).entered();
         let _write = debug_span!("write", kind = "Bucket", name = "other").entered();
-        warn!(error = "no \x1b[2J luck", tries = 3, "cannot paint");
+        warn!(
+            error = "no \x1b[2J luck",
+            tries = 3,
+            path = "a\u{202e}b",
+            output = "c\u{9b}2Jd",
+            "cannot paint\u{202e}"
+        );
     }
 
     #[test]
     fn line_says_what_it_is_about_before_anything_else() {
         let line = logged(false, story);
         let (_, said) = line.split_once(' ').unwrap();
-        let wanted = " WARN cannot paint kind=Site name=blog step=paint function=function-paint \
-                      error=\"no \\u001b[2J luck\" tries=3\n";
+        let wanted = " WARN cannot paint\\u202e kind=Site name=blog step=paint function=function-paint \
+                      error=\"no \\u001b[2J luck\" tries=3 path=a\\u202eb output=\"c\\u009b2Jd\"\n";
         assert_eq!(said, wanted);
     }
 
@@ -218,12 +227,14 @@ mod tests {
     fn line_for_programs_has_everything_as_fields() {
         let line: Value = serde_json::from_str(&logged(true, story)).unwrap();
         for (field, value) in [
-            ("message", "cannot paint"),
+            ("message", "cannot paint\u{202e}"),
             ("level", "WARN"),
             ("kind", "Site"),
             ("name", "blog"),
             ("step", "paint"),
             ("error", "no \u{1b}[2J luck"),
+            ("path", "a\u{202e}b"),
+            ("output", "c\u{9b}2Jd"),
         ] {
             assert_eq!(line[field], value, "{line}");
         }

@@ -11,9 +11,9 @@ use ferroplane_apiserver::listeners::HttpService;
 use ferroplane_apiserver::{InProcessWebhook, Server};
 use ferroplane_client::ApiClient;
 use ferroplane_controllers::{
-    ADVISOR_PATH, ActionSettings, Advisor, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, ESTABLISHERS,
-    LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders, Protection,
-    ServedDefinitions, Settings, Tuning, grant_rights, install,
+    ADVISOR_PATH, ActionSettings, Advisor, BuiltIns, COMPOSER, CONTROLLERS, Clock, Controllers, DigestKey,
+    ESTABLISHERS, LocalFunctions, PROTECTION_PATH, PackageManager, PackagedFunctions, PackagedProviders,
+    Protection, ServedDefinitions, Settings, Tuning, grant_rights, install,
 };
 use ferroplane_engine::action::PodSupport;
 use ferroplane_engine::packages::ResolveOptions;
@@ -89,6 +89,7 @@ pub(super) async fn start(
         recorder,
         writes_roles: true,
         runs_operations: true,
+        digest_key: digest_key(configuration),
         actions: Some(action_settings(configuration)),
         composer: Some(ApiClient::new(client_of(server, COMPOSER))),
         allows_development_functions: true,
@@ -140,6 +141,14 @@ fn action_settings(configuration: &Configuration) -> ActionSettings {
         is_strict: configuration.has_strict_function_versions,
         seed: ferroplane_functions::secret_seed("templates of actions"),
     }
+}
+
+/// The key of digests of Secrets.
+fn digest_key(configuration: &Configuration) -> DigestKey {
+    // In memory, nothing outlives the process, and there is no secret that the key could follow from.
+    let of_process = configuration.data_dir.is_none().then(|| uuid::Uuid::new_v4().to_string());
+    let purpose = format!("digests of Secrets{}", of_process.unwrap_or_default());
+    DigestKey::new(ferroplane_functions::secret_seed(&purpose))
 }
 
 /// How packages are installed.
@@ -302,4 +311,17 @@ pub(crate) fn built_ins(
         },
         natives: Arc::new(move |package| library.native(package)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use ferroplane_api::keys;
+
+    use super::CUSTOM_RESOURCES;
+
+    /// The API server knows none of our kinds, so that each of them has the name.
+    #[test]
+    fn group_of_all_custom_resources_has_the_same_name_in_roles_and_in_definitions() {
+        assert_eq!(CUSTOM_RESOURCES, keys::CUSTOM_RESOURCES);
+    }
 }

@@ -79,7 +79,10 @@ impl FunctionContainers {
         let logs = Arc::<FunctionLogs>::default();
         let log = logs.clone();
         let function_log: FunctionLog = Arc::new(move |revision, line| log.append(revision, line));
-        let images = Images::new(ImageSettings { function_log: Some(function_log), ..settings });
+        // Signatures, rewriting and digests are about the image of the package.
+        let settings =
+            ImageSettings { function_log: Some(function_log), follows_packages: false, ..settings };
+        let images = Images::new(settings);
         let (wanted, starting) = (functions.clone(), images.clone());
         let keep = move |revision, image, unwanted| {
             keep(revision, image, functions.clone(), starting.clone(), programs, unwanted)
@@ -322,10 +325,10 @@ async fn start_server(
     source: ImageSource,
 ) -> Result<RunningServer, String> {
     let server = runtime.serve(place, revision, source).await.map_err(|error| format!("{error:#}"))?;
-    let client = server.client();
+    let function = server.function(revision);
     let call: CallServer = Arc::new(move |request| {
-        let client = client.clone();
-        Box::pin(async move { client.call(&request).await })
+        let function = function.clone();
+        Box::pin(async move { function.call(&request).await })
     });
     Ok(RunningServer { call, stop: Box::pin(server.stop()) })
 }
@@ -338,10 +341,10 @@ async fn serve(
     functions: &PackagedFunctions,
     mut unwanted: oneshot::Receiver<()>,
 ) {
-    let client = server.client();
+    let program = server.function(revision);
     let (function, callers) = function_of(move |request| {
-        let client = client.clone();
-        async move { client.call(&request).await }
+        let program = program.clone();
+        async move { program.call(&request).await }
     });
     let runner = Arc::new(Runner::AsyncFunction(function.described(about)));
     let mut state = server.state();

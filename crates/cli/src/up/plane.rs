@@ -68,6 +68,9 @@ impl Plane {
         let renewal = tokio::spawn(renewal.keep(Timestamp::now));
         let (mut controllers, mut containers, mut recorder) = (None, None, Recorder::off());
         let local_functions = Arc::<LocalFunctions>::default();
+        if configuration.manifests.may_run_commands && !configuration.manifests.paths.is_empty() {
+            local_functions.await_files();
+        }
         if configuration.has_controllers {
             recorder = controllers::recorder(configuration)?;
             let local = local_functions.clone();

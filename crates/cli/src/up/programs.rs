@@ -72,14 +72,17 @@ impl Programs {
                 self.running.keys().filter(|name| !wanted.contains_key(*name)).cloned().collect();
             for name in gone {
                 self.end(&name).await;
+                self.local.remove(&name);
             }
         }
         for (name, wanted) in wanted {
             if self.running.get(&name).is_none_or(|running| running.wanted != wanted) {
+                // It is never missing in between: its package would be installed.
                 self.end(&name).await;
                 self.start(name, wanted);
             }
         }
+        self.local.complete();
     }
 
     fn decline<'a>(&mut self, names: impl Iterator<Item = &'a String>, terminal: &mut Terminal) {
@@ -101,6 +104,8 @@ impl Programs {
         let supervisor = Supervisor::start(command, options, Reports { line, state: sender });
         let reporter =
             Reporter { name: name.clone(), command: wanted.text.clone(), local: self.local.clone() };
+        // At once: the Function is applied next.
+        reporter.tell(LocalProgram::Starting);
         let sources = Sources::of(&wanted.command);
         let reporter = tokio::spawn(reporter.run(states));
         self.running.insert(name, Running { wanted, supervisor, sources, reporter });
@@ -110,7 +115,6 @@ impl Programs {
         if let Some(running) = self.running.remove(name) {
             running.reporter.abort();
             running.supervisor.stop().await;
-            self.local.remove(name);
         }
     }
 
@@ -147,7 +151,6 @@ struct Reporter {
 
 impl Reporter {
     async fn run(self, mut states: watch::Receiver<ProgramState>) {
-        self.tell(LocalProgram::Starting);
         loop {
             let state = states.borrow_and_update().clone();
             match state {

@@ -2,6 +2,11 @@
 
 mod webhook;
 
+use tempfile::TempDir;
+
+use crate::logs::{PLATFORM, THING};
+use crate::peers::peer;
+use crate::plane::Plane;
 use crate::sandbox::{Ran, Sandbox, composition};
 
 /// As the alpha design has it.
@@ -69,6 +74,47 @@ fn plain_http_and_addresses_of_this_machine_are_refused() {
     assert!(said("https://127.0.0.1:1/").contains("no AccessGrant allows to call it"));
 }
 
+/// A pipeline, in the version that the designs write.
+const PIPELINE: &str = "
+apiVersion: apiextensions.crossplane.io/v2alpha1
+kind: Composition
+metadata:
+  name: things
+spec:
+  compositeTypeRef: {apiVersion: acme.org/v1, kind: Thing}
+  mode: Pipeline
+  pipeline:
+  - step: want
+    functionRef: {name: function-dummy}
+    input:
+      apiVersion: dummy.fn.crossplane.io/v1beta1
+      kind: Response
+      response: {desired: {resources: {a: {resource: {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}}}}}
+";
+
+#[test]
+fn pipeline_in_the_version_of_the_designs_is_rendered_and_validated() {
+    let sandbox = with_composition(PIPELINE).with("xr.yaml", THING);
+    let documents = sandbox.render(&[]).documents();
+    assert_eq!(documents.len(), 2, "{documents:#?}");
+    assert_eq!(documents[1]["kind"], "ConfigMap");
+    sandbox.run(&["validate", "composition.yaml"]).ok();
+}
+
+#[test]
+fn pipeline_in_the_version_of_the_designs_is_applied_and_stored_as_v1() {
+    let Some(_) = peer("kubectl") else { return };
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    let (definition, _) = PLATFORM.split_once("---").unwrap();
+    plane.told("kubectl apply -f -", &format!("{definition}---{PIPELINE}"));
+    plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
+    plane.told("kubectl apply -f -", THING);
+    plane.says("kubectl wait thing/a --for=condition=Synced --timeout=60s");
+    let stored = plane.says("kubectl get composition things -o jsonpath='{.apiVersion} {.spec.mode}'");
+    assert_eq!(stored, "apiextensions.crossplane.io/v1 Pipeline");
+    plane.stop();
+}
+
 #[test]
 fn functions_of_a_composition_are_steps_whose_failure_has_their_name() {
     let said = with_composition(DESIGN).render(&[]).fails_with(1);
@@ -77,7 +123,7 @@ fn functions_of_a_composition_are_steps_whose_failure_has_their_name() {
 }
 
 #[test]
-fn chroot_and_network_take_a_grant_and_chroot_takes_trust_as_well() {
+fn chroot_and_network_take_a_grant_and_trust_as_well() {
     let chroot = DESIGN.replace("Container", "Chroot").replace("container:", "chroot:");
     let said = with_composition(&chroot).render(&[]).fails_with(1);
     assert!(said.contains("without a container: no AccessGrant allows that"), "{said}");
@@ -90,6 +136,13 @@ fn chroot_and_network_take_a_grant_and_chroot_takes_trust_as_well() {
     let said =
         with_composition(&network).with("grant.yaml", grant).render(&["-e", "grant.yaml"]).fails_with(1);
     assert!(said.contains("cannot let pipeline step `my-cool-function` use the network"), "{said}");
+    let grant = grant.replace("Chroot", "Network");
+    let said =
+        with_composition(&network).with("grant.yaml", &grant).render(&["-e", "grant.yaml"]).fails_with(1);
+    assert!(
+        said.contains("it would use your network: pass --allow-commands if you trust these files"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -115,6 +168,15 @@ fn mistakes_in_functions_have_their_line() {
 }
 
 #[test]
+fn timeout_that_is_longer_than_a_composite_resource_can_wait_is_warned_of() {
+    let sandbox = with_composition(&DESIGN.replace("20s", "5m"));
+    let found = sandbox.run(&["validate", "composition.yaml"]);
+    let expected = "spec.functions[0].container.timeout: 5m has the effect of 90s";
+    assert!(found.stdout.contains(expected), "{found:?}");
+    found.ok();
+}
+
+#[test]
 fn versions_that_do_not_exist_are_refused() {
     let sandbox = with_composition(&DESIGN.replace("v2alpha1", "v3alpha1"));
     let said = sandbox.render(&[]).fails_with(1);
@@ -122,7 +184,7 @@ fn versions_that_do_not_exist_are_refused() {
     assert!(said.contains(expected), "{said}");
     let found = sandbox.run(&["validate", "composition.yaml"]);
     assert_eq!(found.code, Some(3), "{found:?}");
-    let expected = "Composition (apiextensions.crossplane.io) has no version v3alpha1, only v1";
+    let expected = "Composition (apiextensions.crossplane.io) has no version v3alpha1, only v1, v2alpha1";
     assert!(found.stdout.contains(expected), "{found:?}");
 }
 

@@ -98,6 +98,26 @@ fn failures_and_limits_name_their_reason() {
 }
 
 #[test]
+fn limits_and_grants_of_a_call_hold_for_packages_too() {
+    let Some(machine) = machine() else { return };
+    let sandbox = sandbox();
+    let run = |name: &str, script: &str, flags: &[&str]| {
+        let package = crate::logs::package(machine.layer(), script, "ferroplane.io/protocol: RunFunction");
+        package.export(&sandbox.path(name), &sandbox.path("image.tar"));
+        sandbox.run(&[&["functions", "run", name, "request.json"], flags].concat())
+    };
+    let said = run("sleeps", "sleep 100", &["--limit", "time=300ms"]).fails_with(1);
+    assert!(said.contains("did not answer within 0.3s"), "{said}");
+    let said = run("burns", "while :; do :; done", &["--limit", "time=20s,cpu=20m"]).fails_with(1);
+    assert!(said.contains("limit of processor time"), "{said}");
+    let ran = run("echoes", "echo hello >&2; exec cat", &["--limit", "memory=64MiB"]);
+    assert!(ran.stderr.contains("hello"), "{ran:?}");
+    ran.ok();
+    let said = run("refused", "exec cat", &["--grant", "clock"]).fails_with(1);
+    assert!(said.contains("cannot grant this to a program that is not WebAssembly"), "{said}");
+}
+
+#[test]
 fn the_network_is_there_only_if_granted() {
     let Some(machine) = machine() else { return };
     let sandbox = sandbox();

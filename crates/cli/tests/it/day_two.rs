@@ -115,7 +115,7 @@ fn fleet_is_upgraded_batch_by_batch_and_held_while_a_cluster_is_not_healthy() {
     wait("kubernetescluster/cluster-a");
     until_told(
         &plane,
-        "Holding at batch 1 of 3: 1 of 1 that have v1.30 are not healthy: default/cluster-a (status.version is v1.29).",
+        "Holding at batch 1 of 3: 1 of 1 that have v1.30 are not healthy: default/cluster-a (status.version is v1.29)",
     );
     assert_eq!(versions(&plane), "v1.30 v1.29 v1.29 v1.29 v1.29 v1.28");
 
@@ -125,7 +125,7 @@ fn fleet_is_upgraded_batch_by_batch_and_held_while_a_cluster_is_not_healthy() {
     set_status(&plane, "cluster-c", "v1.30", "False");
     until_told(
         &plane,
-        "Holding at batch 2 of 3: 1 of 3 that have v1.30 are not healthy: default/cluster-c (Ready is False: Said).",
+        "Holding at batch 2 of 3: 1 of 3 that have v1.30 are not healthy: default/cluster-c (Ready is False: Said)",
     );
     until_run(&plane, "cluster-rolling-upgrade", 2);
     assert_eq!(versions(&plane), "v1.30 v1.30 v1.30 v1.29 v1.29 v1.28");
@@ -135,7 +135,7 @@ fn fleet_is_upgraded_batch_by_batch_and_held_while_a_cluster_is_not_healthy() {
     for cluster in ["cluster-d", "cluster-e"] {
         set_status(&plane, cluster, "v1.30", "True");
     }
-    until_told(&plane, "All batches are complete: 5 have v1.30.");
+    until_told(&plane, "All batches are complete: 5 have v1.30");
     assert_eq!(versions(&plane), "v1.30 v1.30 v1.30 v1.30 v1.30 v1.28");
 }
 
@@ -159,7 +159,7 @@ fn apps_are_scheduled_to_clusters_of_their_region_with_room() {
     placed("shop", "eu-2");
     until_told(
         &plane,
-        "Found no place for 1: default/search (it takes 5, and no target has more room than 3).",
+        "Found no place for 1: default/search (it takes 5, and no target has more room than 3)",
     );
 
     // Five are left on eu-2, and four on eu-1.
@@ -192,7 +192,7 @@ fn bucket_with_many_events_is_paused_and_stays_resumed() {
     plane.told("kubectl apply -f -", &changed(EXAMPLE, "operation.yaml", "* * * * *", "@every 1s"));
     plane.until_said(&format!("kubectl get bucket assets {PAUSED}"), |said| said == "true");
     assert_eq!(plane.says(&format!("kubectl get bucket logs {PAUSED}")), "");
-    until_told(&plane, "Paused 1 of 2: default/assets (24 events within 10m0s).");
+    until_told(&plane, "Paused 1 of 2: default/assets (24 events within 10m0s)");
 
     plane.says("kubectl annotate bucket assets crossplane.io/paused-");
     until_run(&plane, "pause-looping-buckets", 3);

@@ -2,7 +2,8 @@
 //!
 //! A page is followed from top to bottom, as a reader does it, in one shell and an empty home directory:
 //! * A block after a line with "Save this as `NAME`" or "Change `NAME`" is written to that file.
-//! * Commands of `console` blocks (`$ …`) are run, and their output is compared with what follows them.
+//! * Commands of `console` blocks (`$ …`) are run, and their output is compared with what follows them. One that exits with 3 has to show
+//!   a negative result.
 //! * `sh` blocks are run.
 //! * `ferroplane up` runs in the background until the page starts another one.
 //! * Lines of a comment `<!-- run first: … -->` are run before what follows. They bring about what a page takes for granted, such as a

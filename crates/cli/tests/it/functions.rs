@@ -177,6 +177,49 @@ fn command_of_a_file_is_not_run_unless_that_is_allowed() {
     assert!(sandbox.path("owned").exists(), "the command was not run though it was allowed");
 }
 
+/// A user who renders foreign files, as CI does for a pull request, must not send secrets to where these files say.
+#[test]
+fn credentials_and_certificates_are_not_used_with_other_machines_unless_that_is_allowed() {
+    let refusal = "functions.yaml:8: function `f`: cannot use credentials or certificates with `elsewhere.invalid:1`, which is \
+                   not on this machine: pass --allow-commands if you trust these files";
+    let secret = "{apiVersion: v1, kind: Secret, metadata: {namespace: ns, name: key}, data: {token: YQ==}}";
+    let sandbox = sandbox_with(&served("f", "elsewhere.invalid:1")).with("secret.yaml", secret);
+    let credentials = ["--function-credentials", "secret.yaml", "--timeout", "300ms"];
+    let said = sandbox.render(&credentials).fails_with(1);
+    assert!(said.contains(refusal), "{said}");
+    let said = sandbox.render_with_commands(&credentials).fails_with(1);
+    assert!(!said.contains("cannot use credentials"), "{said}");
+    let said = sandbox.render(&["--timeout", "300ms"]).fails_with(1);
+    assert!(!said.contains("cannot use credentials"), "{said}");
+    // One on this machine is called as ever, and is not there.
+    let said = sandbox.with("functions.yaml", &served("f", "localhost:1")).render(&credentials).fails_with(1);
+    assert!(!said.contains("cannot use credentials"), "{said}");
+}
+
+#[test]
+fn certificates_are_read_from_below_the_file_that_names_them() {
+    let secure = |target: &str, directory: &str| {
+        let annotations = [
+            ("render.crossplane.io/runtime", "Development"),
+            ("render.crossplane.io/runtime-development-target", target),
+            ("render.ferroplane.io/tls-certs-dir", directory),
+        ];
+        function("f", &annotations)
+    };
+    let said = sandbox_with(&secure("elsewhere.invalid:1", "certs")).render(&[]).fails_with(1);
+    assert!(said.contains("cannot use credentials or certificates"), "{said}");
+    for path in ["/etc/ssl", "../certs", "certs/../../certs"] {
+        let sandbox = sandbox_with(&secure("localhost:1", path));
+        let said = sandbox.render(&[]).fails_with(1);
+        let expected = "function `f`: expected a path below the directory of this file, without `..`, or pass --allow-commands";
+        assert!(said.contains(expected), "{path}: {said}");
+        let said = sandbox.render_with_commands(&[]).fails_with(1);
+        assert!(said.contains("cannot read") && said.contains("ca.crt"), "{path}: {said}");
+    }
+    let said = sandbox_with(&secure("localhost:1", "certs")).render(&[]).fails_with(1);
+    assert!(said.contains("cannot read") && said.contains("certs/ca.crt"), "{said}");
+}
+
 #[test]
 fn answers_are_read_from_below_the_file_that_names_them() {
     let answers = |path: &str| function("f", &[("render.ferroplane.io/answers", path)]);

@@ -299,7 +299,7 @@ fn run_of_an_operation_waits_for_its_action_set_and_ends_as_it_does() {
         .with("bad.yaml", &backing_up("bad", "bad"));
     plane.says("kubectl apply -f function.yaml -f blueprint.yaml && kubectl create configmap gate --from-literal open=no");
     let said = ran(&plane, "run good.yaml --timeout 2s");
-    assert!(said.contains("waiting for ActionSet `default/good-"), "{said}");
+    assert!(said.contains("Waiting for ActionSet `default/good-"), "{said}");
     assert!(said.contains("Operation `good` still runs") && said.contains("code 3"), "{said}");
     let why = |name: &str| plane.says(&format!("{FERROPLANE} why operation/{name}; echo \"code $?\""));
     let told = why("good");

@@ -40,7 +40,7 @@ fn check(name: &str, command: impl Fn() -> Command) {
 }
 
 /// All that a command prints on a terminal of so many columns, without colours. A dumb terminal shows no progress, which comes and goes.
-fn shown(mut command: Command, columns: u16) -> String {
+pub(crate) fn shown(mut command: Command, columns: u16) -> String {
     let (mut ours, theirs) = open(columns);
     command.env("TERM", "dumb").env("NO_COLOR", "1").env("COLUMNS", columns.to_string());
     let mut child = command.stdout(theirs.try_clone().unwrap()).stderr(theirs).spawn().unwrap();

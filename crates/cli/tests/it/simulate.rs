@@ -215,6 +215,34 @@ fn object_that_somebody_else_looks_after_and_kind_without_status_are_left_alone(
     assert_eq!(plane.says("kubectl get silent it -o jsonpath={.metadata.generation}"), "1");
 }
 
+/// An admission webhook that cannot be reached, so that no status of a queue can be written.
+const UNREACHABLE: &str = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: away}
+webhooks:
+- name: away.example.org
+  clientConfig: {url: 'https://127.0.0.1:1/'}
+  rules: [{apiGroups: [cloud.example.org], apiVersions: [v1], resources: [queues/status], operations: [UPDATE]}]
+  failurePolicy: Fail
+  sideEffects: None
+  admissionReviewVersions: [v1]
+";
+
+#[test]
+fn object_whose_status_could_not_be_written_for_a_while_becomes_ready_all_the_same() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = plane(&["--simulate"]);
+    with_crds(&plane);
+    plane.told("kubectl apply -f -", UNREACHABLE);
+    plane.told("kubectl apply -f -", &queue("orders", ""));
+    plane.until("cannot simulate a status yet");
+    plane.says("kubectl delete validatingwebhookconfiguration away");
+    plane.says("kubectl wait queue/orders --for=condition=Ready --timeout=60s");
+}
+
 #[test]
 fn only_kinds_that_were_named_are_simulated() {
     if peer("kubectl").is_none() {

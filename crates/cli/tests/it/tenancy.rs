@@ -120,7 +120,7 @@ fn plane_does_nothing_for_a_tenant_that_the_tenant_may_not_do() {
     let before = tenants.untouched();
     assert!(composed::attempt(&tenants) >= 12);
     composed::claim_to_have_composed(&tenants);
-    composed::take_over_a_kind(&tenants);
+    composed::take_over_kinds(&tenants);
     assert_eq!(tenants.untouched(), before);
     let untold = settled(|| composed::untold(&tenants.audit()));
     assert!(untold.is_empty(), "not in the audit log: {untold:#?}");

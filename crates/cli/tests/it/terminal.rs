@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::plane::Plane;
 use crate::sandbox::{Ran, Sandbox, composition, dummy};
+use crate::screens::shown;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -183,6 +184,7 @@ fn request_that_is_not_answered_shows_progress_on_a_terminal_and_nothing_in_a_pi
             "asking the control plane",
         ),
         (&["logs", "function/own"], "asking the control plane"),
+        (&["start", "--dry-run"], "asking the API server"),
     ] {
         let mut in_pipe = command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (mut on_terminal, mut terminal) = start(command(arguments), 100);
@@ -196,6 +198,18 @@ fn request_that_is_not_answered_shows_progress_on_a_terminal_and_nothing_in_a_pi
 }
 
 #[test]
+fn backup_that_arrives_slowly_shows_progress() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(&["restore", "-", "--data-dir", "data"]);
+    // Nothing is written to it.
+    command.stdin(Stdio::piped());
+    let (mut restoring, mut terminal) = start(command, 100);
+    read_until(&mut terminal, "reading the backup");
+    restoring.kill().unwrap();
+    restoring.wait().unwrap();
+}
+
+#[test]
 fn notes_and_errors_are_as_wide_as_the_terminal() {
     let sandbox = Sandbox::new();
     // There is nothing to copy in it.
@@ -204,6 +218,17 @@ fn notes_and_errors_are_as_wide_as_the_terminal() {
     let shown = without_colours(&shown);
     assert!(shown.starts_with("error: ") && shown.contains("\n  "), "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 60), "{shown}");
+}
+
+#[test]
+fn sentences_of_a_dry_run_are_as_wide_as_the_terminal() {
+    let plane = Plane::new();
+    let mut command = plane.client(Path::new(env!("CARGO_BIN_EXE_ferroplane")));
+    command.args(["start", "--dry-run"]);
+    let shown = shown(command, 80);
+    assert!(shown.contains("It would refuse to start: "), "{shown}");
+    let wide = shown.lines().find(|line| line.chars().count() > 80 && !line.contains("kubectl "));
+    assert_eq!(wide, None, "{shown}");
 }
 
 /// The control sequence introducer of eight bits, and what turns the direction of text. Neither JSON nor YAML escapes both.

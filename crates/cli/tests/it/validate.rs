@@ -541,6 +541,13 @@ fn schedules_and_watched_fields_are_checked() {
         found[0].starts_with("9: spec.watch.fields[0].fieldPath: Invalid value: `spec..x` is not the path"),
         "{found:?}"
     );
+    let triggers_others = |watched: &str| {
+        let found = complaints(&watch.replace("apiVersion: v1\n    kind: Pod", watched));
+        found.iter().any(|it| it.starts_with("7: warning: spec.watch.kind: no Operation is created for "))
+    };
+    assert!(triggers_others("apiVersion: ops.crossplane.io/v1alpha1\n    kind: Operation"));
+    assert!(triggers_others("apiVersion: v1\n    kind: Event"));
+    assert!(!triggers_others("apiVersion: v1\n    kind: Pod"));
 }
 
 #[test]

@@ -200,6 +200,33 @@ fn image_of_code_runs_in_this_process_and_needs_no_container() {
 
 #[test]
 #[cfg(feature = "wasm")]
+fn package_of_code_is_called_within_the_limits_and_with_the_grants_of_the_call() {
+    let answer = r#"{"results": [{"severity": "SEVERITY_NORMAL", "message": "_ variables"}]}"#;
+    let sandbox = Sandbox::new().with("request.json", REQUEST);
+    std::fs::write(sandbox.path("count.wasm"), counting(answer)).unwrap();
+    sandbox.run(&["functions", "declare", "count.wasm", "env"]).ok();
+    let code = std::fs::read(sandbox.path("count.wasm")).unwrap();
+    for (name, manifest) in [("program", None), ("package", Some(PACKAGE))] {
+        image(code.clone(), manifest).export(&sandbox.path(name), &sandbox.path("image.tar"));
+    }
+    let run = |name: &str, flags: &[&str]| {
+        sandbox.run(&[&["functions", "run", name, "request.json"], flags].concat())
+    };
+    let ran = run("package", &["--grant", "env=A=b,env=C=d"]);
+    assert!(ran.stderr.contains("counting"), "{ran:?}");
+    assert!(ran.ok().contains("2 variables"));
+    let said = |name: &str, flags: &[&str]| run(name, flags).fails_with(1);
+    assert!(said("package", &["--limit", "cpu=1"]).contains("cannot limit the processors of WebAssembly"));
+    assert!(said("package", &["--grant", "network"]).contains("cannot grant WebAssembly the network"));
+    assert!(said("package", &["--grant", "read=/etc"]).contains("cannot grant a package directories"));
+    assert!(said("program", &["--grant", "env=A=b"]).contains("that is not a Function package"));
+    let loops = wat::parse_str(r#"(module (func (export "_start") (loop (br 0))))"#).unwrap();
+    image(loops, Some(PACKAGE)).export(&sandbox.path("loops"), &sandbox.path("image.tar"));
+    assert!(said("loops", &["--limit", "time=100ms"]).contains("did not answer within 0.1s"));
+}
+
+#[test]
+#[cfg(feature = "wasm")]
 fn step_and_package_of_code_are_rendered_from_a_registry() {
     let Some(registry) = TestRegistry::start(false) else { return };
     let answer = r#"{"results": [{"severity": "SEVERITY_NORMAL", "message": "_ variables"}]}"#;
@@ -228,7 +255,7 @@ fn step_and_package_of_code_are_rendered_from_a_registry() {
     let sandbox = Sandbox::new()
         .with("composition.yaml", &composition(&[("one", "function-container", &network)]))
         .with("grant.yaml", grant);
-    let said = sandbox.render(&["-e", "grant.yaml"]).fails_with(1);
+    let said = sandbox.render(&["-e", "grant.yaml", "--allow-commands"]).fails_with(1);
     assert!(said.contains("its program is WebAssembly, which has no network"), "{said}");
 }
 
@@ -284,7 +311,7 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
         plane.says(&format!("kubectl wait thing/a --timeout=60s --for=jsonpath='{path}'={reason}"));
     };
     plane.says("kubectl wait function/count --for=condition=Healthy --timeout=120s");
-    runs("runs as WebAssembly in this process; it declares to need env, and is granted nothing");
+    runs("Runs as WebAssembly in this process; it declares to need env, and is granted nothing");
     plane.says("kubectl wait xrd/things.acme.org --for=condition=Established --timeout=60s");
     plane.told(
         "kubectl apply -f -",
@@ -295,7 +322,7 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
     assert!(!log.is_empty() && log.lines().all(|line| line == "counting"), "{log}");
 
     plane.says("kubectl annotate function/count ferroplane.io/wasm-grants=env=A=b");
-    runs("runs as WebAssembly in this process; it declares to need env, and is granted env");
+    runs("Runs as WebAssembly in this process; it declares to need env, and is granted env");
     plane.says("kubectl annotate thing/a look=again");
     is("Variables1");
 
@@ -311,12 +338,11 @@ fn package_of_code_is_installed_and_what_it_declares_and_is_granted_can_be_seen(
     plane.stop();
 }
 
-#[test]
+/// The condition `Synced` of an XR whose step runs this code, once it is false. Nothing if this machine lacks what that takes.
 #[cfg(feature = "wasm")]
-fn code_that_does_not_end_is_a_condition_with_step_and_reason() {
-    let (Some(registry), Some(_)) = (TestRegistry::start(false), peer("kubectl")) else { return };
-    let loops = wat::parse_str(r#"(module (func (export "_start") (loop (br 0))))"#).unwrap();
-    let program = registry.push(&image(loops, None), "loops:v1");
+fn condition_after(code: &str) -> Option<String> {
+    let (registry, _) = (TestRegistry::start(false)?, peer("kubectl")?);
+    let program = registry.push(&image(wat::parse_str(code).unwrap(), None), "fails:v1");
     let input = format!(
         "{{apiVersion: container.fn.ferroplane.io/v1alpha1, kind: Container, image: '{program}', timeout: 1s}}"
     );
@@ -331,11 +357,31 @@ fn code_that_does_not_end_is_a_condition_with_step_and_reason() {
     plane.says("kubectl wait thing/a --for=condition=Synced=false --timeout=60s");
     let synced = "kubectl get thing/a -o jsonpath='{.status.conditions[?(@.type==\"Synced\")].message}'";
     let message = plane.says(synced);
+    plane.stop();
+    Some(message)
+}
+
+#[test]
+#[cfg(feature = "wasm")]
+fn code_that_does_not_end_is_a_condition_with_step_and_reason() {
+    let code = r#"(module (func (export "_start") (loop (br 0))))"#;
+    let Some(message) = condition_after(code) else { return };
     assert!(
         message.contains("pipeline step `count`") && message.contains("did not answer within 1s"),
         "{message}"
     );
-    plane.stop();
+}
+
+#[test]
+#[cfg(feature = "wasm")]
+fn code_that_traps_is_a_condition_with_step_and_reason() {
+    let code = r#"(module (func (export "_start") (unreachable)))"#;
+    let Some(message) = condition_after(code) else { return };
+    assert!(
+        message.contains("pipeline step `count`")
+            && message.contains("wasm trap: wasm `unreachable` instruction executed"),
+        "{message}"
+    );
 }
 
 /// The example that is an image in Go, compiled for another machine.

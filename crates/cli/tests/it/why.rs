@@ -110,6 +110,8 @@ fn xr(kind: &str, name: &str, machinery: &str) -> String {
 struct Fault {
     subject: String,
     words: Vec<&'static str>,
+    /// The code of the cause. None if nothing has failed, or another program has said so.
+    code: Option<&'static str>,
     manifest: String,
     /// What a user does then.
     then: String,
@@ -119,14 +121,26 @@ struct Fault {
 fn fault(name: &str, steps: &[String], words: &[&'static str]) -> Fault {
     let manifest =
         composition(name, "Fault", steps) + &xr("Fault", name, &format!("compositionRef: {{name: {name}}}"));
-    Fault { subject: format!("fault/{name}"), words: words.to_vec(), manifest, then: String::new() }
+    other(&format!("fault/{name}"), manifest, words)
 }
 
 fn other(subject: &str, manifest: String, words: &[&'static str]) -> Fault {
-    Fault { subject: subject.to_owned(), words: words.to_vec(), manifest, then: String::new() }
+    Fault { subject: subject.to_owned(), words: words.to_vec(), code: None, manifest, then: String::new() }
 }
 
 impl Fault {
+    fn code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// Whether programs get the code.
+    fn has_code(&self, plane: &Plane) -> bool {
+        let Some(code) = self.code else { return true };
+        let (_, answer) = why(plane, &format!("{} -o json", self.subject));
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+        answer["cause"]["code"] == code
+    }
+
     fn then(mut self, line: &str) -> Self {
         line.clone_into(&mut self.then);
         self
@@ -154,7 +168,8 @@ fn faults() -> Vec<Fault> {
         "unreachable",
         &[step("function-dead")],
         &["Function function-dead", "step `compose`", "cannot reach the function at"],
-    );
+    )
+    .code("FunctionUnreachable");
     let idle = fault("inactive", &[step("function-idle")], &["function-idle", "step `compose`"]);
     let taken = xr("Fault", "robbed", "compositionRef: {name: robber}");
     let robber = fault("robber", &[named("taken")], &["robber"]);
@@ -163,6 +178,11 @@ fn faults() -> Vec<Fault> {
     );
     let usage = "---\napiVersion: protection.crossplane.io/v1beta1\nkind: Usage\nmetadata: {name: keeps, namespace: default}\n\
                  spec: {reason: it is precious, of: {apiVersion: cloud.test.io/v1, kind: Bucket, resourceRef: {name: used}}}\n";
+    let old_usage = "---\napiVersion: apiextensions.crossplane.io/v1beta1\nkind: Usage\nmetadata: {name: guards}\n\
+                     spec: {reason: it is shared, of: {apiVersion: test.io/v1, kind: Wide, resourceRef: {name: guarded}}}\n";
+    let guarded =
+        composition("guarded", "Wide", &[answering("{desired: {composite: {ready: READY_FALSE}}}")])
+            + &xr("Wide", "guarded", "compositionRef: {name: guarded}");
     let inner = "{apiVersion: test.io/v1, kind: Fault, metadata: {name: inner}, spec: {crossplane: {compositionRef: {name: fatal}}}}";
     let secret = "{step: compose, functionRef: {name: function-dummy}, credentials: [{name: cloud, source: Secret, secretRef: {namespace: default, name: nope}}]}";
     let required = "{requirements: {resources: {vpc: {apiVersion: nope.io/v1, kind: Vpc, matchName: a}}}}";
@@ -170,27 +190,27 @@ fn faults() -> Vec<Fault> {
         other("nope/a", String::new(), &["no XRD and no CRD defines the kind `nope`"]),
         other("broken/a", String::new(), &["CompositeResourceDefinition broken.test.io", "nonsense"]),
         other("fault/absent", String::new(), &["Fault default/absent", "does not exist"]),
-        other("lonely/a", xr("Lonely", "a", ""), &["Lonely default/a", "no Composition composes Lonely"]),
-        other("fault/misled", xr("Fault", "misled", "compositionRef: {name: nowhere}"), &["Composition nowhere", "does not exist"]),
-        other("fault/stuck", xr("Fault", "stuck", "compositionRef: {name: fatal}, compositionUpdatePolicy: Manual, compositionRevisionRef: {name: fatal-0}"), &["CompositionRevision fatal-0", "does not exist"]),
-        other("fault/astray", composition("wide", "Wide", &[ready()]) + &xr("Fault", "astray", "compositionRef: {name: wide}"), &["composes Wide", "not Fault"]),
-        fault("typo", &[step("function-dumy")], &["Function function-dumy", "step `compose`", "did you mean `function-dummy`"]),
-        fault("old", &["{step: compose, functionRef: {name: function-dummy, version: v99.0.0}}".to_owned()], &["Function function-dummy", "step `compose`", "v99.0.0"]),
+        other("lonely/a", xr("Lonely", "a", ""), &["Lonely default/a", "no Composition composes Lonely"]).code("NoMatchingComposition"),
+        other("fault/misled", xr("Fault", "misled", "compositionRef: {name: nowhere}"), &["Composition nowhere", "does not exist"]).code("CompositionNotFound"),
+        other("fault/stuck", xr("Fault", "stuck", "compositionRef: {name: fatal}, compositionUpdatePolicy: Manual, compositionRevisionRef: {name: fatal-0}"), &["CompositionRevision fatal-0", "does not exist"]).code("CompositionRevisionNotFound"),
+        other("fault/astray", composition("wide", "Wide", &[ready()]) + &xr("Fault", "astray", "compositionRef: {name: wide}"), &["composes Wide", "not Fault"]).code("CompositionIncompatible"),
+        fault("typo", &[step("function-dumy")], &["Function function-dumy", "step `compose`", "did you mean `function-dummy`"]).code("FunctionNotFound"),
+        fault("old", &["{step: compose, functionRef: {name: function-dummy, version: v99.0.0}}".to_owned()], &["Function function-dummy", "step `compose`", "v99.0.0"]).code("FunctionVersionNotFound"),
         Fault { manifest: function("function-idle", &[("a", "b")]) + &idle.manifest, ..idle },
         Fault { manifest: function("function-dead", &target) + &dead.manifest, ..dead },
-        fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &["Fault default/fatal", "step `compose`", "no such region"]),
-        fault("nested", &[composing(inner), ready()], &["Fault default/inner", "step `compose`", "no such region"]),
-        fault("requiring", &[answering(required)], &["step `compose`", "Vpc in nope.io/v1"]),
-        fault("poor", &[secret.to_owned()], &["Secret default/nope", "step `compose`"]),
-        fault("hungry", &["{step: compose, functionRef: {name: function-dummy}, inputRef: {apiVersion: v1, kind: ConfigMap, name: nope, namespace: default}}".to_owned()], &["step `compose`", "nope"]),
-        fault("foreign", &[composing("{apiVersion: nope.io/v1, kind: Queue}")], &["Queue", "nope.io/v1", "step `compose`"]),
-        fault("big", &[bucket("metadata: {name: big}, spec: {size: 9}")], &["Bucket default/big", "step `compose`", "field `spec.size`", "less than or equal to 5"]),
-        fault("odd", &[bucket("metadata: {name: odd}, spec: {parity: 3}")], &["Bucket default/odd", "step `compose`", "parity must be even"]),
-        fault("mute", &[bucket("metadata: {name: mute, labels: {reviewed: 'yes'}}")], &["step `compose`", "failed calling webhook", "nobody.test.io"]),
-        Fault { manifest: robber.manifest, subject: "fault/robbed".to_owned(), words: vec!["Bucket default/taken", "belongs to Fault `robber`"], then: format!("kubectl wait bucket/taken --for=create --timeout=30s && echo '{taken}' | kubectl apply -f -") },
-        fault("twins", &[two], &["are the same object", "Fault default/twins"]),
-        fault("reaching", &[composing("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")], &["step `compose`", "is cluster scoped"]),
-        other("wide/lost", composition("lost", "Wide", &[bucket("metadata: {name: b, namespace: nowhere}")]) + &xr("Wide", "lost", "compositionRef: {name: lost}"), &["Namespace nowhere", "does not exist"]),
+        fault("fatal", &[answering("{results: [{severity: SEVERITY_FATAL, message: no such region}]}")], &["Fault default/fatal", "step `compose`", "no such region"]).code("FunctionFatalResult"),
+        fault("nested", &[composing(inner), ready()], &["Fault default/inner", "step `compose`", "no such region"]).code("FunctionFatalResult"),
+        fault("requiring", &[answering(required)], &["step `compose`", "Vpc in nope.io/v1"]).code("RequirementUnavailable"),
+        fault("poor", &[secret.to_owned()], &["Secret default/nope", "step `compose`"]).code("CredentialUnavailable"),
+        fault("hungry", &["{step: compose, functionRef: {name: function-dummy}, inputRef: {apiVersion: v1, kind: ConfigMap, name: nope, namespace: default}}".to_owned()], &["step `compose`", "nope"]).code("StepInputUnavailable"),
+        fault("foreign", &[composing("{apiVersion: nope.io/v1, kind: Queue}")], &["Queue", "nope.io/v1", "step `compose`"]).code("ComposedKindUnavailable"),
+        fault("big", &[bucket("metadata: {name: big}, spec: {size: 9}")], &["Bucket default/big", "step `compose`", "field `spec.size`", "less than or equal to 5"]).code("SchemaViolated"),
+        fault("odd", &[bucket("metadata: {name: odd}, spec: {parity: 3}")], &["Bucket default/odd", "step `compose`", "parity must be even"]).code("ValidationRuleViolated"),
+        fault("mute", &[bucket("metadata: {name: mute, labels: {reviewed: 'yes'}}")], &["step `compose`", "failed calling webhook", "nobody.test.io"]).code("WebhookUnreachable"),
+        Fault { manifest: robber.manifest, subject: "fault/robbed".to_owned(), words: vec!["Bucket default/taken", "belongs to Fault `robber`"], code: Some("ObjectControlled"), then: format!("kubectl wait bucket/taken --for=create --timeout=30s && echo '{taken}' | kubectl apply -f -") },
+        fault("twins", &[two], &["are the same object", "Fault default/twins"]).code("ComposedResourceDuplicate"),
+        fault("reaching", &[composing("{apiVersion: v1, kind: Namespace, metadata: {name: x}}")], &["step `compose`", "is cluster scoped"]).code("ComposedResourceClusterScoped"),
+        other("wide/lost", composition("lost", "Wide", &[bucket("metadata: {name: b, namespace: nowhere}")]) + &xr("Wide", "lost", "compositionRef: {name: lost}"), &["Namespace nowhere", "does not exist"]).code("NamespaceNotFound"),
         fault("waiting", &[named("waiting"), ready()], &["Bucket default/waiting", "step `compose`", "the cloud is busy"])
             .then(&status("waiting", r#"{"type":"Ready","status":"False","reason":"Creating","message":"the cloud is busy","lastTransitionTime":"2026-01-01T00:00:00Z"}"#)),
         fault("refused", &[named("refused"), ready()], &["Bucket default/refused", "the cloud says no"])
@@ -202,6 +222,8 @@ fn faults() -> Vec<Fault> {
         fault("migrating", &[answering("{desired: {composite: {ready: READY_FALSE}}, conditions: [{type: Migrated, status: STATUS_CONDITION_FALSE, reason: Busy, message: three tables left}]}")], &["Fault default/migrating", "Migrated", "three tables left"]),
         fault("used", &[named("used"), ready()], &["Bucket default/used", "Usage default/keeps", "it is precious"])
             .then(&format!("kubectl wait bucket/used --for=create --timeout=30s && echo '{usage}' | kubectl apply -f - && kubectl wait usages.protection.crossplane.io/keeps --for=condition=Ready --timeout=30s && kubectl delete fault used --cascade=foreground --wait=false")),
+        other("wide/guarded", guarded, &["Wide guarded", "Usage guards", "it is shared"])
+            .then(&format!("echo '{old_usage}' | kubectl apply -f - && kubectl wait usages.apiextensions.crossplane.io/guards --for=condition=Ready --timeout=30s && ! kubectl delete wide guarded --wait=false")),
         fault("kept", &[named("kept"), ready()], &["Bucket default/kept", "the finalizer `test.io/hold`"])
             .then("kubectl wait bucket/kept --for=create --timeout=30s && kubectl patch bucket kept --type=merge -p '{\"metadata\":{\"finalizers\":[\"test.io/hold\"]}}' && kubectl delete fault kept --cascade=foreground --wait=false"),
     ]
@@ -258,7 +280,8 @@ fn image_faults() -> Vec<Fault> {
             "online",
             "network: {policy: Runner}",
             &["Fault default/online", "step `label`", "use the network"],
-        ),
+        )
+        .code("AccessNotGranted"),
     ]
 }
 
@@ -325,12 +348,14 @@ fn more_faults() -> Vec<Fault> {
             "wide/placeless",
             placeless,
             &["Wide placeless", "step `compose`", "field `metadata.namespace`", "ConfigMap"],
-        ),
+        )
+        .code("ComposedResourceNamespaceMissing"),
         other(
             "provider/p",
             package("Provider", "p", "acme/provider-p:v1.0.0"),
             &["Provider p", "acme/provider-p:v1.0.0"],
-        ),
+        )
+        .code("PackageUnavailable"),
         other(
             "function/function-uncovered",
             package("Function", "function-uncovered", "crossplane-contrib/function-auto-ready:v99.0.0"),
@@ -345,12 +370,14 @@ fn more_faults() -> Vec<Fault> {
             "composition/typo",
             String::new(),
             &["CompositionRevision typo-", "step `compose`", "did you mean `function-dummy`"],
-        ),
+        )
+        .code("FunctionNotFound"),
         other(
             "lonely/b",
             near + &xr("Lonely", "b", ""),
             &["no Composition composes Lonely", "Composition `near` composes Lonely (test.io/v1beta1)"],
-        ),
+        )
+        .code("NoMatchingComposition"),
     ]
 }
 
@@ -382,6 +409,7 @@ fn injected_faults_are_named_in_the_first_line() {
         // `start` installs packages only where that is enabled, and says so.
         for fault in faults.iter_mut().filter(|fault| fault.subject == "provider/p") {
             fault.words = vec!["Provider p", "does not install packages"];
+            fault.code = Some("KindNotSupported");
         }
     }
     check(&plane, &faults);
@@ -400,11 +428,13 @@ fn check(plane: &Plane, faults: &[Fault]) {
         loop {
             let (code, answer) = why(plane, &fault.subject);
             let first = answer.lines().next().unwrap_or_default().to_owned();
-            if code == Some(3) && fault.words.iter().all(|word| first.contains(word)) {
+            let has_words = code == Some(3) && fault.words.iter().all(|word| first.contains(word));
+            if has_words && fault.has_code(plane) {
                 break;
             }
             if began.elapsed() > PATIENCE {
-                missed.push(format!("{}: wanted {:?}\n{answer}", fault.subject, fault.words));
+                let Fault { subject, words, code, .. } = fault;
+                missed.push(format!("{subject}: wanted {words:?} and the code {code:?}\n{answer}"));
                 break;
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -544,4 +574,46 @@ fn everything_that_is_not_ready_is_told_by_cause() {
     assert_eq!(json["causes"][0]["cause"]["code"], "FunctionFatalResult", "{json}");
     let ran = plane.shell(&format!("{ferroplane} why -n kube-system")).output().unwrap();
     assert_eq!(ran.status.code(), Some(0), "{}", String::from_utf8_lossy(&ran.stdout));
+}
+
+/// May read the kinds of the control plane, and no composite resources.
+const READER: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules:
+- apiGroups: [apiextensions.crossplane.io, pkg.crossplane.io, protection.crossplane.io, ops.crossplane.io,
+    rollout.ferroplane.io, cr.kanister.io]
+  resources: ['*']
+  verbs: [get, list]
+";
+
+#[test]
+fn kinds_that_the_user_may_not_read_are_listed_and_not_called_ready() {
+    if peer("kubectl").is_none() {
+        return;
+    }
+    let plane = Plane::new();
+    let ferroplane = env!("CARGO_BIN_EXE_ferroplane");
+    plane.told("kubectl apply -f -", &(definition("Lonely", "Namespaced") + "---" + READER));
+    plane.says("kubectl wait xrd lonelys.test.io --for=condition=Established --timeout=60s");
+    plane.says("kubectl create clusterrolebinding bob --clusterrole=reader --user=bob");
+    plane.says("sed 's/^  user:$/&\\n    as: bob/' kubeconfig > bob && grep -q 'as: bob' bob");
+    plane.says(&format!("{ferroplane} why"));
+
+    let unread = "lonelys.test.io is forbidden: User \"bob\" cannot list resource \"lonelys\"";
+    let (code, text) = why(&plane, "--kubeconfig bob");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains(&format!("Could not read:\n  lonelys.test.io: {unread}")), "{text}");
+    assert!(text.contains("cannot say whether everything is ready: one kind could not be read"), "{text}");
+    let (code, text) = why(&plane, "--kubeconfig bob -n default -o json 2>/dev/null");
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &json["unread"][0]["kind"]), (Some(1), &"lonelys.test.io".into()), "{json}");
+
+    // What is not ready among the kinds that can be read counts more.
+    plane.told("kubectl apply -f -", &package("Provider", "p", "acme/provider-p:v1.0.0"));
+    plane.says("kubectl wait provider/p --for=condition=Installed=false --timeout=60s");
+    let (code, text) = why(&plane, "--kubeconfig bob");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains("Provider p") && text.contains(unread), "{text}");
 }

@@ -136,7 +136,6 @@ fn forget_kind(operation: &mut Value) {
     }
 }
 
-/// Make equal what is meant to be different.
 /// Crossplane's operations do not say whether an attempt runs, or has ended and another one follows.
 fn forget_pause_between_attempts(ours: &mut Value, theirs: &Value) {
     const CONDITIONS: &str = "/output/operation/status/conditions";
@@ -150,6 +149,7 @@ fn forget_pause_between_attempts(ours: &mut Value, theirs: &Value) {
     }
 }
 
+/// Make equal what is meant to be different.
 fn forget_deliberate(seen: &mut Value) {
     let operation = &mut seen["output"]["operation"];
     if let Some(metadata) = operation.get_mut("metadata").and_then(Value::as_object_mut) {

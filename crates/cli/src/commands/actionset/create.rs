@@ -24,11 +24,12 @@ const SELECTED: [(&str, &str, &str); 5] = [
     ("namespace", "v1", "Namespace"),
 ];
 
-/// Create an ActionSet: run an action of a Blueprint for objects, or continue from a complete ActionSet
+/// Create an ActionSet, which runs an action of a Blueprint
 ///
-/// Takes the flags of `kanctl create actionset`. With --from, the new ActionSet gets the artifacts, objects, Secrets, ConfigMaps, Profile
-/// and options of the old one, and also its preferred version and its labels and annotations of pods. Flags override these. References are
-/// written NAMESPACE/NAME; without a namespace they are in that of the ActionSet. Lists are separated by commas.
+/// The action runs for objects that you name, or continues from a complete ActionSet (--from). The command takes the flags of
+/// `kanctl create actionset`. With --from, the new ActionSet gets the artifacts, objects, Secrets, ConfigMaps, Profile and options of the
+/// old one, and also its preferred version and its labels and annotations of pods. Flags override these. References are written NAMESPACE/NAME;
+/// without a namespace they are in that of the ActionSet. Lists are separated by commas.
 ///
 /// Exit codes: 0 created or, with --wait, complete; 3 failed, or still running after the timeout; 1 error
 #[derive(Debug, clap::Args)]

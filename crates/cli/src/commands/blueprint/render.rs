@@ -14,10 +14,11 @@ use serde_json::json;
 use crate::Verdict;
 use crate::terminal::Terminal;
 
-/// Show the rendered arguments of the phases of an ActionSet, without a control plane
+/// Show the rendered arguments of the phases of an ActionSet
 ///
-/// Files have the ActionSet, its Blueprints, and what their templates read: the objects that the actions are about, Secrets, ConfigMaps and
-/// Profiles. Every phase is shown with the version of its function and its rendered arguments, which have the values of Secrets in them.
+/// No control plane is needed. Files have the ActionSet, its Blueprints, and what their templates read: the objects that the actions are
+/// about, Secrets, ConfigMaps and Profiles. Every phase is shown with the version of its function and its rendered arguments, which have
+/// the values of Secrets in them.
 ///
 /// No function is called. What later templates read of a phase's output is given with --output; outputs that every run has, such as
 /// `originalReplicaCount` of ScaleWorkload, are shown in angle brackets if they are not.

@@ -7,11 +7,12 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use ferroplane_engine::{ExternalCallee, ExternalFunction, ExternalImage, Isolation, chain};
 use ferroplane_runner::{
-    CallContext, Directory, FunctionGrants, ImageSettings, ImageSource, Images, ServeImage, grpc,
+    CallContext, CallLimits, Directory, FunctionGrants, ImageSettings, ImageSource, Images, ServeImage, grpc,
 };
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse};
 use tokio::sync::mpsc;
 
+use super::wasm::{self, CodeGrant};
 use crate::external::{Trust, external_with};
 use crate::terminal::Terminal;
 use crate::xpkg::transfer::PulledImages;
@@ -26,6 +27,19 @@ pub(super) enum Invocation {
     AsItIs,
     Served,
     Run,
+}
+
+/// An image to call.
+#[derive(Debug)]
+pub(super) struct ImageToCall<'a> {
+    pub(super) source: &'a ImageSource,
+    pub(super) way: Invocation,
+    /// How it is called if it is no Function package.
+    pub(super) function: &'a ExternalFunction,
+    pub(super) context: &'a CallContext,
+    /// The limits that were given.
+    pub(super) limits: CallLimits,
+    pub(super) code_grants: &'a [CodeGrant],
 }
 
 /// The image that an argument means: a file or directory if there is one, as a shell would have it, else one in a registry.
@@ -45,11 +59,8 @@ pub(super) fn source(argument: &str) -> anyhow::Result<ImageSource> {
 /// Call an image once. What it prints besides its answer goes to the terminal.
 pub(super) async fn call(
     settings: ImageSettings,
-    source: &ImageSource,
-    way: Invocation,
-    function: &ExternalFunction,
+    called: &ImageToCall<'_>,
     request: &RunFunctionRequest,
-    context: &CallContext,
     terminal: &mut Terminal,
 ) -> anyhow::Result<RunFunctionResponse> {
     let (sender, mut lines) = mpsc::unbounded_channel();
@@ -63,7 +74,7 @@ pub(super) async fn call(
         pull_progress: Some(Arc::new(move |progress| pulled.report(progress))),
         ..settings
     });
-    let mut calling = std::pin::pin!(call_with(&images, source, way, function, request, context));
+    let mut calling = std::pin::pin!(call_with(&images, called, request));
     let answer = loop {
         tokio::select! {
             biased;
@@ -81,12 +92,10 @@ pub(super) async fn call(
 
 async fn call_with(
     images: &Images,
-    source: &ImageSource,
-    way: Invocation,
-    function: &ExternalFunction,
+    called: &ImageToCall<'_>,
     request: &RunFunctionRequest,
-    context: &CallContext,
 ) -> anyhow::Result<RunFunctionResponse> {
+    let ImageToCall { source, way, function, context, limits, code_grants } = *called;
     let cannot_run = |error: ferroplane_runner::ImageError| error.for_call(&source.name());
     let ExternalCallee::Image(image) = &function.callee else { bail!("cannot run it: it is not an image") };
     let is_served = match way {
@@ -95,6 +104,7 @@ async fn call_with(
         Invocation::AsItIs => images.is_function_package(source).await.map_err(cannot_run)?,
     };
     if !is_served {
+        called.refuse_ineffective(images, image, false).await?;
         // A user who types a grant has decided.
         let external = external_with(Trust::Grants, images.runner_of(source.clone()));
         return Ok(external.call(function, request, context).await?);
@@ -102,8 +112,11 @@ async fn call_with(
     if image.isolation == Isolation::Chroot {
         bail!("cannot serve a package without a container: leave out --grant chroot");
     }
-    let grants = FunctionGrants { has_network: image.wants_network, ..FunctionGrants::default() };
-    if let Some(unserved) = images.unserved_function("function", source, grants).await.map_err(cannot_run)? {
+    called.refuse_ineffective(images, image, true).await?;
+    let code = wasm::to_annotation(code_grants)?;
+    let grants = FunctionGrants { code: &code, has_network: image.wants_network };
+    let unserved = images.unserved_function_within("function", source, grants, limits).await;
+    if let Some(unserved) = unserved.map_err(cannot_run)? {
         let mut directory = Directory::default();
         directory.insert("function".to_owned(), unserved);
         return Ok(directory.call("function", request).await?);
@@ -112,6 +125,37 @@ async fn call_with(
     let answer = server.call(request).await;
     server.end().await;
     answer.map_err(|error| anyhow::anyhow!(chain(&error))).context("cannot call the package")
+}
+
+impl ImageToCall<'_> {
+    /// Refuse limits and grants that its program would not have.
+    async fn refuse_ineffective(
+        &self,
+        images: &Images,
+        image: &ExternalImage,
+        is_package: bool,
+    ) -> anyhow::Result<()> {
+        let (has_code_grants, has_cpu) = (!self.code_grants.is_empty(), self.limits.cpu.is_some());
+        let has_network = is_package && image.wants_network;
+        if !has_code_grants && !has_cpu && !has_network {
+            return Ok(());
+        }
+        let is_code = images.is_code(self.source).await;
+        let is_code = is_code.map_err(|error| error.for_call(&self.source.name()))?;
+        if is_code && has_cpu {
+            bail!(wasm::NO_PROCESSORS);
+        }
+        if is_code && has_network {
+            bail!(wasm::NO_NETWORK);
+        }
+        if has_code_grants && !is_code {
+            bail!("cannot grant this to a program that is not WebAssembly: it can be granted `network`");
+        }
+        if has_code_grants && !is_package {
+            bail!("cannot grant anything to WebAssembly in an image that is not a Function package");
+        }
+        Ok(())
+    }
 }
 
 fn served(source: &ImageSource, image: &ExternalImage, timeout: Duration) -> ServeImage {

@@ -11,13 +11,13 @@ use ferroplane_engine::{
     ExternalCallee, ExternalFunction, ExternalImage, FunctionProtocol, ImagePullPolicy, Isolation, Permits,
 };
 use ferroplane_functions::Library;
-use ferroplane_runner::{CallContext, Directory, External};
+use ferroplane_runner::{CallContext, CallLimits, Directory, External};
 use ferroplane_wire::v1::{RunFunctionRequest, RunFunctionResponse, Severity};
 use ferroplane_wire::{from_json, to_json};
 use serde_json::Value;
 
 use super::explain::full_name;
-use super::image::{self, Invocation};
+use super::image::{self, ImageToCall, Invocation};
 use super::wasm::{self, CodeGrant, CodeLimits};
 use crate::Verdict;
 use crate::external::{RegistryUser, Trust, external, image_settings};
@@ -160,7 +160,15 @@ impl Run {
             ExternalCallee::Image(image) => {
                 let source = image::source(&self.function)?.with_policy(image.pull_policy);
                 let settings = image_settings(RegistryUser::Own, &self.registries.access()?)?;
-                image::call(settings, &source, self.way(), &function, &request, &context, terminal).await
+                let called = ImageToCall {
+                    source: &source,
+                    way: self.way(),
+                    function: &function,
+                    context: &context,
+                    limits: self.call_limits(),
+                    code_grants: &self.code_grants_of_image(),
+                };
+                image::call(settings, &called, &request, terminal).await
             }
             ExternalCallee::Webhook { .. } => {
                 let external = self.external()?;
@@ -183,6 +191,9 @@ impl Run {
         let library = Library::built_in().context("this build is broken")?;
         let name = full_name(&library, &self.function);
         let Ok(resolution) = resolve(library.catalogue(), &Question::about(&name)) else { return Ok(None) };
+        if !self.limit.is_empty() {
+            bail!("cannot limit `{}`: it is built in, and has limits of its own", self.function);
+        }
         let revision = &resolution.record.revision.name;
         let mut directory = Directory::built_in(&library);
         directory.enable_external(&self.external()?);
@@ -205,9 +216,7 @@ impl Run {
             match limit {
                 Limit::Time(time) => limits.time = Some(*time),
                 Limit::Memory(memory) => limits.memory = Some(*memory),
-                Limit::Cpu(_) => {
-                    bail!("cannot limit the processors of WebAssembly: it runs on one; limit its time")
-                }
+                Limit::Cpu(_) => bail!(wasm::NO_PROCESSORS),
             }
         }
         Ok(limits)
@@ -216,11 +225,31 @@ impl Run {
     fn code_grants(&self) -> anyhow::Result<Vec<CodeGrant>> {
         let code_grant = |grant: &Grant| match grant {
             Grant::Code(grant) => Ok(grant.clone()),
-            _ => bail!(
-                "cannot grant WebAssembly the network: grant addresses, as in --grant connect=10.0.0.1:443"
-            ),
+            _ => bail!(wasm::NO_NETWORK),
         };
         self.grant.iter().map(code_grant).collect()
+    }
+
+    /// The limits that the arguments give.
+    fn call_limits(&self) -> CallLimits {
+        let mut limits = CallLimits::default();
+        for limit in &self.limit {
+            match limit {
+                Limit::Time(time) => limits.time = Some(*time),
+                Limit::Memory(memory) => limits.memory = Some(*memory),
+                Limit::Cpu(cpu) => limits.cpu = Some(*cpu),
+            }
+        }
+        limits
+    }
+
+    /// What is granted to the code of an image, if it is WebAssembly.
+    fn code_grants_of_image(&self) -> Vec<CodeGrant> {
+        let code_grant = |grant: &Grant| match grant {
+            Grant::Code(grant) => Some(grant.clone()),
+            _ => None,
+        };
+        self.grant.iter().filter_map(code_grant).collect()
     }
 
     fn way(&self) -> Invocation {

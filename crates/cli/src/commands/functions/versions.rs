@@ -16,7 +16,7 @@ use crate::Verdict;
 use crate::client::{Access, Connection, PlaneAccess};
 use crate::explain::block_on;
 use crate::functions::discovery;
-use crate::functions::table::{or_dash, table};
+use crate::functions::table::{has_room_for_last, or_dash, table};
 use crate::terminal::Terminal;
 
 /// List the versions of functions
@@ -209,31 +209,44 @@ fn conclusion(uses: &Uses, release: &Version) -> String {
     )
 }
 
+/// The fewest letters of a description that say something. A table without room for them counts available versions and does not list them.
+const SHORTEST_ABOUT: usize = 40;
+
 fn summary_table(document: &Value, room: Option<usize>) -> String {
-    let rows: Vec<_> = items(&document["functions"])
-        .map(|function| {
-            let in_state = |state: LifecycleState| {
-                let versions =
-                    items(&function["versions"]).filter(|version| version["state"] == state.as_str());
-                let named = versions.map(|version| match (state, version["removedIn"].as_str()) {
-                    (LifecycleState::Deprecated, Some(release)) => {
-                        format!("{} ({release})", text(version, "version"))
-                    }
-                    _ => text(version, "version"),
-                });
-                or_dash(named.collect::<Vec<_>>().join(", "))
-            };
-            let cells = [
-                LifecycleState::Stable,
-                LifecycleState::Available,
-                LifecycleState::Deprecated,
-                LifecycleState::Removed,
-            ]
-            .map(in_state);
-            [vec![text(function, "name")], cells.to_vec(), vec![text(function, "about")]].concat()
-        })
-        .collect();
-    table(&["NAME", "STABLE", "AVAILABLE", "DEPRECATED", "REMOVED", "ABOUT"], &rows, room)
+    let headers = ["NAME", "STABLE", "AVAILABLE", "DEPRECATED", "REMOVED", "ABOUT"];
+    let rows = |counts: bool| -> Vec<_> {
+        items(&document["functions"]).map(|function| summary_row(function, counts)).collect()
+    };
+    let listed = rows(false);
+    let rows = if has_room_for_last(&headers, &listed, room, SHORTEST_ABOUT) { listed } else { rows(true) };
+    table(&headers, &rows, room)
+}
+
+/// What a table says about a function. It lists the versions that are available, or counts them.
+fn summary_row(function: &Value, counts: bool) -> Vec<String> {
+    let in_state = |state: LifecycleState| {
+        let versions = items(&function["versions"]).filter(|version| version["state"] == state.as_str());
+        let named = versions.map(|version| match (state, version["removedIn"].as_str()) {
+            (LifecycleState::Deprecated, Some(release)) => {
+                format!("{} ({release})", text(version, "version"))
+            }
+            _ => text(version, "version"),
+        });
+        let named: Vec<_> = named.collect();
+        match named.len() {
+            1 if counts && state == LifecycleState::Available => "1 version".to_owned(),
+            count @ 2.. if counts && state == LifecycleState::Available => format!("{count} versions"),
+            _ => or_dash(named.join(", ")),
+        }
+    };
+    let states = [
+        LifecycleState::Stable,
+        LifecycleState::Available,
+        LifecycleState::Deprecated,
+        LifecycleState::Removed,
+    ];
+    let cells = states.map(in_state).to_vec();
+    [vec![text(function, "name")], cells, vec![text(function, "about")]].concat()
 }
 
 fn detail_table(document: &Value, room: Option<usize>) -> String {

@@ -3,6 +3,14 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
+
+/// Why WebAssembly cannot have a limit or a grant.
+pub(super) const NO_PROCESSORS: &str =
+    "cannot limit the processors of WebAssembly: it runs on one; limit its time";
+pub(super) const NO_NETWORK: &str =
+    "cannot grant WebAssembly the network: grant addresses, as in --grant connect=10.0.0.1:443";
+
 /// What WebAssembly may see of the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CodeGrant {
@@ -50,6 +58,20 @@ pub(super) fn grant(text: &str) -> Result<CodeGrant, String> {
         },
         _ => Err(EXPECTED.to_owned()),
     }
+}
+
+/// The grants as the annotation of a Function has them.
+pub(super) fn to_annotation(grants: &[CodeGrant]) -> anyhow::Result<String> {
+    let texts = grants.iter().map(|grant| match grant {
+        CodeGrant::Clock => Ok("clock".to_owned()),
+        CodeGrant::Random => Ok("random".to_owned()),
+        CodeGrant::Connect(address) => Ok(format!("connect={address}")),
+        CodeGrant::Variable { name, value } => Ok(format!("env={name}={value}")),
+        CodeGrant::Directory { .. } => {
+            bail!("cannot grant a package directories of this machine: run the file of its code instead")
+        }
+    });
+    Ok(texts.collect::<anyhow::Result<Vec<_>>>()?.join(","))
 }
 
 #[cfg(not(feature = "wasm"))]
@@ -225,6 +247,18 @@ mod tests {
         ] {
             assert!(grant(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn grants_of_a_package_are_those_of_its_annotation() {
+        let granted = |texts: &[&str]| {
+            let grants: Vec<_> = texts.iter().map(|text| grant(text).unwrap()).collect();
+            to_annotation(&grants).map_err(|error| error.to_string())
+        };
+        let all = ["clock", "random", "connect=[::1]:80", "env=A=b=c"];
+        assert_eq!(granted(&all), Ok(all.join(",")));
+        assert_eq!(granted(&[]), Ok(String::new()));
+        assert!(granted(&["clock", "read=/etc"]).unwrap_err().contains("directories of this machine"));
     }
 
     #[test]

@@ -30,9 +30,9 @@ const PORT: u16 = 9443;
 /// Programs that run at once, however many processors there are: a container without a limit has all those of its node.
 const MOST_AT_ONCE: usize = 16;
 
-/// Serve a program that reads a request and writes a response as a function, with mutual TLS
+/// Serve a program as a function, with mutual TLS
 ///
-/// The program is run once for every call. What it writes to standard error is logged.
+/// The program reads a request and writes a response, and is run once for every call. What it writes to standard error is logged.
 #[derive(Debug, clap::Args)]
 pub(super) struct Adapter {
     /// What the program reads and writes: RunFunction, ResourceList or KRM

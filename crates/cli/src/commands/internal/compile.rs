@@ -10,7 +10,9 @@ pub(crate) fn compiling_command() -> Vec<OsString> {
     ["/proc/self/exe", "internal", "compile"].map(OsString::from).into()
 }
 
-/// Compile the WebAssembly on standard input, which begins with limits, to native code on standard output
+/// Compile the WebAssembly on standard input to native code
+///
+/// The input begins with limits. The code is written to standard output.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compile {}
 

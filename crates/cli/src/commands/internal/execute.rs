@@ -22,7 +22,9 @@ pub(super) fn executing_command() -> [&'static str; 4] {
     ["/proc/self/exe", "internal", "execute", "--"]
 }
 
-/// Run a program until it ends, or until SIGTERM, and end everything that it started
+/// Run a program, and end everything that it started
+///
+/// The program ends by itself, or at SIGTERM.
 #[derive(Debug, clap::Args)]
 pub(super) struct Execute {
     /// The program and its arguments

@@ -69,7 +69,7 @@ impl Next {
         let now = Timestamp::now();
         let after = self.after.unwrap_or(now).as_second();
         let mut text = String::new();
-        for time in times_of(&schedule, &cron, after).take(self.count.into()) {
+        for time in times_of(&schedule, &cron, after, now.as_second()).take(self.count.into()) {
             text.push_str(&line(time, schedule.offset(time), now)?);
         }
         if text.is_empty() {
@@ -102,10 +102,11 @@ impl Next {
 }
 
 /// The times of a schedule after a second since 1970.
-fn times_of(schedule: &Schedule, cron: &Object, after: i64) -> impl Iterator<Item = i64> {
+fn times_of(schedule: &Schedule, cron: &Object, after: i64, now: i64) -> impl Iterator<Item = i64> {
     // One that is on no control plane yet has no last time, and none of its creation.
     let is_live = cron.get("metadata").is_some_and(|metadata| metadata.get("creationTimestamp").is_some());
-    let first = if is_live { schedule.next_from(last_time(cron, &[]), after) } else { schedule.next(after) };
+    let last = is_live.then(|| last_time(cron, &[], now));
+    let first = last.map_or_else(|| schedule.next(after), |last| schedule.next_from(last, after));
     std::iter::successors(first, |time| schedule.next(*time))
 }
 
@@ -133,7 +134,7 @@ mod tests {
         let every = Schedule::parse("@every 10m").unwrap();
         let times = |metadata: Value, status: Value| -> Vec<_> {
             let cron = json!({"metadata": metadata, "status": status}).as_object().unwrap().clone();
-            times_of(&every, &cron, 780).take(2).collect()
+            times_of(&every, &cron, 780, 780).take(2).collect()
         };
         let created = json!({"creationTimestamp": "1970-01-01T00:00:30Z"});
         assert_eq!(times(created.clone(), json!({})), [1230, 1830]);

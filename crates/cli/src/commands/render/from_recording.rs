@@ -37,7 +37,8 @@ impl Recorded {
         terminal: &mut Terminal,
     ) -> anyhow::Result<Verdict> {
         let selector = Selector { which: Some(which.to_owned()), ..Selector::default() };
-        let recording = self.recordings.recordings()?.get(&selector)?;
+        let recordings = self.recordings.recordings()?;
+        let recording = terminal.work("reading recordings", || recordings.get(&selector))?;
         let test = write_test(&recording, into).await?;
         let directory = into.display();
         terminal.note(&format!(

@@ -45,9 +45,10 @@ pub(super) struct Inputs {
     #[arg(short = 'a', long, value_name = "KEY=VALUE", value_parser = pair)]
     function_annotations: Vec<(String, String)>,
 
-    /// Run the programs that Functions name with `render.ferroplane.io/command`, and call webhooks
+    /// Run the programs that Functions name with `render.ferroplane.io/command`, call webhooks, and let images use your network
     ///
     /// A program runs with your rights. Leave this out to render files that you do not trust, such as those of a pull request.
+    /// Without it, credentials and certificates are used only with functions on this machine.
     #[arg(long)]
     allow_commands: bool,
 

@@ -202,7 +202,7 @@ mod tests {
         let rollout = json!({
             "metadata": {"name": "own"}, "spec": {"functionRef": {"name": "own"}, "waves": ["1", "100%"]},
             "status": {
-                "state": "Progressing", "message": "wave 1: 1 of 4 composite resources have been moved", "stable": "own-1",
+                "state": "Progressing", "message": "Wave 1: 1 of 4 composite resources have been moved", "stable": "own-1",
                 "candidate": "own-2", "startedAt": "2026-01-01T00:00:00Z", "wave": 1, "composites": {"total": 4, "moved": 1, "ready": 1, "manual": 2},
                 "differences": {"Changed": 1}, "examples": ["Site blog: changes `a`"], "recordings": ["Site/blog --at 2026-01-01T00:00:00Z"],
                 "calls": {"stable": {"total": 30, "p99Milliseconds": 3}, "candidate": {"total": 2, "errors": 1, "p99Milliseconds": 9}},
@@ -211,7 +211,7 @@ mod tests {
         let expected = "\
 Target:      Function/own
 State:       Progressing
-Message:     wave 1: 1 of 4 composite resources have been moved
+Message:     Wave 1: 1 of 4 composite resources have been moved
 Stable:      own-1
 Candidate:   own-2
 Started:     STARTED (5m ago)
@@ -228,7 +228,7 @@ Example:     Site blog: changes `a`
         assert_eq!(describe(rollout, now), expected.replace("STARTED", &times::local(started)));
         assert_eq!(verdict(rollout), Verdict::No);
         let watched = "Progressing  wave 1 of 2, 1/4 moved, 1 ready, 0 failed; calls: 2, 1 failed, 99 of 100 within 9 ms; \
-                       30, 0 failed, 99 of 100 within 3 ms of the stable revision: wave 1: 1 of 4 composite resources have been moved";
+                       30, 0 failed, 99 of 100 within 3 ms of the stable revision: Wave 1: 1 of 4 composite resources have been moved";
         assert_eq!(line(rollout), watched);
         let idle = json!({"metadata": {"name": "own"}, "status": {"state": "Idle"}});
         assert_eq!(line(idle.as_object().unwrap()), "Idle         0/0 moved, 0 ready, 0 failed");

@@ -207,6 +207,7 @@ mod tests {
     use std::path::Path;
 
     use clap::Parser;
+    use ferroplane_api::PackageKind;
     use ferroplane_controllers::{CircuitBreakerTuning, ESTABLISHERS};
 
     use super::*;
@@ -294,6 +295,30 @@ mod tests {
     fn packages_are_left_alone_unless_an_administrator_says_otherwise() {
         let packages = |line: &[&str]| Configuration::new(flags(line)).unwrap().packages;
         assert!(packages(&["--package-runtime=External", "-c", "/cache"]).is_none());
+        // Nothing is silent: each flag that has no effect is reported, and no other.
+        let about_packages = [
+            "--package-runtime=External",
+            "--user-agent=acme/1",
+            "--max-concurrent-package-establishers=3",
+            "--enable-dependency-version-upgrades",
+            "--enable-dependency-version-downgrades",
+            "--enable-deployment-runtime-configs=false",
+            "--enable-custom-to-managed-resource-conversion=false",
+            "--enable-provider-deletion-protection",
+            "--function-adapter-image=registry.example.org/own:v1",
+        ];
+        let advice = about_packages.map(|flag| {
+            let name = flag.split('=').next().unwrap();
+            format!("{name} has no effect: packages are not installed without --enable-packages")
+        });
+        assert_eq!(flags(&about_packages).advice(), advice);
+        assert_eq!(flags(&["--cache-dir=/cache", "--ca-bundle-path=/ca"]).advice(), Vec::<String>::new());
+        let installing = [&about_packages[..], &["--enable-packages"]].concat();
+        assert_eq!(flags(&installing).advice(), Vec::<String>::new());
+        let external = packages(&installing).unwrap();
+        assert!(!external.uses_configs && external.kinds.is_empty());
+        let mixed = packages(&["--enable-packages", "--package-runtime=Function=External"]).unwrap();
+        assert_eq!(mixed.kinds, [PackageKind::Provider]);
         let found =
             packages(&["--enable-packages", "--enable-dependency-version-downgrades", "--cache-dir=/cache"]);
         let found = found.unwrap();

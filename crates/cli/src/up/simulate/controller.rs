@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use ferroplane_api::{Object, meta};
-use ferroplane_client::{ApiClient, InformerScope, ObjectPath};
+use ferroplane_client::{ApiClient, Error, InformerScope, ObjectPath};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -18,6 +18,10 @@ use super::kind::{SimulatedKind, StatusChange};
 use super::requests::Requests;
 use crate::up::follow::Followed;
 
+/// The pause after the first failure. It doubles with each one that follows, up to the longest.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// Manages the objects of one kind.
 pub(super) struct Controller {
     client: ApiClient,
@@ -28,6 +32,8 @@ pub(super) struct Controller {
     due: BTreeMap<String, Instant>,
     /// What the API server did not take as it was meant, by key. To try it again would be to try it forever.
     given_up: BTreeMap<String, Attempt>,
+    /// How many writes failed in a row that are tried again, by key.
+    failures: BTreeMap<String, u32>,
 }
 
 /// What was tried for an object.
@@ -47,8 +53,8 @@ impl Controller {
         objects.informer().listen(move |_, change| {
             let _ = sender.send(change.header().key());
         });
-        let (due, given_up) = (BTreeMap::new(), BTreeMap::new());
-        let controller = Self { client: client.clone(), kind, delay, objects, due, given_up };
+        let (due, given_up, failures) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let controller = Self { client: client.clone(), kind, delay, objects, due, given_up, failures };
         tokio::spawn(controller.run(changed))
     }
 
@@ -73,6 +79,7 @@ impl Controller {
         let Some(object) = self.object(&key) else {
             self.due.remove(&key);
             self.given_up.remove(&key);
+            self.failures.remove(&key);
             return;
         };
         match self.next(&key, &object) {
@@ -117,18 +124,35 @@ impl Controller {
         let (kind, name) = (resource.kind.as_str(), meta::name(object));
         let target = ObjectPath { resource, namespace: meta::namespace(object), name };
         let changes = patch(object, &status);
-        match self.client.merge(target, self.kind.subresource, &changes).await {
+        let written = self.client.merge(target, self.kind.subresource, &changes).await;
+        let failures = self.failures.remove(&key).unwrap_or_default();
+        match written {
             Ok(answer) if is_status(&answer, &status) => debug!(kind, name, "simulated a status"),
             // The schema of the kind dropped or changed something. The next write would have the same result, and wake us again.
             Ok(_) => drop(self.given_up.insert(key, self.attempt(object))),
             // A user who changed or deleted it meanwhile makes it be checked again.
             Err(error) if error.is_conflict() || error.is_not_found() => {}
-            Err(error) => {
+            Err(error) if is_final(&error) => {
                 warn!(kind, name, %error, "cannot simulate a status; simulate.ferroplane.io/status can add fields to it");
                 self.given_up.insert(key, self.attempt(object));
             }
+            Err(error) => {
+                if failures == 0 {
+                    warn!(kind, name, %error, "cannot simulate a status yet; trying again");
+                }
+                // Bounded before shifting: there may be any number of failures.
+                let pause = PAUSE * (1 << failures.min(8));
+                self.due.insert(key.clone(), Instant::now() + pause.min(LONGEST_PAUSE));
+                self.failures.insert(key, failures + 1);
+            }
         }
     }
+}
+
+/// Whether the API server refuses the status itself, so that it would refuse it again.
+fn is_final(error: &Error) -> bool {
+    let is_refusal = |code: u16| (400..500).contains(&code) && ![408, 409, 429].contains(&code);
+    matches!(error, Error::InvalidPath(_)) || error.code().is_some_and(is_refusal)
 }
 
 /// The merge patch that sets the status of an object. Fields to remove are null.

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::images::{TestImage, machine};
 use super::processes::{running, until_ended};
 use super::registry::TestRegistry;
-use super::served::{META, package, package_named, python_image};
+use super::served::{META, package, package_named, package_without_program, program, python_image};
 use crate::logs::{self, PLATFORM, THING};
 use crate::peers::peer;
 use crate::plane::Plane;
@@ -39,11 +39,26 @@ fn an_upstream_function_is_installed_served_and_called() {
     let program = "server-that-is-installed";
     let image = registry.push(&package_named(program, &auto_ready), "acme/function-auto-ready:v0.5.1");
     let plane = compose_with(&image, PLATFORM);
-    assert_eq!(plane.says(RUNTIME), "runs in a container on this machine");
+    assert_eq!(plane.says(RUNTIME), "Runs in a container on this machine");
     assert!(!running(program).is_empty());
     let directory = plane.stop();
     until_ended(program);
     assert!(directory.path().join("data/images/content").exists());
+}
+
+/// Policies, digests and signatures are about the image of the package.
+#[test]
+fn an_image_that_a_package_names_is_not_run_where_packages_are_installed() {
+    let (Some(_), Some(_)) = (machine(), peer("kubectl")) else { return };
+    let Some(auto_ready) = peer("function-auto-ready") else { return };
+    let Some(registry) = TestRegistry::start(false) else { return };
+    let other = registry.push(&program(&auto_ready), "acme/program:v1");
+    let meta = META.replace("spec: {}", &format!("spec: {{image: '{other}'}}"));
+    let image = registry.push(&package_without_program(&meta), "acme/function-named:v1");
+    let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
+    plane.told("kubectl apply -f -", &function("named", &image));
+    plane.says(&format!("until {RUNTIME} | grep 'the image .{other}. that its .package.yaml. names was not verified'; do sleep 0.1; done"));
+    plane.stop();
 }
 
 #[test]
@@ -273,11 +288,11 @@ fn network_of_this_machine_is_granted_by_the_function_and_said_in_its_revision()
     plane.told("kubectl apply -f -", &function("All"));
     until_it_says("cannot read the annotation `ferroplane.io/network: All`: expected Isolated or Runner");
     plane.told("kubectl apply -f -", &function("Isolated"));
-    until_it_says("runs in a container on this machine");
+    until_it_says("Runs in a container on this machine");
     plane.until("stayed in");
     let accepting = std::thread::spawn(move || listener.accept().map(drop));
     plane.told("kubectl apply -f -", &function("Runner"));
-    until_it_says("runs in a container on this machine, with the network of this machine");
+    until_it_says("Runs in a container on this machine, with the network of this machine");
     plane.until("got out");
     accepting.join().unwrap().unwrap();
     // It is still called over mutual TLS, on a port of the loopback that nothing else has.

@@ -1,5 +1,6 @@
 //! Functions in several languages, as the designs and our examples have them: programs in images that are run for every call.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use super::images::{Machine, TestImage, add_program, machine, run};
 use super::registry::TestRegistry;
 use super::{answer, sandbox};
+use crate::logs::package;
 use crate::peers::peer;
 use crate::sandbox::{Sandbox, composition, dummy};
 
@@ -38,6 +40,17 @@ fn program(path: &str) -> Option<PathBuf> {
         skip(&format!("there is no {path}"));
     }
     found
+}
+
+/// The interpreter that `python3` is on this machine. Says so if there is none.
+fn python() -> Option<PathBuf> {
+    let mut find = Command::new("python3");
+    find.args(["-I", "-S", "-c", "import os, sys; print(os.path.realpath(sys.executable))"]);
+    if Command::new("python3").arg("--version").output().is_err() {
+        skip("there is no python3");
+        return None;
+    }
+    Some(PathBuf::from(run(&mut find).trim()))
 }
 
 /// A shell and `jq`. If the peers have to be there, `jq` has to be, too: `cargo xtask test` installs it.
@@ -70,18 +83,19 @@ fn example_in_shell_and_jq_labels() {
 
 #[test]
 fn example_in_python_labels() {
-    let (Some(_), Some(python)) = (machine(), program("/usr/bin/python3.11")) else { return };
+    let (Some(_), Some(python)) = (machine(), python()) else { return };
     let mut layer = Layer::new();
     add_program(&mut layer, &python);
-    // What the program imports, and nothing else of the interpreter's library.
-    let list = "import json, sys\nfor module in list(sys.modules.values()):\n    \
+    // What the program imports, and nothing else of the interpreter's library, which is known by `os`.
+    let list = "import json, os, sys\nfor module in list(sys.modules.values()):\n    \
                 name = getattr(module, '__file__', None)\n    if name: print(name)";
     let modules = run(Command::new(&python).args(["-I", "-S", "-c", list]));
-    for module in modules.lines() {
+    // `os.path` is a second name of another module.
+    for module in modules.lines().collect::<BTreeSet<_>>() {
         layer.add_file(Path::new(module), module.trim_start_matches('/')).unwrap();
     }
     layer.add_file(&examples().join("python/function.py"), "function.py").unwrap();
-    let entrypoint = execution(&["/usr/bin/python3.11", "-S", "/function.py"]);
+    let entrypoint = execution(&[python.to_str().unwrap(), "-S", "/function.py"]);
     labels(&TestImage::of(vec![layer], entrypoint), "resource-list");
 }
 
@@ -144,6 +158,34 @@ fn the_adapter_of_the_first_design_makes_a_function_of_jq() {
     let sandbox = self::sandbox();
     let answer = answer(sandbox.run(&["functions", "run", &image, "request.json"]));
     assert_eq!(answer["desired"]["resources"]["a"]["resource"]["metadata"]["labels"][LABELS], "true");
+}
+
+#[test]
+fn package_as_a_later_step_does_not_bring_back_what_an_earlier_step_dropped() {
+    let (Some(machine), Some(registry)) = (machine(), TestRegistry::start(false)) else { return };
+    let observed = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b, namespace: default, \
+                    annotations: {crossplane.io/composition-resource-name: b}}\n";
+    for protocol in ["ResourceList", "KRM"] {
+        let echo = package(machine.layer(), "exec cat", &format!("ferroplane.io/protocol: {protocol}"));
+        let image = registry.push(&echo, &format!("echo-{}:v1", protocol.to_lowercase()));
+        let functions = format!(
+            "apiVersion: pkg.crossplane.io/v1\nkind: Function\nmetadata: {{name: echo}}\nspec: {{package: '{image}'}}\n"
+        );
+        let wanted = dummy(WANTED);
+        let documents = Sandbox::new()
+            .with(
+                "composition.yaml",
+                &composition(&[("want", "function-dummy", wanted.as_str()), ("echo", "echo", "")]),
+            )
+            .with("functions.yaml", &functions)
+            .with("observed.yaml", observed)
+            .render(&["-o", "observed.yaml"])
+            .documents();
+        let names = documents.iter().map(|document| &document["metadata"]["annotations"]);
+        let names: Vec<_> =
+            names.filter_map(|them| them["crossplane.io/composition-resource-name"].as_str()).collect();
+        assert_eq!(names, ["a"], "{protocol}: {documents:#?}");
+    }
 }
 
 #[test]

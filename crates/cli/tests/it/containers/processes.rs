@@ -120,7 +120,7 @@ fn static_executable_runs_as_a_process_if_that_is_allowed_and_ends_with_a_killed
 
     let mut plane = start_without_runtimes(plane.stop(), &["--allow-unisolated-functions"]);
     plane.says("kubectl wait function/program --for=condition=Healthy --timeout=120s");
-    let said = until_said(&plane, "program", "runs as a process of this machine");
+    let said = until_said(&plane, "program", "Runs as a process of this machine");
     assert!(said.contains("; not isolated: it has the network of this machine, and"), "{said}");
     assert!(said.contains("neither `crun` nor `runc`"), "{said}");
     let commands = running(PROGRAM);

@@ -137,7 +137,7 @@ fn a_provider_on_controller_runtime_runs_as_its_own_service_account_and_is_upgra
     let first = healthy(&plane, "notes");
     assert!(
         runtime(&plane, &first)
-            .starts_with("runs in a container on this machine that reaches the API server and nothing else"),
+            .starts_with("Runs in a container on this machine that reaches the API server and nothing else"),
         "{}",
         runtime(&plane, &first)
     );

@@ -26,6 +26,11 @@ pub(super) fn package_named(program: &str, server: &Path) -> TestImage {
     server_image(server, program, Some(manifests(META)))
 }
 
+/// A package whose program is in another image, if anywhere.
+pub(super) fn package_without_program(meta: &str) -> TestImage {
+    TestImage::of(vec![manifests(meta)], Execution::default())
+}
+
 /// An image of a server that is no package.
 pub(crate) fn program(server: &Path) -> TestImage {
     server_image(server, "function", None)

@@ -25,6 +25,15 @@ const READY: &str = "the API server is ready at https://127.0.0.1:";
 /// Has the shell remember in `failed` that a command of a block failed. 3 is a negative result, and no failure.
 const REMEMBER_FAILURES: &str = r#"failed=0; trap 'code=$?; [ $code = 3 ] || { failed=$code; echo "exits with $code: $BASH_COMMAND"; }' ERR"#;
 
+/// Commands with a negative result, and what their output has then.
+const NEGATIVE_RESULTS: [(&str, &[&str]); 5] = [
+    ("ferroplane diff ", &["  ~ update ", "note: saved the plan"]),
+    ("ferroplane rollout status ", &["RolledBack"]),
+    ("ferroplane trace ", &[" False "]),
+    ("ferroplane validate ", &["[x] ", "[!] "]),
+    ("ferroplane why", &["What to do:", "not ready"]),
+];
+
 /// A shell in an empty home directory, and the control plane that was started in it.
 pub(super) struct Session {
     home: TempDir,
@@ -100,10 +109,8 @@ impl Session {
             return self.start(command, expected);
         }
         let (printed, code) = self.type_in(&self.to_here(command));
-        // A page may show a failure. Then it shows its message.
-        let shows_failure = expected.iter().any(|line| line.starts_with("error:"));
-        let is_expected = matches!(code, 0 | 3) || code == 1 && shows_failure;
-        assert!(is_expected, "{}:{line}: $ {command}\nexits with {code}\n{}", page.name, printed.join("\n"));
+        let is_shown = is_shown(code, command, expected);
+        assert!(is_shown, "{}:{line}: $ {command}\nexits with {code}\n{}", page.name, printed.join("\n"));
         printed.iter().map(|line| self.to_page(line)).collect()
     }
 
@@ -187,6 +194,19 @@ impl Drop for Session {
     }
 }
 
+/// Whether the output on a page is that of a command with this exit code: a failure shows its message, and a negative result what is wrong.
+fn is_shown(code: i32, command: &str, expected: &[String]) -> bool {
+    let has = |mark: &str| expected.iter().any(|line| line.contains(mark));
+    match code {
+        0 => true,
+        1 => expected.iter().any(|line| line.starts_with("error:")),
+        3 => NEGATIVE_RESULTS
+            .iter()
+            .any(|(begins, marks)| command.starts_with(begins) && marks.iter().any(|mark| has(mark))),
+        _ => false,
+    }
+}
+
 /// Whether a line is one of the log, which comes between the others at any time. Pages do not show them.
 fn is_log_line(line: &str) -> bool {
     let has_level = |word: &str| matches!(word, "TRACE" | "DEBUG" | "INFO" | "WARN" | "ERROR");
@@ -212,4 +232,23 @@ fn terminal(home: &Path, program: &str) -> Command {
             .env("GOTOOLCHAIN", "local");
     }
     command
+}
+
+#[test]
+fn negative_result_is_expected_only_where_the_page_shows_one() {
+    let check = |code, command: &str, shown: &str, is_expected: bool| {
+        let lines: Vec<_> = shown.lines().map(str::to_owned).collect();
+        assert_eq!(is_shown(code, command, &lines), is_expected, "{code} {command}\n{shown}");
+    };
+    check(0, "ferroplane why app/hello", "App default/hello is ready.", true);
+    check(3, "ferroplane why app/hello", "App default/hello is ready.", false);
+    check(3, "ferroplane why", "1 of 18 objects is not ready.", true);
+    check(3, "ferroplane diff a.yaml", "Files:\n  ~ update  Composition/app", true);
+    check(3, "ferroplane diff a.yaml", "No differences.", false);
+    check(3, "ferroplane validate .", "[x] v1, Kind=ConfigMap, a", true);
+    check(3, "ferroplane rollout status a", "State:       Promoted", false);
+    check(3, "kubectl get pods", "What to do:", false);
+    check(1, "ferroplane render a", "error: cannot read `a`", true);
+    check(1, "ferroplane render a", "---", false);
+    check(2, "ferroplane wrong", "error: there is no such command", false);
 }

@@ -152,7 +152,8 @@ fn each_file(directory: &Path, visit: &mut impl FnMut(&Path)) {
 /// Where each file that is kept lies in the directory in which the plane ran. The rest is made anew by every start.
 fn is_kept(file: &Path) -> bool {
     let is_part = |part: &str| file.starts_with(part);
-    let is_stored = ["data/store.db", "data/certificates", "data/recordings", "data/answers"];
+    let is_stored =
+        ["data/store.db", "data/store.head", "data/certificates", "data/recordings", "data/answers"];
     is_stored.into_iter().any(is_part) || is_part("backup.db") || is_part("one.recording")
 }
 

@@ -46,6 +46,18 @@ fn newer_store_is_refused() {
 }
 
 #[test]
+fn newer_head_of_a_store_is_refused() {
+    let copy = fixture::newest();
+    let (head, bytes) = (copy.path().join("data/store.head"), b"FPLNHEA9 and whatever a later release notes");
+    fs::write(head, bytes).unwrap();
+    let store = fs::read(copy.path().join("data/store.db")).unwrap();
+    let up = &["up", "--listen", "127.0.0.1:0", "--data-dir", "data"];
+    check_refused(copy.path(), ("data/store.head", 1), bytes, &[up, &["backup", "another.db"]]);
+    assert!(fs::read(copy.path().join("data/store.db")).unwrap() == store, "the store was changed");
+    assert!(!copy.path().join("another.db").exists());
+}
+
+#[test]
 fn newer_backup_is_refused() {
     let copy = fixture::newest();
     let bytes = age(&copy.path().join("backup.db"), USER_VERSION, &9u32.to_be_bytes());

@@ -31,6 +31,8 @@ fn damaged_store_does_not_start_and_what_is_left_can_be_kept() {
         run(&["backup", "--salvage", "copy.db", "--data-dir", "data"]),
         (true, "note: wrote `copy.db`\n".to_owned())
     );
+    // Standard output is the file.
+    assert_eq!(run(&["backup", "--salvage", "-", "--data-dir", "data"]), (true, String::new()));
     let (is_restored, said) = run(&["restore", "--force", "copy.db", "--data-dir", "data"]);
     assert!(is_restored, "{said}");
     let plane = Plane::start(directory, &["--data-dir", "data"]);

@@ -74,7 +74,7 @@ fn function_and_step_of_webassembly_run_in_the_control_plane_and_need_no_pods() 
         "apiVersion": "pkg.crossplane.io/v1", "kind": "Function", "metadata": {"name": "count"}, "spec": {"package": package},
     });
     ground.create(FUNCTIONS, &function);
-    let runs = "runs as WebAssembly in this process; it declares to need nothing, and is granted nothing";
+    let runs = "Runs as WebAssembly in this process; it declares to need nothing, and is granted nothing";
     ground.until(REVISIONS, |list| condition("RuntimeHealthy", &list["items"][0])["message"] == runs);
     ground.until(&format!("{FUNCTIONS}/count"), |it| condition("Healthy", it)["status"] == "True");
     assert_eq!(ground.get(DEPLOYMENTS)["items"], json!([]));

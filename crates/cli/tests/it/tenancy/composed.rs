@@ -242,32 +242,50 @@ pub(super) fn claim_to_have_composed(tenants: &Tenants) -> usize {
     1
 }
 
-const VAULTS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/vaults.corp.test.io";
+const DEFINITIONS: &str = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions";
 
-/// A definition with the name of a kind that an administrator made takes over neither the kind nor the rights on it.
-pub(super) fn take_over_a_kind(tenants: &Tenants) {
-    let definition = "{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, metadata: {name: vaults.corp.test.io}, \
-                      spec: {group: corp.test.io, scope: Namespaced, names: {kind: Vault, plural: vaults}, versions: [{name: v1, served: true, \
-                      referenceable: true, schema: {openAPIV3Schema: {type: object}}}]}}";
-    tenants.apply(Who::Author, VAULTS, definition);
-    tenants.until(VAULTS, |definition| {
-        let conditions = definition["status"]["conditions"].as_array();
-        conditions.into_iter().flatten().any(|condition| {
-            let says =
-                condition["message"].as_str().is_some_and(|message| message.contains("ferroplane.io/adopt"));
-            condition["type"] == "Established" && condition["status"] == "False" && says
-        })
-    });
-    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:vaults.corp.test.io:aggregate-to-edit";
-    assert_eq!(tenants.ask(Who::Administrator, "GET", roles, &[], "").code, 404);
+/// Definitions that would give their author rights on kinds of others: the plural, the group, the kind, and what their condition says.
+/// The first has the name of a kind that an administrator made. In the group of the second, a right on the kind of the tenants would be
+/// one in every group.
+const TAKING_OVER: &[[&str; 4]] = &[
+    ["vaults", "corp.test.io", "Vault", "ferroplane.io/adopt"],
+    ["apps", "custom-resources.ferroplane.io", "App", "belongs to Kubernetes or to the control plane"],
+];
+
+/// None of these definitions takes over a kind, or the rights on one.
+pub(super) fn take_over_kinds(tenants: &Tenants) {
+    for [plural, group, kind, why] in TAKING_OVER {
+        let name = format!("{plural}.{group}");
+        let path = format!("{DEFINITIONS}/{name}");
+        let definition = format!(
+            "{{apiVersion: apiextensions.crossplane.io/v2, kind: CompositeResourceDefinition, metadata: {{name: {name}}}, \
+             spec: {{group: {group}, scope: Namespaced, names: {{kind: {kind}, plural: {plural}}}, versions: [{{name: v1, \
+             served: true, referenceable: true, schema: {{openAPIV3Schema: {{type: object}}}}}}]}}}}"
+        );
+        tenants.apply(Who::Author, &path, &definition);
+        tenants.until(&path, |definition| {
+            let conditions = definition["status"]["conditions"].as_array();
+            conditions.into_iter().flatten().any(|condition| {
+                let says = condition["message"].as_str().is_some_and(|message| message.contains(why));
+                condition["type"] == "Established" && condition["status"] == "False" && says
+            })
+        });
+        let role = format!(
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/crossplane:composite:{name}:aggregate-to-edit"
+        );
+        assert_eq!(tenants.ask(Who::Administrator, "GET", &role, &[], "").code, 404, "{name}");
+    }
 }
 
-/// Whether the audit log has who wrote that definition.
+/// Whether the audit log has who wrote those definitions.
 pub(super) fn is_taking_over_told(audit: &[Value]) -> bool {
-    audit.iter().any(|line| {
-        line["user"]["username"] == "system:serviceaccount:red:author"
-            && line["objectRef"]["resource"] == "compositeresourcedefinitions"
-            && line["objectRef"]["name"] == "vaults.corp.test.io"
-            && line["verb"] == "patch"
-    })
+    let is_told = |name: &str| {
+        audit.iter().any(|line| {
+            line["user"]["username"] == "system:serviceaccount:red:author"
+                && line["objectRef"]["resource"] == "compositeresourcedefinitions"
+                && line["objectRef"]["name"] == name
+                && line["verb"] == "patch"
+        })
+    };
+    TAKING_OVER.iter().all(|[plural, group, ..]| is_told(&format!("{plural}.{group}")))
 }

@@ -113,7 +113,8 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
         "missing",
         "functionRef: {name: function-missing}",
         &["Function function-missing", "step `a`"],
-    );
+    )
+    .code("FunctionNotFound");
     missing.manifest = functions + &missing.manifest;
     vec![
         missing,
@@ -121,34 +122,40 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "unable",
             "functionRef: {name: function-auto-ready}",
             &["Function function-auto-ready", "step `a`", "capability `operation`"],
-        ),
+        )
+        .code("FunctionCapabilityMissing"),
         operation(
             "outdated",
             "functionRef: {name: function-rolling-upgrade, version: v9.9.9}",
             &["Function function-rolling-upgrade", "step `a`", "v9.9.9"],
-        ),
+        )
+        .code("FunctionVersionNotFound"),
         operation(
             "careless",
             &calling("function-rolling-upgrade", "{}"),
             &["Operation careless", "step `a`", "targets: is required"],
         ),
-        operation("penniless", secret, &["Secret default/nope", "step `a`"]),
+        operation("penniless", secret, &["Secret default/nope", "step `a`"]).code("CredentialUnavailable"),
         operation(
             "forlorn",
             "functionRef: {name: function-lost}",
             &["Function function-lost", "step `a`", "cannot reach the function at"],
-        ),
-        operation("denied", &failing(), &["Operation denied", "step `a`", "it does not hold"]),
+        )
+        .code("FunctionUnreachable"),
+        operation("denied", &failing(), &["Operation denied", "step `a`", "it does not hold"])
+            .code("FunctionFatalResult"),
         operation(
             "curious",
             &calling("function-rolling-upgrade", &targets("Vpc")),
             &["Operation curious", "step `a`", "Vpc in nope.io/v1"],
-        ),
+        )
+        .code("RequirementUnavailable"),
         operation(
             "homeless",
             &wanting("{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}"),
             &["Operation homeless", "step `a`", "kind ConfigMap is namespaced"],
-        ),
+        )
+        .code("DesiredResourceInvalid"),
         operation(
             "exotic",
             &wanting("{apiVersion: nope.io/v1, kind: Queue, metadata: {name: q}}"),
@@ -165,12 +172,14 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
                 "{apiVersion: cloud.test.io/v1, kind: Bucket, metadata: {name: huge, namespace: default}, spec: {size: 9}}",
             ),
             &["Operation huge", "step `a`", "less than or equal to 5"],
-        ),
+        )
+        .code("DesiredResourceNotApplied"),
         operation(
             "indecisive",
             &calling("function-served", "{manner: restless}"),
             &["Function function-served", "step `a`", "changed its requirements"],
-        ),
+        )
+        .code("FunctionRequirementsUnstable"),
         operation(
             "slow",
             &calling("function-served", "{manner: silent}"),
@@ -180,7 +189,8 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "operation/hopeless",
             object("Operation", "hopeless", &pipeline(&failing()).replace("retryLimit: 1", "retryLimit: 0")),
             &["Operation hopeless", "field `spec.retryLimit`", "failure limit of 0 reached"],
-        ),
+        )
+        .code("OperationAttemptsExhausted"),
         other(
             "operation/halted",
             object("Operation", "halted", &pipeline(&failing()))
@@ -193,14 +203,16 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "schedule: often",
             &failing(),
             &["CronOperation unreadable", "field `spec.schedule`", "expected exactly 5 fields"],
-        ),
+        )
+        .code("ScheduleInvalid"),
         making(
             "CronOperation",
             "never",
             "schedule: 0 0 31 2 *",
             &failing(),
             &["CronOperation never", "field `spec.schedule`", "no time matches it"],
-        ),
+        )
+        .code("ScheduleInvalid"),
         making(
             "CronOperation",
             "idle",
@@ -214,7 +226,8 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "schedule: '@every 1s'",
             &failing(),
             &["CronOperation longer-", "field `spec.operationTemplate`", "cannot create Operation `longer-"],
-        ),
+        )
+        .code("OperationNotCreated"),
         making(
             "CronOperation",
             "unlucky",
@@ -228,7 +241,8 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             "watch: {apiVersion: nowhere.io/v1, kind: Thing}",
             &failing(),
             &["WatchOperation blind", "field `spec.watch`", "there is no such kind"],
-        ),
+        )
+        .code("WatchNotStarted"),
         making(
             "WatchOperation",
             "clumsy",
@@ -250,6 +264,7 @@ fn faults_of_operations(address: &str) -> Vec<Fault> {
             &calling("function-served", "{manner: looping}"),
             &["WatchOperation dizzy", "keep changing what triggered them", "default/dizzy"],
         )
+        .code("WatchLoop")
         .then("kubectl create configmap dizzy && kubectl label configmap dizzy dizzy=yes"),
     ]
 }
@@ -261,7 +276,7 @@ fn injected_faults_of_operations_are_named_in_the_first_line() {
     let server = runtime.block_on(server());
     let faults = faults_of_operations(&server.address());
     // So many, with those of composite resources and packages, are what docs/why.md mentions.
-    assert_eq!(super::faults().len() + super::more_faults().len() + faults.len(), 68);
+    assert_eq!(super::faults().len() + super::more_faults().len() + faults.len(), 69);
     check(&plane, &faults);
     // One of its calls never ends.
     runtime.shutdown_background();
