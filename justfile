@@ -1,24 +1,24 @@
-# Lists what there is.
+# List all recipes.
 default:
     @just --list
 
-# Show what an example becomes.
+# Render an example.
 hello:
     cargo run --release -- render examples/hello/xr.yaml examples/hello/composition.yaml
 
-# Set up what the tests need, and run them all.
+# Install the programs that tests need, and run all tests.
 test:
     cargo xtask test
 
-# Everything that has to hold before a change lands.
+# Run all checks that must pass before a change is merged.
 ci:
     cargo xtask ci
 
-# Which crate may depend on which, how files start, paths in documents, generated code.
+# Check dependencies between crates, first lines of files, words and paths in documents, and generated code.
 tidy:
     cargo xtask tidy
 
-# Spelling, unused dependencies, licences and sources of dependencies, documentation of the code.
+# Check spelling, unused dependencies, licences and sources of dependencies, and the documentation of the code.
 lint:
     cargo xtask lint
 
@@ -26,23 +26,23 @@ lint:
 codegen:
     cargo xtask codegen
 
-# Build what is shipped, with a bill of materials and the licences of what is in it.
+# Build a release, with a bill of materials and the licences of all dependencies.
 dist:
     cargo xtask dist
 
-# Build what is shipped twice, in different directories, and compare.
+# Build the released program twice, in different directories, and compare.
 reproduce:
     cargo xtask reproduce
 
-# Measure, and print tables.
+# Run the benchmarks, and print tables.
 bench *filter:
     cargo xtask bench {{filter}}
 
-# Simulate a control plane while everything fails that can.
+# Simulate a control plane with random faults.
 simulate seeds="1000":
     cargo xtask simulate --seeds {{seeds}}
 
-# Compare with Crossplane itself on generated cases.
+# Compare with Crossplane on generated cases.
 compare cases="1000":
     cargo xtask compare --cases {{cases}}
 

@@ -80,7 +80,7 @@ fn decisions() {
     report("decision: yes, by one of 20 groups", || policy.decide(&member, &get));
     report("decision: no, service account", || policy.decide(&account, &get));
     let delete = Attributes { verb: "delete", ..get };
-    report("decision: no, 20 bindings looked at", || policy.decide(&member, &delete));
+    report("decision: no, 20 bindings read", || policy.decide(&member, &delete));
     aggregated_decisions();
 }
 

@@ -289,7 +289,7 @@ impl Fleet {
         let current = self.plane.until(FUNCTION, is_current).await;
         let revision = current["status"]["currentRevision"].as_str().unwrap_or_default().to_owned();
         let mut wanted = self.functions.wanted();
-        wanted.wait_for(|wanted| wanted.contains_key(&revision)).await.expect("somebody wants it");
+        wanted.wait_for(|wanted| wanted.contains_key(&revision)).await.expect("the controller wants it");
         self.functions.set(&revision, Some(PackagedFunction::Serving(runner)));
     }
 

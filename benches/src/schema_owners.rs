@@ -81,7 +81,7 @@ fn plan<'a>(
     applied: &'a JsonObject,
     manager: &str,
 ) -> ownership::Plan<'a> {
-    ownership::apply(live, applied, kind, &request(manager), false).expect("nobody else owns it")
+    ownership::apply(live, applied, kind, &request(manager), false).expect("no other manager owns it")
 }
 
 fn update(kind: &VersionedKind, live: Option<&JsonObject>, new: JsonObject) -> JsonObject {

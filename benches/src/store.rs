@@ -69,7 +69,7 @@ fn create(collection: &Collection, number: usize) -> Operation {
 }
 
 fn open(directory: &Path) -> (Store, Collection) {
-    let store = Store::open(directory, Options::default()).expect("nobody else has it");
+    let store = Store::open(directory, Options::default()).expect("it is not locked");
     let collection = store.collection(COLLECTION);
     (store, collection)
 }
@@ -229,7 +229,7 @@ fn open_and_tell(directory: &Path) {
     let window = Window { events, ..Window::default() };
     let before = resident();
     let started = Instant::now();
-    let store = Store::open(directory, Options { window, ..Options::default() }).expect("nobody else has it");
+    let store = Store::open(directory, Options { window, ..Options::default() }).expect("it is not locked");
     let opened = started.elapsed();
     let started = Instant::now();
     let snapshot = store.snapshot(&store.collection(COLLECTION));

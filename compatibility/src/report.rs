@@ -162,7 +162,8 @@ responses: desired state, readiness, connection details, results with their mess
 live. A seed determines the generated requests, so that a run can be repeated. In addition, there are requests for each documented feature.
 
 `cargo xtask compatibility --originals DIR` compares with the executables in the directory `DIR`. Their names have the form
-`function-sequencer@v0.6.0`. `+cel` is an original that runs with its feature gate for CEL.
+`function-sequencer@v0.6.0`. `+cel` is an original that runs with its feature gate for CEL. Without `--originals`, the command compares with one version of
+function-auto-ready, function-go-templating and function-patch-and-transform each, from the Go module proxy, and does not write this page.
 
 A difference is on purpose if the comparison has a rule for exactly this difference. For function-go-templating, a rule that accepts
 another message demands that the rest of both responses is equal. Messages of the built-in function can have the line of the template

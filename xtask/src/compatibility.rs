@@ -1,7 +1,7 @@
 //! `cargo xtask compatibility`: compares the built-in functions with the upstream functions that they reproduce.
 //!
 //! Builds nothing but what the Go module proxy has, which the ordinary tests need anyway. Every other upstream function comes
-//! as an executable that somebody has already.
+//! as an executable that the user has already.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -24,13 +24,17 @@ pub(crate) struct Compatibility {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// A directory of upstream functions as executables, named as in `function-sequencer@v0.6.0`. Without it, only the
-    /// function from the Go module proxy is compared, and no page is written
+    /// functions from the Go module proxy are compared, one version of each, and no page is written
     #[arg(long, value_name = "DIR")]
     originals: Option<PathBuf>,
 }
 
 /// The upstream functions that are both peers and reproduced, and their versions.
-const PEERS: &[(&str, &str)] = &[("function-auto-ready", "v0.6.0"), ("function-go-templating", "v0.4.1")];
+const PEERS: &[(&str, &str)] = &[
+    ("function-auto-ready", "v0.6.0"),
+    ("function-go-templating", "v0.4.1"),
+    ("function-patch-and-transform", "v0.5.0"),
+];
 
 /// An upstream function that does more when it is started with a flag is compared with and without the flag.
 const GATED: (&str, &str) =
@@ -113,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executables_named_with_a_version_are_compared_beside_the_peer() {
+    fn executables_named_with_a_version_are_compared_beside_the_peers() {
         let given = directory(&[
             ("function-sequencer@v0.6.0", 0o755),
             ("function-auto-ready@v0.7.0", 0o755),
@@ -130,16 +134,34 @@ mod tests {
                 "function-auto-ready@v0.7.0",
                 "function-auto-ready@v0.7.0+cel",
                 "function-go-templating@v0.4.1",
+                "function-patch-and-transform@v0.5.0",
                 "function-sequencer@v0.6.0"
             ]
         );
     }
 
     #[test]
-    fn without_a_directory_the_peer_alone_is_compared() {
+    fn without_a_directory_the_peers_alone_are_compared() {
         let target = tempfile::tempdir().unwrap();
         gather(None, Path::new("/peers"), target.path()).unwrap();
-        assert_eq!(names(target.path()), ["function-auto-ready@v0.6.0", "function-go-templating@v0.4.1"]);
+        let expected = [
+            "function-auto-ready@v0.6.0",
+            "function-go-templating@v0.4.1",
+            "function-patch-and-transform@v0.5.0",
+        ];
+        assert_eq!(names(target.path()), expected);
+    }
+
+    #[test]
+    fn versions_that_are_compared_are_those_that_peers_are_built_from() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for (name, version) in PEERS {
+            let path = root.join("tests/peers/oracles").join(name).join("go.mod");
+            let module = fs::read_to_string(path).unwrap();
+            let required = format!("/{name} {version}");
+            let is_pinned = |line: &str| line.trim_end_matches(" // indirect").ends_with(&required);
+            assert!(module.lines().any(is_pinned), "{name} is not {version}: {module}");
+        }
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn write_manifests(root: &Path, check: bool) -> Result<Vec<String>> {
     Ok(vec![MANIFESTS.to_owned()])
 }
 
-/// Nothing that says that Helm looks after the objects: nobody does but who applies them.
+/// The objects without marks of Helm, which does not manage them: the user who applies them does.
 fn plain(rendered: &str) -> String {
     let is_mark = |line: &str| {
         let line = line.trim_start();

@@ -1,6 +1,6 @@
 //! Builds what is shipped: the program, the list of what is in it, and the licences of that.
 //!
-//! The program does not depend on where it is built: paths are replaced in everything that the compilers write down. `cargo xtask
+//! The program does not depend on where it is built: paths are replaced in everything that the compilers write. `cargo xtask
 //! reproduce` builds it twice, in different directories, and compares.
 
 mod bill_of_materials;
@@ -79,7 +79,7 @@ fn build(source: &Path, target: &Path) -> Result<PathBuf> {
     Ok(target.join(TARGET).join("dist/ferroplane"))
 }
 
-/// Directories that are different on every machine, and what is written down in their place.
+/// Directories that are different on every machine, and what is written in their place.
 pub(crate) struct PathMap(Vec<(PathBuf, &'static str)>);
 
 impl PathMap {

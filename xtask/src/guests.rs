@@ -170,7 +170,7 @@ fn compile(root: &Path, target: &Path, directory: &str, machine: &str, flags: &s
     build.run().with_context(|| format!("cannot build `{directory}` for {machine}"))
 }
 
-/// Copy what was built to `guests/built`. Only what is new is written: whoever embeds it would be compiled again.
+/// Copy what was built to `guests/built`. Only what is new is written: crates that embed it would be compiled again.
 fn take(root: &Path, built: &Path, name: &str) -> Result<PathBuf> {
     let code = fs::read(built).with_context(|| format!("cannot read {}", built.display()))?;
     let to = root.join("guests/built").join(name);

@@ -1,4 +1,4 @@
-//! Chores of this repository. `cargo xtask help` lists them.
+//! Development tasks of this repository. `cargo xtask help` lists them.
 
 mod bench;
 mod catalogue;
@@ -29,23 +29,23 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Parser;
 
-/// Chores of this repository
+/// Development tasks of this repository
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Chore {
-    /// Set up what the tests need, and run them all
+    /// Install the programs that tests need, and run all tests
     Test {
-        /// Also set up the peers that take minutes to build, and run what needs them
+        /// Also install the peers that take minutes to build, and run the tests that need them
         #[arg(long)]
         heavy: bool,
-        /// Run what controllers do on a real Kubernetes API server instead (takes minutes)
+        /// Run the tests of controllers on a real Kubernetes API server instead (takes minutes)
         #[arg(long, conflicts_with = "heavy")]
         kubernetes: bool,
     },
-    /// Everything that has to hold before a change lands
+    /// Run all checks that must pass before a change is merged
     Ci,
-    /// Check what no compiler checks: which crate may depend on which, how files start, words, links and paths in
-    /// documents, generated files
+    /// Check dependencies between crates, first lines of files, words, links and paths in documents, and generated
+    /// files
     Tidy,
     /// Check spelling, unused dependencies, licences and sources of dependencies, and the documentation of the code
     Lint,
@@ -61,53 +61,53 @@ enum Chore {
     Site,
     /// Write the tables of Kubernetes' own kinds (takes minutes the first time)
     Kinds,
-    /// Set up the programs that tests run against
+    /// Install the programs that tests run against
     Peers {
-        /// Also those that take minutes to build
+        /// Also install those that take minutes to build
         #[arg(long)]
         heavy: bool,
     },
-    /// Compare what Crossplane does with what we do: `internal render` on generated cases, or the controllers
+    /// Compare Crossplane with Ferroplane: `internal render` on generated cases, or the controllers
     Compare(compare::Compare),
     /// Compare the built-in functions with their originals, and write docs/compatibility.md
     Compatibility(compatibility::Compatibility),
-    /// Start a real Kubernetes API server on loopback: for a person, for one command (after `--`), or to compare with
+    /// Start a real Kubernetes API server on loopback: until Ctrl-C, for one command (after `--`), or to compare with
     Oracle(oracle::Oracle),
-    /// Build what is shipped: the program, a bill of materials (`CycloneDX`), and the licences of what it contains
+    /// Build a release: the program, a bill of materials (`CycloneDX`), and the licences of all dependencies
     Dist(dist::Dist),
-    /// Build the shipped program twice, in different directories, and compare (takes half an hour)
+    /// Build the released program twice, in different directories, and compare (takes half an hour)
     Reproduce(dist::Reproduce),
-    /// Build what we ship as WebAssembly (needs the target wasm32-wasip2)
+    /// Build the WebAssembly programs of the release (needs the target wasm32-wasip2)
     Guests(guests::Guests),
-    /// Measure, and print a table
+    /// Run the benchmarks, and print a table
     Bench {
-        /// Only what contains this
+        /// Run only benchmarks whose names contain this
         filter: Option<String>,
     },
-    /// Kill the store while it is written to, again and again, and look at what is left
+    /// Kill the store during writes, again and again, and check the remaining data
     Kill {
-        /// How often
+        /// Number of kills
         #[arg(long, default_value_t = 500)]
         times: u32,
     },
-    /// Simulate a plane in bad weather, by many seeds or, to repeat what was found, by one
+    /// Simulate a control plane with random faults, with many seeds or, to reproduce a failure, with one
     Simulate {
-        /// How many seeds
+        /// Number of seeds
         #[arg(long, default_value_t = test::SEEDS)]
         seeds: u64,
-        /// Only this one, and print what happens
+        /// Run only this seed, and print all events
         #[arg(long, conflicts_with = "seeds")]
         seed: Option<u64>,
     },
-    /// Make very many composite resources: delete them at once, and create them during a rollout
+    /// Delete many composite resources at the same time, and create as many during a rollout
     Masses {
-        /// How many
+        /// Number of composite resources
         #[arg(long, default_value_t = 10_000)]
         count: u32,
     },
     /// Run the fuzz targets, each for some seconds (needs a nightly toolchain and cargo-fuzz)
     Fuzz {
-        /// How long to run each
+        /// Seconds for each target
         #[arg(long, default_value_t = 60)]
         seconds: u32,
     },

@@ -57,7 +57,7 @@ struct Manner {
     /// Let etcd wait for the disk, as it would where it matters
     #[arg(long)]
     durable: bool,
-    /// Write down who asked for what and whether that was allowed, and be as strict about rights as some clusters are
+    /// Write an audit log of all requests and whether they were allowed, and be as strict about rights as some clusters are
     #[arg(long)]
     audit: bool,
 }
@@ -115,7 +115,7 @@ struct Servers {
     url: String,
     etcd: String,
     manner: Manner,
-    /// Where who asked for what is written down.
+    /// The audit log.
     audit: Option<PathBuf>,
     /// How long that took.
     ready: Duration,

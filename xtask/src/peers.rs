@@ -178,7 +178,7 @@ pub(crate) fn ensure(heavy: bool) -> Result<()> {
 
 /// Makes sure that the peers of the ordinary test run are there.
 pub(crate) fn ensure_default() -> Result<()> {
-    for tool in [Tool::PROMETHEUS, Tool::REGISTRY, Tool::SKOPEO, Tool::UMOCI] {
+    for tool in [Tool::PROMETHEUS, Tool::REGISTRY, Tool::SKOPEO, Tool::UMOCI, Tool::ZSH, Tool::FISH] {
         tool.ensure()?;
     }
     ensure_containers()?;

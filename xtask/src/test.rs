@@ -62,6 +62,11 @@ fn without_guests(root: &Path) -> Option<String> {
 fn all_tests(root: &Path, heavy: bool) -> Shell {
     let mut command = cargo_test(root);
     command.arg("--no-fail-fast");
+    // Tests wait for programs, disks and clocks: as many as there are cores leave cores idle. A variable that is set wins.
+    if std::env::var_os(TEST_THREADS).is_none() {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        command.env(TEST_THREADS, (cores + cores.div_ceil(2)).to_string());
+    }
     command.env("FERROPLANE_PEERS", peers::directory()).env("FERROPLANE_REQUIRE_PEERS", "1");
     if heavy {
         command.env("FERROPLANE_REQUIRE_HEAVY_PEERS", "1");
@@ -73,6 +78,8 @@ fn all_tests(root: &Path, heavy: bool) -> Shell {
     command
 }
 
+/// How many tests of a program run at the same time.
+const TEST_THREADS: &str = "RUST_TEST_THREADS";
 /// Makes tests fail that are skipped where there are no containers.
 const REQUIRE_CONTAINERS: &str = "FERROPLANE_REQUIRE_CONTAINERS";
 

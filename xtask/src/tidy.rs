@@ -9,6 +9,7 @@ mod images;
 pub(crate) mod links;
 pub(crate) mod markdown;
 mod paths;
+mod reasons;
 mod texts;
 mod words;
 
@@ -297,7 +298,7 @@ fn check_addresses(name: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-/// Whoever meets a new release of Kubernetes must find out which of our files reproduces the Go file that changed.
+/// A contributor who follows a new release of Kubernetes must find out which of our files reproduces the Go file that changed.
 fn check_original(name: &str, text: &str, complaints: &mut Vec<String>) {
     let is_exempt = name.ends_with("/tests.rs") || GENERATED.contains(&name);
     if is_exempt || !REPRODUCTIONS.iter().any(|folder| name.starts_with(folder)) {

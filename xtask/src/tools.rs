@@ -73,6 +73,13 @@ impl Checker {
         Ok(command)
     }
 
+    /// The same, ended after so many seconds with everything that it has started.
+    pub(crate) fn command_within(&self, root: &Path, seconds: u32) -> Result<Shell> {
+        let mut command = program(Path::new("timeout"));
+        command.args(["--kill-after=5", &seconds.to_string()]).arg(self.ensure()?).current_dir(root);
+        Ok(command)
+    }
+
     fn ensure(&self) -> Result<PathBuf> {
         let target = directory().join(format!("{}-{}", self.name, self.version));
         let programs = if matches!(self.source, Source::PythonProgram { .. }) { "venv/bin" } else { "bin" };

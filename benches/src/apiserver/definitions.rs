@@ -22,7 +22,7 @@ pub(super) async fn measure(contestant: &Contestant, definitions: usize) {
         until_served(&mut client, &path).await;
     }
     let served = started.elapsed();
-    // Whoever describes kinds to clients may still be at it.
+    // The server may still be describing kinds to clients.
     tokio::time::sleep(Duration::from_secs(10)).await;
     let after = contestant.resident();
     println!(

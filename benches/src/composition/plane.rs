@@ -105,7 +105,7 @@ impl Seen {
     async fn wait_for(&self, count: usize) {
         loop {
             let news = self.news.notified();
-            if self.at.lock().expect("nobody panics").len() >= count {
+            if self.at.lock().expect("no thread panics").len() >= count {
                 return;
             }
             news.await;
@@ -185,7 +185,7 @@ impl Plane {
         // The revision is there, and judged, once the first one is ready.
         self.user().make(&site("first")).await;
         self.ready.wait_for(1).await;
-        self.ready.at.lock().expect("nobody panics").clear();
+        self.ready.at.lock().expect("no thread panics").clear();
     }
 
     /// Note when composite resources become ready.
@@ -217,7 +217,7 @@ impl Plane {
     }
 
     pub(crate) fn ready_since(&self, name: &str) -> Instant {
-        self.ready.at.lock().expect("nobody panics")[name]
+        self.ready.at.lock().expect("no thread panics")[name]
     }
 
     /// How much has been written.
@@ -280,7 +280,7 @@ fn note(ready: &Seen, line: &[u8]) {
     if conditions.any(|condition| condition["status"] == "True")
         && let Some(name) = site["metadata"]["name"].as_str()
     {
-        ready.at.lock().expect("nobody panics").entry(name.to_owned()).or_insert_with(Instant::now);
+        ready.at.lock().expect("no thread panics").entry(name.to_owned()).or_insert_with(Instant::now);
         ready.news.notify_waiters();
     }
 }

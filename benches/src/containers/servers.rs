@@ -21,7 +21,7 @@ use crate::measure::Times;
 
 /// The variable that tells servers where their certificates are.
 const CERTIFICATES: &str = "TLS_SERVER_CERTS_DIR";
-/// Where servers listen unless they are told otherwise.
+/// Where servers listen unless they are configured otherwise.
 const PORT: u16 = 9443;
 const CALLS: u32 = 2000;
 /// So many that a request has about 17 kB.

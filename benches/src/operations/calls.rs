@@ -61,7 +61,7 @@ impl Calls {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Call>> {
-        self.0.lock().expect("nobody panics")
+        self.0.lock().expect("no thread panics")
     }
 }
 

@@ -68,14 +68,17 @@ async fn measure(kubeconfig: &Path, registry: &DebianRegistry, size: u64, transf
     }
     plane.until(&format!("thing-{}", XRS - 1), "Ready").await;
     plane.all(|thing| holds(thing, "Ready")).await;
+    let before = plane.failed_calls().await;
     let started = Instant::now();
     plane.install(registry, "v1.1.0").await;
     let upgraded = plane.upgraded().await;
     let elapsed = started.elapsed();
+    let calls = plane.failed_calls().await - before;
     println!(
-        "| upgrade under {XRS} XRs | XRs called by the new one | time | XRs that failed meanwhile |\n|---|---|---|---|"
+        "| upgrade under {XRS} XRs | XRs called by the new one | time | calls that failed | XRs that failed meanwhile |\n\
+         |---|---|---|---|---|"
     );
-    println!("| v1.0.0 to v1.1.0 | {XRS} | {} | {upgraded} |", pretty(elapsed));
+    println!("| v1.0.0 to v1.1.0 | {XRS} | {} | {calls} | {upgraded} |", pretty(elapsed));
 }
 
 struct Client(ApiClient);
@@ -155,6 +158,16 @@ impl Client {
         }
     }
 
+    /// How many calls of functions have failed, also those that were tried again at once.
+    async fn failed_calls(&mut self) -> u64 {
+        let answer = self.0.send("GET", "/metrics", "").await.expect("it answers");
+        assert_eq!(answer.code, 200);
+        let text = String::from_utf8_lossy(&answer.body);
+        let calls = text.lines().filter(|line| line.starts_with("function_run_function_response_total{"));
+        let failed = calls.filter(|line| !line.contains("grpc_code=\"OK\""));
+        failed.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    }
+
     /// Wait until the new revision has composed everything. Returns how many composite resources were seen to fail.
     async fn upgraded(&mut self) -> usize {
         let began = Instant::now();
@@ -221,7 +234,7 @@ async fn push(registry: &DebianRegistry, program: &Path, version: &str) {
     client.push(&reference, &image.digest, &Push::from(&store)).await.expect("it is pushed");
 }
 
-/// Bytes that nobody can compress.
+/// Bytes that cannot be compressed.
 fn noise(seed: &str) -> Vec<u8> {
     let mut state =
         seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| state.wrapping_mul(31) ^ u64::from(byte));

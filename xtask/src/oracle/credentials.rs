@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::json;
 
-/// Who the token stands for: somebody who may do everything.
+/// The user of the token, who may do everything.
 const USER: &str = "oracle,oracle,system:masters";
 /// People without rights. The server lives for minutes, and their tokens are worth nothing.
 const OTHERS: &str = "alice,alice,alice-1,\"dev,ops\"\nbob,bob,bob-1\n";

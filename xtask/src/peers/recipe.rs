@@ -72,7 +72,7 @@ fn install_node(source: &Path, directory: &Path, name: &str) -> Result<()> {
     write_launcher(directory, name, "node \"$lib/main.js\"")
 }
 
-/// Copies the sources, so that a peer runs the code it was made from while somebody edits the repository.
+/// Copies the sources, so that a peer runs the code it was made from while the repository is edited.
 fn copy_sources(source: &Path, directory: &Path, name: &str) -> Result<PathBuf> {
     let library = directory.join("lib").join(name);
     fs::create_dir_all(&library).with_context(|| format!("cannot create {}", library.display()))?;

@@ -68,6 +68,12 @@ impl Tool {
     /// The program of an example, which runs in a container. Tests take it from where Debian has it.
     pub(super) const JQ: Self = Self { what: "jq 1.6", probe: &["/usr/bin/jq", "--version"], package: "jq" };
 
+    /// A shell that completes commands.
+    pub(super) const ZSH: Self = Self { what: "zsh 5.8", probe: &["zsh", "--version"], package: "zsh" };
+
+    /// A shell that completes commands.
+    pub(super) const FISH: Self = Self { what: "fish 3.6", probe: &["fish", "--version"], package: "fish" };
+
     /// Makes sure that the tool works, installing its Debian package if need be.
     pub(super) fn ensure(&self) -> Result<()> {
         if self.works().is_ok() {

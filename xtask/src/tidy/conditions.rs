@@ -8,6 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 
 use super::calls::{argument, arguments, is_name, methods, names_on, sources, text_of};
+use super::reasons::reasons;
 
 const PAGE: &str = "docs/reference/conditions.md";
 
@@ -54,7 +55,7 @@ const FALSE: &str = "Status::False,";
 pub(super) fn check(root: &Path, complaints: &mut Vec<String>) -> Result<()> {
     let page = fs::read_to_string(root.join(PAGE)).with_context(|| format!("cannot read {PAGE}"))?;
     let sources = sources(root)?;
-    let mut names = BTreeSet::new();
+    let mut names = reasons(&sources, complaints);
     let mut without_cause = BTreeSet::new();
     for (name, source) in &sources {
         names.extend(types_in(source));
@@ -89,7 +90,7 @@ fn types_in(source: &str) -> BTreeSet<String> {
     calls.filter_map(|call| text_of(source, call)).collect()
 }
 
-/// The reasons in calls that have a status: `…(…, Status::True, "Reason")`.
+/// The reasons in all calls that have a status, of functions that make conditions, too: `…(…, Status::True, "Reason")`.
 fn reasons_in(source: &str) -> BTreeSet<String> {
     let after = |status: &str| source.split(status).skip(1).map(str::trim_start).collect::<Vec<_>>();
     let calls = ["Status::True,", FALSE, "Status::Unknown,"].into_iter().flat_map(after);

@@ -30,7 +30,7 @@ const CALLS: [&str; 10] = [
 ];
 /// Warnings without a cause: the file, the reason as it stands in the code, and the reasons as [`CAUSES`] has them. All others are made with
 /// `failure`, which takes a cause.
-const WITHOUT_CAUSE: [(&str, &str, &[&str]); 15] = [
+const WITHOUT_CAUSE: [(&str, &str, &[&str]); 16] = [
     // The recorder itself: `warning`, and `failure`, which has a cause.
     ("crates/controllers/src/runtime/events.rs", "reason: reason.to_owned()", &[]),
     ("crates/engine/src/outcome.rs", "reason", &[]),
@@ -48,10 +48,11 @@ const WITHOUT_CAUSE: [(&str, &str, &[&str]); 15] = [
     // Another decision than the one that was asked for, which the message explains.
     ("crates/engine/src/plan.rs", "NamespaceOverridden", &["NamespaceOverridden"]),
     ("crates/controllers/src/function_registry/listing.rs", "DevelopmentIgnored", &["DevelopmentIgnored"]),
+    ("crates/controllers/src/unsupported.rs", "CommandNotRun", &["CommandNotRun"]),
     // A developer's process answers, as its user wishes, or does so no more.
     (
         "crates/controllers/src/apiextensions/composite/intercept.rs",
-        "its responses are used",
+        "FunctionIntercepted",
         &["FunctionIntercepted"],
     ),
     ("crates/controllers/src/rollout/intercept_controller.rs", "&reason", &["LeaseExpired"]),

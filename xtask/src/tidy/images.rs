@@ -1,4 +1,4 @@
-//! Whether images that we ship are built from others that nobody can exchange: a tag can be moved, a digest cannot.
+//! Whether images that we ship are built from others that cannot be exchanged: a tag can be moved, a digest cannot.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ fn movable_images(text: &str) -> Vec<&str> {
     movable
 }
 
-/// Whether it is a build argument whose own line is looked at.
+/// Whether it is a build argument whose own line is checked.
 fn is_argument(image: &str) -> bool {
     image.starts_with('$') && image.trim_end_matches('}').ends_with("IMAGE")
 }

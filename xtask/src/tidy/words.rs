@@ -30,8 +30,9 @@ const EXEMPT: [&str; 4] = [
 /// no phrases to avoid.
 const HELP: [&str; 2] = ["docs/reference/commands.md", "docs/reference/kinds.md"];
 
-/// Files with settings whose comments users read: those of the chart, examples, templates and the default audit policy.
-const SETTINGS: [&str; 7] = [
+/// Files whose comments people read: those of the chart, examples, templates, the default audit policy and the recipes for contributors.
+const SETTINGS: [&str; 8] = [
+    "justfile",
     "deploy/*.yaml",
     "deploy/*.tpl",
     "deploy/*.txt",
@@ -44,8 +45,9 @@ const SETTINGS: [&str; 7] = [
 /// The inputs and the list of built-in functions. Users read their descriptions (`ferroplane functions explain`).
 const DESCRIPTIONS: [&str; 2] = ["crates/functions/src/*/input.yaml", "crates/functions/versions.yaml"];
 
-/// Code with our texts and comments: the product, and the comparison with upstream functions, which writes a page of docs/.
-const CODE: [&str; 2] = ["crates/*/src/*.rs", "compatibility/src/*.rs"];
+/// Code with our texts and comments: the product, the comparison with upstream functions, which writes a page of docs/, and what
+/// contributors run.
+const CODE: [&str; 4] = ["crates/*/src/*.rs", "compatibility/src/*.rs", "benches/src/*.rs", "xtask/src/*.rs"];
 
 /// Code whose texts have to be those of Kubernetes, beside the reproductions of Go programs.
 const FOREIGN: &str = "crates/apiserver/src/options/list.rs";
@@ -55,6 +57,8 @@ const RIDDLES: [&str; 7] = ["What", "Who", "Whom", "Where", "When", "Which", "Wh
 
 /// A sentence with more words is read twice.
 const LONGEST_SENTENCE: usize = 35;
+/// The same in a cell of a table, which may list things.
+const LONGEST_IN_CELL: usize = 45;
 
 /// A phrase that documents do not use, and what to write instead.
 #[derive(Debug)]
@@ -278,16 +282,16 @@ fn fault_of_form(piece: &Piece) -> Option<String> {
                 format!("heading `{}` does not name its subject; write a noun or an imperative", piece.text)
             })
         }
-        Form::Prose => {
-            let longest =
-                sentences(&piece.text).max_by_key(|sentence| sentence.split_whitespace().count())?;
-            let length = longest.split_whitespace().count();
-            let beginning: Vec<_> = longest.split_whitespace().take(6).collect();
-            (length > LONGEST_SENTENCE)
-                .then(|| format!("a sentence has {length} words: `{} …`", beginning.join(" ")))
-        }
-        Form::Row => None,
+        Form::Prose => fault_of_length(&piece.text, LONGEST_SENTENCE),
+        Form::Row => piece.text.split('|').find_map(|cell| fault_of_length(cell, LONGEST_IN_CELL)),
     }
+}
+
+fn fault_of_length(text: &str, most: usize) -> Option<String> {
+    let longest = sentences(text).max_by_key(|sentence| sentence.split_whitespace().count())?;
+    let length = longest.split_whitespace().count();
+    let beginning: Vec<_> = longest.split_whitespace().take(6).collect();
+    (length > most).then(|| format!("a sentence has {length} words: `{} …`", beginning.join(" ")))
 }
 
 /// A colon ends a sentence, too: what follows can be read by itself.
@@ -420,5 +424,7 @@ mod tests {
         let short = vec!["word"; LONGEST_SENTENCE].join(" ");
         check(&format!("{short}. {short}: {short}."), &[]);
         check(&format!("| {long} |"), &[]);
+        let longer = vec!["word"; LONGEST_IN_CELL + 1].join(" ");
+        check(&format!("| one | {longer} |"), &[(1, "46 words")]);
     }
 }
