@@ -36,6 +36,7 @@
 
 mod backup;
 mod batch;
+mod damaged_rows;
 mod directory;
 mod entry;
 mod history;

@@ -35,6 +35,7 @@ use listing::Address;
 use restart::Start;
 
 pub(crate) use callables::{CallableByPhases, CallableFunctions};
+pub(crate) use standing::WithoutCommand;
 
 /// The source of events.
 const COMPONENT: &str = "functions/function.pkg.crossplane.io";

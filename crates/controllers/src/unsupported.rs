@@ -14,13 +14,14 @@ use ferroplane_api::{
 use ferroplane_client::{Informer, InformerScope, ObjectPath, Resource, Subresource};
 use ferroplane_engine::wording::capitalised;
 use ferroplane_engine::{
-    COMMAND_IS_NOT_RUN, FunctionStanding, chain, conditions_in, conditions_to_json, is_own_condition,
+    COMMAND_DOES_NOT_HELP, COMMAND_IS_NOT_NEEDED, FunctionStanding, chain, conditions_in, conditions_to_json,
+    is_own_condition,
 };
 use serde_json::Value;
 use tracing::warn;
 
 use crate::context::Context;
-use crate::function_registry::FunctionRegistry;
+use crate::function_registry::{FunctionRegistry, WithoutCommand};
 use crate::local_functions::LocalFunctions;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
@@ -86,7 +87,7 @@ pub(crate) async fn run(
         registry,
         kinds,
         installs_packages: acting.installs_packages,
-        warned: Mutex::default(),
+        reported: Mutex::default(),
     });
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -101,8 +102,16 @@ struct Controller {
     kinds: Vec<(&'static UnsupportedKind, Arc<Informer>)>,
     /// Whether another controller reports on packages.
     installs_packages: bool,
-    /// The commands that were reported to have no effect, by the UID of the Function.
-    warned: Mutex<BTreeMap<String, String>>,
+    /// The reports on commands without effect, by the names of Functions.
+    reported: Mutex<BTreeMap<String, CommandReport>>,
+}
+
+/// The last report on a command that has no effect.
+struct CommandReport {
+    /// The UID of the Function.
+    uid: String,
+    command: String,
+    outcome: WithoutCommand,
 }
 
 /// The report on an object.
@@ -161,9 +170,14 @@ impl Controller {
             None => &self.context.functions,
         };
         let object = informer.object(&namespace, &name).filter(|object| !meta::is_being_deleted(object));
-        let Some(object) = object else { return Next::Rest };
+        let Some(object) = object else {
+            if place.is_none() {
+                self.reported.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            }
+            return Next::Rest;
+        };
         if place.is_none() {
-            self.warn_of_command(&object);
+            self.report_command(&object);
         }
         let verdict = match place {
             Some(place) => unsupported(self.kinds[place].0),
@@ -187,16 +201,28 @@ impl Controller {
         }
     }
 
-    /// Record that the command that a Function names has no effect, once for each command.
-    fn warn_of_command(&self, function: &Object) {
-        if !self.registry.ignores_command(function) {
+    /// Record that the command that a Function names has no effect, once for each command. A warning is followed by another event when the
+    /// Function is served after all.
+    fn report_command(&self, function: &Object) {
+        let Some(outcome) = self.registry.without_command(function) else { return };
+        let command = meta::annotation(function, keys::FUNCTION_COMMAND);
+        let (name, uid) = (meta::name(function), meta::uid(function));
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = reported.get(name).filter(|last| last.uid == uid && last.command == command);
+        // A Function that was served once may fail later, which its conditions report.
+        if last.is_some_and(|last| last.outcome == outcome || last.outcome == WithoutCommand::Served) {
             return;
         }
-        let command = meta::annotation(function, keys::FUNCTION_COMMAND);
-        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
-        if warned.insert(meta::uid(function).to_owned(), command.to_owned()).as_deref() != Some(command) {
-            self.recorder.warning(function, "CommandNotRun", capitalised(COMMAND_IS_NOT_RUN));
+        match outcome {
+            WithoutCommand::Served => {
+                self.recorder.normal(function, "CommandNotRun", capitalised(COMMAND_IS_NOT_NEEDED));
+            }
+            WithoutCommand::Failed => {
+                self.recorder.warning(function, "CommandNotRun", capitalised(COMMAND_DOES_NOT_HELP));
+            }
         }
+        let report = CommandReport { uid: uid.to_owned(), command: command.to_owned(), outcome };
+        reported.insert(name.to_owned(), report);
     }
 
     /// Record the event about an object whose status is not ours, unless another program acts on it.

@@ -7,7 +7,7 @@
 //! * A composite resource without a namespace can read everything, as in Crossplane: a user who may create one is trusted with that. What
 //!   its images and webhooks may do takes a grant for all namespaces.
 //! * Configurations of webhooks take a grant that names their kind, for every reader: those of the control plane hold the secret by which
-//!   it knows its API server.
+//!   it knows its API server. These cannot be composed resources either, with any grant.
 //! * An action of a Blueprint can use objects in the namespace of its ActionSet. Everything else takes a grant, cluster-scoped objects
 //!   included. Roles and bindings take a grant in every namespace.
 //! * Without grants, a decision costs one comparison of two names.
@@ -38,6 +38,11 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 /// The group of the configurations of webhooks, and the end of their kinds.
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const WEBHOOKS: &str = "WebhookConfiguration";
+
+/// The configuration of the webhooks that protect objects in use. It has Crossplane's name.
+pub const USAGE_WEBHOOKS: &str = "crossplane-no-usages";
+/// The configuration of the webhooks that warn of mistakes.
+pub const ADVICE_WEBHOOKS: &str = "ferroplane-function-versions";
 
 /// Grants, by the names of the objects that define them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -499,6 +504,14 @@ impl fmt::Display for DeniedIntercept {
         let Self { function, host, grant } = self;
         write!(f, "calls of function `{function}` may not be sent to `{host}`: {}", not_granted(grant))
     }
+}
+
+/// Whether an object is a configuration of the control plane's own webhooks.
+pub(crate) fn is_own_webhook_configuration(object: &Object) -> bool {
+    let (group, kind) = (meta::group(meta::api_version(object)), meta::kind(object));
+    group == ADMISSION
+        && kind == "ValidatingWebhookConfiguration"
+        && [USAGE_WEBHOOKS, ADVICE_WEBHOOKS].contains(&meta::name(object))
 }
 
 /// Whether an object defines a grant.

@@ -105,6 +105,11 @@ impl Call {
         &self.given.permits
     }
 
+    /// Whether the step is the first one of the pipeline: no step before it can have dropped a resource.
+    pub fn is_of_first_step(&self) -> bool {
+        self.run.is_at_first_step()
+    }
+
     /// Whether this is the step's first call in this run.
     pub fn is_first(&self) -> bool {
         self.given.calls == 0 && !self.given.has_started_over

@@ -96,6 +96,12 @@ pub enum Failure {
     Controlled { step: String, resource: String, owner: String },
 
     #[error(
+        "composed resource `{resource}` of step `{step}` is {object}, which belongs to the control plane: \
+         give it another name"
+    )]
+    OfControlPlane { step: String, resource: String, object: String },
+
+    #[error(
         "composed resources `{first}` and `{second}` are the same object, {object}: give them different names"
     )]
     SameObject { first: String, second: String, object: String },
@@ -142,6 +148,7 @@ impl Failure {
             | Self::NamespaceMissing { step, .. }
             | Self::InvalidName { step, .. }
             | Self::Controlled { step, .. }
+            | Self::OfControlPlane { step, .. }
             | Self::Inapplicable { step, .. } => Some(step),
             _ => None,
         }
@@ -159,6 +166,7 @@ impl Failure {
             | Self::NamespaceMissing { resource, .. }
             | Self::InvalidName { resource, .. }
             | Self::Controlled { resource, .. }
+            | Self::OfControlPlane { resource, .. }
             | Self::Inapplicable { resource, .. } => Some(resource),
             Self::Requirement { requirement, .. } | Self::Denied { requirement, .. } => Some(requirement),
             Self::Credential { credential, .. } => Some(credential),
@@ -190,6 +198,7 @@ impl Failure {
             Self::ClusterScoped { .. } => Cause::ComposedResourceClusterScoped,
             Self::NamespaceMissing { .. } => Cause::ComposedResourceNamespaceMissing,
             Self::Controlled { .. } => Cause::ComposedResourceControlled,
+            Self::OfControlPlane { .. } => Cause::ObjectControlled,
             Self::SameObject { .. } => Cause::ComposedResourceDuplicate,
         }
     }
@@ -270,6 +279,10 @@ mod tests {
             (
                 Failure::Controlled { step: step(), resource: resource(), owner: "o".to_owned() },
                 Cause::ComposedResourceControlled,
+            ),
+            (
+                Failure::OfControlPlane { step: step(), resource: resource(), object: "o".to_owned() },
+                Cause::ObjectControlled,
             ),
             (
                 Failure::SameObject { first: resource(), second: resource(), object: "o".to_owned() },

@@ -26,6 +26,10 @@ const REASONS: [&str; 9] = [
 /// The text about a command that is not run, in conditions and in errors.
 pub const COMMAND_IS_NOT_RUN: &str = "the command in the annotation render.ferroplane.io/command is not run: only Functions in files that are given to \
      `ferroplane up FILES --allow-commands` start programs";
+/// The text about a command of a Function that is served without it.
+pub const COMMAND_IS_NOT_NEEDED: &str = "the command in the annotation render.ferroplane.io/command is not run: the Function is served without it";
+/// The text about a command of a Function whose package has failed.
+pub const COMMAND_DOES_NOT_HELP: &str = "the command in the annotation render.ferroplane.io/command is not run: the package of the Function counts";
 
 /// What runs when a step calls a Function.
 #[derive(Debug, Clone, PartialEq, Eq)]

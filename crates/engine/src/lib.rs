@@ -54,8 +54,8 @@ pub mod wording;
 mod written;
 
 pub use access::{
-    ActionAccess, DeniedAction, DeniedIntercept, DeniedRead, DeniedRun, GRANT_API_VERSION, GRANT_KIND,
-    Grants, InvalidGrant, is_grant,
+    ADVICE_WEBHOOKS, ActionAccess, DeniedAction, DeniedIntercept, DeniedRead, DeniedRun, GRANT_API_VERSION,
+    GRANT_KIND, Grants, InvalidGrant, USAGE_WEBHOOKS, is_grant,
 };
 pub use advice::{VersionWarning, version_warnings, versions_condition};
 pub use claim::{
@@ -77,7 +77,8 @@ pub use ferroplane_api::image::ImageReference;
 pub use ferroplane_api::{Cause, FunctionProtocol, FunctionType, ImagePullPolicy};
 pub use fights::{Fights, Loss};
 pub use function_standing::{
-    COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram, built_in_message, is_own_condition,
+    COMMAND_DOES_NOT_HELP, COMMAND_IS_NOT_NEEDED, COMMAND_IS_NOT_RUN, FunctionStanding, LocalProgram,
+    built_in_message, is_own_condition,
 };
 pub use inputs::{CompositeSubject, Inputs, Layout, Observed, Requirement, Subject};
 pub use lease::{Lease, LeaseClaim, held_lease, released_lease};

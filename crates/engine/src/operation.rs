@@ -23,8 +23,8 @@ pub use attempt::{
     succeeded_at, unrecorded,
 };
 pub use cron::{
-    ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, check_cron, cron_may_forget, cron_operation_name,
-    decide_cron, last_time,
+    ConcurrencyPolicy, CronCheck, CronDecision, CronSpec, CronTime, check_cron, cron_may_forget,
+    cron_operation_name, decide_cron, has_future_time, last_time, last_time_to_record,
 };
 pub use ferroplane_golang::cron::InvalidSchedule;
 pub use history::{HistoryLimits, too_many};

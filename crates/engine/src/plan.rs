@@ -8,6 +8,7 @@ use ferroplane_wire::Struct;
 use ferroplane_wire::v1::{Ready, Resource};
 use serde_json::Value;
 
+use crate::access::is_own_webhook_configuration;
 use crate::conversation::{Answer, Want};
 use crate::failure::Failure;
 use crate::inputs::{Layout, Observed};
@@ -210,6 +211,7 @@ impl Item<'_> {
             meta::set_field(&mut object, "name", &name);
         }
         self.check_name(&object)?;
+        self.refuse_own_webhooks(&object)?;
         Ok(Wanted { resource: self.name.to_owned(), step: self.step.to_owned(), object, is_ready })
     }
 
@@ -334,6 +336,19 @@ impl Item<'_> {
             step: self.step.to_owned(),
             resource: self.name.to_owned(),
             name: meta::name(object).to_owned(),
+        })
+    }
+
+    /// Server-side apply would merge the resource into the object of the control plane, and the next request would show functions the secret
+    /// in it.
+    fn refuse_own_webhooks(&self, object: &Object) -> Result<(), Failure> {
+        if !is_own_webhook_configuration(object) {
+            return Ok(());
+        }
+        Err(Failure::OfControlPlane {
+            step: self.step.to_owned(),
+            resource: self.name.to_owned(),
+            object: format!("{} `{}`", meta::kind(object), meta::name(object)),
         })
     }
 }

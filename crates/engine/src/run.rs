@@ -91,6 +91,10 @@ impl Run {
         &self.inputs.pipeline.steps[self.current]
     }
 
+    pub(crate) fn is_at_first_step(&self) -> bool {
+        self.current == 0
+    }
+
     /// Move to the next step, if there is one.
     pub(crate) fn next_step(&mut self) -> bool {
         self.current += 1;

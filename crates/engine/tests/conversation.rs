@@ -776,6 +776,27 @@ fn bad_desired_resources_are_refused_by_name() {
     }
 }
 
+/// Server-side apply would merge them with ours, and the next request would show the secret in these.
+#[test]
+fn webhooks_of_the_control_plane_itself_are_not_composed() {
+    let compose = |name: &str| {
+        let hooks = json!({"resource": {
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
+        }});
+        Conversation::with(cluster_xr()).converse(&[desires(json!({"hooks": hooks}))])
+    };
+    for name in ["crossplane-no-usages", "ferroplane-function-versions"] {
+        let failure = failure(compose(name));
+        assert_eq!(failure.point().cause, Cause::ObjectControlled);
+        let message = format!(
+            "composed resource `hooks` of step `one` is ValidatingWebhookConfiguration `{name}`, which belongs to the \
+             control plane: give it another name"
+        );
+        assert_eq!(failure.to_string(), message);
+    }
+    assert!(compose("mine").result.is_ok());
+}
+
 #[test]
 fn metadata_that_is_null_is_none() {
     let resource = json!({"resource": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": null}});

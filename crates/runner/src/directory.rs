@@ -185,15 +185,29 @@ impl Directory {
         matches!(runner, Some(Runner::External(_)))
     }
 
-    /// What was answered before to the same request, if that holds still.
-    pub(crate) fn recall(&self, name: &str, request: &RunFunctionRequest) -> Option<RunFunctionResponse> {
+    /// What an answer is kept by. A program of a package may see more as the first step of a pipeline, which its request does not say.
+    pub(crate) fn tag_of_answer(
+        &self,
+        name: &str,
+        request: &RunFunctionRequest,
+        is_first_step: bool,
+    ) -> String {
+        let tag = tag_of(request);
+        let sees_step = matches!(self.runners.get(name).map(AsRef::as_ref), Some(Runner::AsyncFunction(_)));
+        // Without a tag, nothing is kept.
+        let suffix = if is_first_step && sees_step && !tag.is_empty() { "-first" } else { "" };
+        format!("{tag}{suffix}")
+    }
+
+    /// What was answered before to a request with this tag, if that holds still.
+    pub(crate) fn recall(&self, name: &str, tag: &str) -> Option<RunFunctionResponse> {
         // What is built in says nothing about how long its answers hold: none of them is kept.
         if matches!(self.runners.get(name).map(AsRef::as_ref), Some(Runner::Builtin(_)))
             || self.changeable.contains(name)
         {
             return None;
         }
-        let answer = self.answers.as_ref()?.get(name, tag_of(request));
+        let answer = self.answers.as_ref()?.get(name, tag);
         self.tell(name, if answer.is_some() { Happening::Recalled } else { Happening::NotRecalled });
         answer
     }

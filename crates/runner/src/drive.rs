@@ -47,7 +47,11 @@ async fn ask(
     // The tag covers neither what the step asked for on the way, nor an operation.
     let sees_operation = call.operation().is_some() && functions.sees_operations(call.callee());
     let is_covered_by_tag = call.is_first() && !sees_operation;
-    if is_covered_by_tag && let Some(response) = functions.recall(call.callee(), call.request()) {
+    let tag = is_covered_by_tag
+        .then(|| functions.tag_of_answer(call.callee(), call.request(), call.is_of_first_step()));
+    if let Some(tag) = &tag
+        && let Some(response) = functions.recall(call.callee(), tag)
+    {
         note_recalled();
         notes.call(&call, || EngineInput::Recalled(response.clone()));
         return call.accept(response);
@@ -57,6 +61,7 @@ async fn ask(
         permits: call.permits().clone(),
         long_calls: long_calls.cloned(),
         subject: call.operation().cloned(),
+        is_first_step: call.is_of_first_step(),
     };
     let result = functions.call_for(call.callee(), call.request(), &context).await;
     note(&result);
@@ -69,10 +74,8 @@ async fn ask(
         }
     };
     notes.call(&call, || EngineInput::Answered(response.clone()));
-    if !is_covered_by_tag {
-        return call.answer(response);
-    }
-    let (callee, tag) = (call.callee().to_owned(), tag_of(call.request()).to_owned());
+    let Some(tag) = tag else { return call.answer(response) };
+    let callee = call.callee().to_owned();
     let turn = call.answer(response.clone());
     // What it still wants to see may change without the request changing; and a failure may be over the next time.
     if turn.has_accepted() {

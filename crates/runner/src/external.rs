@@ -37,6 +37,9 @@ const VERSION: &str = "v0.1.0";
 /// The label of a composite resource that belongs to a claim.
 const CLAIM_NAMESPACE: &str = "crossplane.io/claim-namespace";
 
+/// The API group of operations.
+const OPERATIONS: &str = "ops.crossplane.io";
+
 /// What a call is made for, and what it may do.
 #[derive(Debug, Clone, Default)]
 pub struct CallContext {
@@ -47,6 +50,8 @@ pub struct CallContext {
     pub long_calls: Option<LongCallSignal>,
     /// What the call is made for, if the request does not have it: an operation or an ActionSet.
     pub subject: Option<Struct>,
+    /// Whether the step is the first one of its pipeline, so that no step before it can have dropped a resource.
+    pub is_first_step: bool,
 }
 
 /// An image that has to be run once.
@@ -243,15 +248,46 @@ fn pull_secrets(image: &ExternalImage, request: &RunFunctionRequest) -> Vec<BTre
     secrets.collect()
 }
 
-/// The tenant that a call is made for: the namespace of the composite resource, or else that of its claim. A composite resource that has
-/// neither is a tenant of its own. The subject counts if the request has no composite resource.
+/// The tenant that a call is made for: the namespace of the composite resource, or else that of its claim. The subject counts if the request
+/// has no composite resource.
+///
+/// What has no namespace shares with all others of its kind, and an operation with those of the same `CronOperation` or `WatchOperation`:
+/// ten thousand of them must not have ten thousand shares.
 pub(crate) fn tenant_of(request: &RunFunctionRequest, subject: Option<&Struct>) -> String {
-    let object = composite(request).or_else(|| subject?.json().ok());
-    let metadata = object.and_then(|object| object.get("metadata"));
-    let namespace = metadata.and_then(|metadata| metadata.get("namespace")?.as_str());
-    let claimed = metadata.and_then(|metadata| metadata.get("labels")?.get(CLAIM_NAMESPACE)?.as_str());
-    let namespace = namespace.or(claimed).filter(|namespace| !namespace.is_empty());
-    namespace.map_or_else(|| object.map(name_of).unwrap_or_default(), str::to_owned)
+    let Some(object) = composite(request).or_else(|| subject?.json().ok()) else { return String::new() };
+    let namespace = object.get("metadata").and_then(|metadata| metadata.get("namespace")?.as_str());
+    let namespace = namespace.filter(|name| !name.is_empty()).or_else(|| namespace_of_claim(object));
+    if let Some(namespace) = namespace {
+        return namespace.to_owned();
+    }
+    parent_of_operation(object).unwrap_or_else(|| group_and_kind(object).join("/"))
+}
+
+/// A user who writes a composite resource can choose its labels, and must not let another namespace pay. The XR of a claim has a reference to
+/// the claim, too.
+fn namespace_of_claim(object: &Map<String, Value>) -> Option<&str> {
+    let label = object.get("metadata")?.get("labels")?.get(CLAIM_NAMESPACE)?.as_str()?;
+    let claim = object.get("spec")?.get("claimRef")?.get("namespace")?.as_str()?;
+    (label == claim && !label.is_empty()).then_some(label)
+}
+
+/// What made an operation, as `KIND/NAME`. Its labels do not count here, either.
+fn parent_of_operation(object: &Map<String, Value>) -> Option<String> {
+    if group_and_kind(object) != [OPERATIONS, "Operation"] {
+        return None;
+    }
+    let owners = object.get("metadata")?.get("ownerReferences")?.as_array()?;
+    let mut owners = owners.iter().filter_map(Value::as_object);
+    let parent = owners.find(|owner| owner.get("controller") == Some(&Value::Bool(true)))?;
+    let ([group, kind], name) = (group_and_kind(parent), parent.get("name")?.as_str()?);
+    let makes_operations = group == OPERATIONS && ["CronOperation", "WatchOperation"].contains(&kind);
+    makes_operations.then(|| format!("{kind}/{name}"))
+}
+
+/// The API group and the kind of an object, or of what a reference is about.
+fn group_and_kind(object: &Map<String, Value>) -> [&str; 2] {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    [text("apiVersion").split_once('/').map_or("", |(group, _)| group), text("kind")]
 }
 
 fn composite(request: &RunFunctionRequest) -> Option<&Map<String, Value>> {
@@ -289,20 +325,71 @@ mod tests {
 
     use super::*;
 
+    fn tenant(object: &Value) -> String {
+        let request = json!({"observed": {"composite": {"resource": object}}});
+        tenant_of(&from_json(&request).expect("a request"), None)
+    }
+
+    /// The tenant of an operation, which its requests do not have.
+    fn tenant_of_operation(metadata: &Value) -> String {
+        let operation =
+            json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": metadata});
+        let operation = operation.as_object().cloned().expect("an object");
+        let subject = Struct::try_from(operation).expect("a subject");
+        tenant_of(&RunFunctionRequest::default(), Some(&subject))
+    }
+
     #[test]
     fn composite_resources_of_a_namespace_or_of_its_claims_are_one_tenant() {
         let app = |metadata: Value| json!({"kind": "App", "metadata": metadata});
-        let tenant = |metadata: Value| {
-            let request = json!({"observed": {"composite": {"resource": app(metadata)}}});
-            tenant_of(&from_json(&request).expect("a request"), None)
-        };
-        assert_eq!(tenant(json!({"name": "a", "namespace": "shop"})), "shop");
-        assert_eq!(tenant(json!({"name": "a-x1", "labels": {CLAIM_NAMESPACE: "shop"}})), "shop");
-        assert_eq!(tenant(json!({"name": "a", "labels": {"team": "shop"}})), "App/a");
+        assert_eq!(tenant(&app(json!({"name": "a", "namespace": "shop"}))), "shop");
+        let mut claimed = app(json!({"name": "a-x1", "labels": {CLAIM_NAMESPACE: "shop"}}));
+        claimed["spec"] = json!({"claimRef": {"namespace": "shop", "name": "a"}});
+        assert_eq!(tenant(&claimed), "shop");
         let nothing = RunFunctionRequest::default();
         let subject = app(json!({"name": "a", "namespace": "shop"})).as_object().cloned().expect("an object");
         let subject = Struct::try_from(subject).expect("a subject");
         assert_eq!(tenant_of(&nothing, Some(&subject)), "shop");
         assert_eq!(tenant_of(&nothing, None), "");
+    }
+
+    #[test]
+    fn label_alone_does_not_let_another_namespace_pay() {
+        let labelled = |spec: Value| {
+            let metadata = json!({"name": "a", "labels": {CLAIM_NAMESPACE: "victim"}});
+            tenant(
+                &json!({"apiVersion": "example.org/v1", "kind": "App", "metadata": metadata, "spec": spec}),
+            )
+        };
+        assert_eq!(labelled(json!({})), "example.org/App");
+        assert_eq!(labelled(json!({"claimRef": {"namespace": "shop"}})), "example.org/App");
+    }
+
+    #[test]
+    fn objects_without_a_namespace_are_one_tenant_for_each_kind() {
+        let app = |name: &str, version: &str| {
+            tenant(
+                &json!({"apiVersion": format!("example.org/{version}"), "kind": "App", "metadata": {"name": name}}),
+            )
+        };
+        assert_eq!(app("a", "v1"), "example.org/App");
+        assert_eq!(app("b", "v2"), "example.org/App");
+        assert_eq!(tenant(&json!({"kind": "App", "metadata": {"labels": {"team": "shop"}}})), "/App");
+    }
+
+    #[test]
+    fn operations_of_a_schedule_are_one_tenant() {
+        let owned = |name: &str, kind: &str, is_controller: bool| {
+            let owner = json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": kind, "name": "nightly", "controller": is_controller});
+            let labels = json!({"ops.crossplane.io/cronoperation": "victim"});
+            tenant_of_operation(&json!({"name": name, "labels": labels, "ownerReferences": [owner]}))
+        };
+        for name in ["a", "b"] {
+            assert_eq!(owned(name, "CronOperation", true), "CronOperation/nightly");
+            assert_eq!(owned(name, "WatchOperation", true), "WatchOperation/nightly");
+            assert_eq!(tenant_of_operation(&json!({"name": name})), "ops.crossplane.io/Operation");
+        }
+        assert_eq!(owned("a", "CronOperation", false), "ops.crossplane.io/Operation");
+        assert_eq!(owned("a", "Other", true), "ops.crossplane.io/Operation");
     }
 }

@@ -78,6 +78,7 @@ impl Ledger {
 
     /// Ends hosts whose owner is gone, and forgets those that are gone themselves.
     fn recover(&self, removes_drafts: bool) -> io::Result<()> {
+        let mut recovered = Ok(());
         for file in fs::read_dir(&self.directory)? {
             let path = file?.path();
             // A draft was never renamed, so that its host never began.
@@ -92,13 +93,15 @@ impl Ledger {
             if let Some(record) = record.filter(|_| !is_draft) {
                 record.end();
             }
-            match fs::remove_file(&path) {
+            let removed = match fs::remove_file(&path) {
                 // Another process that starts now has done the same.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                result => result?,
-            }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                result => result,
+            };
+            // An entry that cannot be removed must not let the hosts of other entries run on.
+            recovered = recovered.and(removed);
         }
-        Ok(())
+        recovered
     }
 }
 
@@ -230,6 +233,18 @@ mod tests {
         assert!(child.try_wait().expect("wait").is_some());
         let left = fs::read_dir(directory.path()).expect("list").map(|file| file.expect("file").file_name());
         assert_eq!(left.collect::<Vec<_>>(), ["2-2.draft"], "it may be being written");
+    }
+
+    #[test]
+    fn entries_that_cannot_be_removed_leave_no_other_host_running() {
+        let directory = tempfile::tempdir().expect("directory");
+        let mut child = sleeper();
+        fs::write(directory.path().join("2-2.json"), record(gone(), identity(&child))).expect("entry");
+        for name in ["1-1.json", "3-3.json"] {
+            fs::create_dir(directory.path().join(name)).expect("no entry");
+        }
+        Ledger::end_leftovers(directory.path().to_owned()).expect_err("a directory is not removed");
+        assert!(child.try_wait().expect("wait").is_some());
     }
 
     #[test]

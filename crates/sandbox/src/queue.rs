@@ -1,7 +1,8 @@
-//! Lets a bounded number of calls run at once, and is fair to those that wait. The next place is for the key that holds the fewest, and of
-//! several for the one that has used the least time lately: a key with many calls, or with long ones, waits for itself.
+//! Lets a bounded number of calls run at once, and is fair to those that wait. The next place is for the key that holds the fewest. Of several,
+//! a key lets those that have used less time lately pass for as long as it has used itself, and not for longer. So a key with many calls, or
+//! with long ones, waits for itself, and no stream of new keys keeps another one out.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,9 +27,30 @@ struct State {
     most_waiting: usize,
     waiting: usize,
     /// Keys with waiting callers, in the order of their turns.
-    turns: VecDeque<String>,
-    calls: HashMap<String, VecDeque<oneshot::Sender<Place>>>,
+    turns: BTreeMap<Rank, String>,
+    calls: HashMap<String, Calls>,
     used: HashMap<String, Used>,
+    /// The last number that a rank or a call got.
+    numbers: u64,
+}
+
+/// The calls of a key that wait. There is at least one.
+#[derive(Debug)]
+struct Calls {
+    rank: Rank,
+    /// By their numbers, in the order in which they came.
+    waiting: BTreeMap<u64, oneshot::Sender<Place>>,
+}
+
+/// When it is the turn of a key. It never depends on the time at which it is asked for, so that keys stay in their order while they wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    /// The places that the key holds.
+    places: usize,
+    /// When the key will have waited for as long as it has used.
+    due: Instant,
+    /// The first one of several that have used the same.
+    number: u64,
 }
 
 /// What a key uses, and has used.
@@ -56,30 +78,31 @@ impl Queue {
             free: places.max(1),
             most_waiting,
             waiting: 0,
-            turns: VecDeque::new(),
+            turns: BTreeMap::new(),
             calls: HashMap::new(),
             used: HashMap::new(),
+            numbers: 0,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
     /// Waits for a place. A caller that stops waiting leaves the queue.
     pub(crate) async fn enter(&self, key: &str) -> Result<Place, Error> {
-        let waiter = {
-            let mut state = self.lock();
+        let (number, turn) = {
+            let (mut state, now) = (self.lock(), Instant::now());
             if state.free > 0 {
                 state.free -= 1;
-                state.take(key);
+                state.take(key, now);
                 return Ok(self.place(key.to_owned()));
             }
-            state.drop_the_departed();
             if state.waiting >= state.most_waiting {
                 return Err(Error::QueueFull { waiting: state.waiting });
             }
-            state.line_up(key)
+            state.line_up(key, now)
         };
+        let _waiter = Waiter { queue: self, key, number };
         // The sender is dropped only with the queue, of which we are a handle.
-        waiter.await.map_err(|_| Error::HostEnded)
+        turn.await.map_err(|_| Error::HostEnded)
     }
 
     fn place(&self, key: String) -> Place {
@@ -92,11 +115,11 @@ impl Queue {
 
     /// A key gives back a place that it has held for this time.
     fn leave(&self, key: &str, time: Duration) {
-        self.lock().give_back(key, time);
+        self.lock().give_back(key, time, Instant::now());
         loop {
             let next = {
                 let mut state = self.lock();
-                let next = state.next();
+                let next = state.next(Instant::now());
                 if next.is_none() {
                     state.free += 1;
                 }
@@ -105,10 +128,10 @@ impl Queue {
             let Some((key, next)) = next else { return };
             match next.send(self.place(key)) {
                 Ok(()) => return,
-                // It does not wait any more: the place is still ours to hand on.
+                // It stopped waiting just now: the place is still ours to hand on.
                 Err(mut place) => {
                     place.is_handed_on = true;
-                    self.lock().give_back(&place.key, Duration::ZERO);
+                    self.lock().give_back(&place.key, Duration::ZERO, Instant::now());
                 }
             }
         }
@@ -116,79 +139,114 @@ impl Queue {
 }
 
 impl State {
-    fn line_up(&mut self, key: &str) -> oneshot::Receiver<Place> {
+    fn line_up(&mut self, key: &str, now: Instant) -> (u64, oneshot::Receiver<Place>) {
         let (sender, receiver) = oneshot::channel();
-        let calls = self.calls.entry(key.to_owned()).or_default();
-        if calls.is_empty() {
-            self.turns.push_back(key.to_owned());
+        let number = self.number();
+        if let Some(calls) = self.calls.get_mut(key) {
+            calls.waiting.insert(number, sender);
+        } else {
+            let rank = self.rank(key, now);
+            self.turns.insert(rank, key.to_owned());
+            self.calls.insert(key.to_owned(), Calls { rank, waiting: BTreeMap::from([(number, sender)]) });
         }
-        calls.push_back(sender);
         self.waiting += 1;
-        receiver
+        (number, receiver)
     }
 
-    fn next(&mut self) -> Option<(String, oneshot::Sender<Place>)> {
-        // The first one of several that have used the same.
-        let (turn, _) = self.turns.iter().enumerate().min_by_key(|(_, key)| self.share(key))?;
-        let key = self.turns.remove(turn)?;
-        let calls = self.calls.get_mut(&key)?;
-        let next = calls.pop_front()?;
-        if calls.is_empty() {
-            self.calls.remove(&key);
-        } else {
-            self.turns.push_back(key.clone());
-        }
+    fn next(&mut self, now: Instant) -> Option<(String, oneshot::Sender<Place>)> {
+        let (_, key) = self.turns.pop_first()?;
+        let mut calls = self.calls.remove(&key)?;
+        let (_, next) = calls.waiting.pop_first()?;
         self.waiting -= 1;
-        self.take(&key);
+        self.take(&key, now);
+        if !calls.waiting.is_empty() {
+            calls.rank = self.rank(&key, now);
+            self.turns.insert(calls.rank, key.clone());
+            self.calls.insert(key.clone(), calls);
+        }
         Some((key, next))
     }
 
-    /// The places that a key holds, and the time that it has used lately.
-    fn share(&self, key: &str) -> (usize, Duration) {
-        self.used.get(key).map_or((0, Duration::ZERO), |used| (used.places, used.lately()))
+    /// Those who stop waiting must not keep others out.
+    fn depart(&mut self, key: &str, number: u64) {
+        let Some(calls) = self.calls.get_mut(key) else { return };
+        if calls.waiting.remove(&number).is_none() {
+            return;
+        }
+        self.waiting -= 1;
+        if calls.waiting.is_empty() {
+            self.turns.remove(&calls.rank);
+            self.calls.remove(key);
+        }
     }
 
-    fn take(&mut self, key: &str) {
-        let nothing = || Used { places: 0, time: Duration::ZERO, noted_at: Instant::now() };
+    /// The rank of a key that begins to wait now.
+    fn rank(&mut self, key: &str, now: Instant) -> Rank {
+        let (places, lately) = self.share(key, now);
+        Rank { places, due: now + lately, number: self.number() }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    /// The places that a key holds, and the time that it has used lately.
+    fn share(&self, key: &str, now: Instant) -> (usize, Duration) {
+        self.used.get(key).map_or((0, Duration::ZERO), |used| (used.places, used.lately(now)))
+    }
+
+    fn take(&mut self, key: &str, now: Instant) {
+        let nothing = || Used { places: 0, time: Duration::ZERO, noted_at: now };
         self.used.entry(key.to_owned()).or_insert_with(nothing).places += 1;
     }
 
-    fn give_back(&mut self, key: &str, time: Duration) {
+    fn give_back(&mut self, key: &str, time: Duration, now: Instant) {
         if let Some(used) = self.used.get_mut(key) {
             used.places = used.places.saturating_sub(1);
-            used.time = used.lately().saturating_add(time);
-            used.noted_at = Instant::now();
+            used.time = used.lately(now).saturating_add(time);
+            used.noted_at = now;
         }
-        self.forget();
+        // Its calls begin to wait again: the time that they have waited for another call of their own key does not count.
+        let rank = self.rank(key, now);
+        if let Some(calls) = self.calls.get_mut(key) {
+            let before = std::mem::replace(&mut calls.rank, rank);
+            self.turns.remove(&before);
+            self.turns.insert(rank, key.to_owned());
+        }
+        self.forget(now);
     }
 
     /// Those that hold a place are never forgotten, and there are no more of them than places.
-    fn forget(&mut self) {
-        if self.used.len() >= REMEMBERED {
-            self.used.retain(|_, used| used.places > 0 || used.lately() > Duration::from_millis(100));
-        }
-        if self.used.len() >= REMEMBERED {
-            self.used.retain(|_, used| used.places > 0);
-        }
-    }
-
-    /// Those who stopped waiting must not keep others out.
-    fn drop_the_departed(&mut self) {
-        if self.waiting < self.most_waiting {
+    fn forget(&mut self, now: Instant) {
+        if self.used.len() < REMEMBERED {
             return;
         }
-        for calls in self.calls.values_mut() {
-            calls.retain(|call| !call.is_closed());
+        self.used.retain(|_, used| used.places > 0 || used.lately(now) > Duration::from_millis(100));
+        // Half of the room is free afterwards, so that all are seldom looked through.
+        if self.used.len() > REMEMBERED / 2 {
+            self.used.retain(|_, used| used.places > 0);
         }
-        self.calls.retain(|_, calls| !calls.is_empty());
-        self.turns.retain(|key| self.calls.contains_key(key));
-        self.waiting = self.calls.values().map(VecDeque::len).sum();
     }
 }
 
 impl Used {
-    fn lately(&self) -> Duration {
-        self.time.mul_f64(0.5_f64.powf(self.noted_at.elapsed().as_secs_f64() / HALF_LIFE.as_secs_f64()))
+    fn lately(&self, now: Instant) -> Duration {
+        let age = now.saturating_duration_since(self.noted_at);
+        self.time.mul_f64(0.5_f64.powf(age.as_secs_f64() / HALF_LIFE.as_secs_f64()))
+    }
+}
+
+/// A caller that waits. Dropping it takes the caller out of the queue.
+struct Waiter<'q> {
+    queue: &'q Queue,
+    key: &'q str,
+    number: u64,
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.queue.lock().depart(self.key, self.number);
     }
 }
 
@@ -248,8 +306,8 @@ mod tests {
     fn busy(used: &[(&str, Duration)]) -> (Queue, Place) {
         let queue = Queue::new(1, 1000);
         for (key, time) in used {
-            queue.lock().take(key);
-            queue.lock().give_back(key, *time);
+            queue.lock().take(key, Instant::now());
+            queue.lock().give_back(key, *time, Instant::now());
         }
         let place = only_place(&queue);
         (queue, place)
@@ -276,8 +334,8 @@ mod tests {
     fn a_key_that_holds_places_lets_those_through_that_hold_none() {
         let queue = Queue::new(2, 10);
         let [first, second] = [(); 2].map(|()| only_place(&queue));
-        queue.lock().take("other");
-        queue.lock().give_back("other", Duration::from_mins(10));
+        queue.lock().take("other", Instant::now());
+        queue.lock().give_back("other", Duration::from_mins(10), Instant::now());
         let (mut again, mut other) = (enter(&queue, "first"), enter(&queue, "other"));
         drop(first);
         assert!(poll(&mut again).is_none(), "its other call still runs");
@@ -287,17 +345,47 @@ mod tests {
     }
 
     #[test]
+    fn newcomers_pass_a_key_for_no_longer_than_it_has_used() {
+        let (queue, _place) = busy(&[]);
+        let mut state = queue.lock();
+        let start = Instant::now();
+        state.take("shop", start);
+        state.give_back("shop", Duration::from_secs(5), start);
+        let _shop = state.line_up("shop", start);
+        let mut waiting = Vec::new();
+        let served = (1..20).map(|second| {
+            let now = start + Duration::from_secs(second);
+            waiting.push(state.line_up(&format!("newcomer-{second}"), now));
+            state.next(now).expect("a turn").0
+        });
+        assert_eq!(served.collect::<Vec<_>>().iter().position(|key| key == "shop"), Some(4));
+    }
+
+    #[test]
+    fn time_that_a_key_waits_for_its_own_calls_does_not_count() {
+        let (queue, _place) = busy(&[]);
+        let mut state = queue.lock();
+        let start = Instant::now();
+        let ended = start + Duration::from_secs(20);
+        let _calls = [(); 2].map(|()| state.line_up("long", start));
+        assert_eq!(state.next(start).expect("its turn").0, "long");
+        let _other = state.line_up("other", ended);
+        state.give_back("long", Duration::from_secs(20), ended);
+        assert_eq!(state.next(ended).expect("a turn").0, "other");
+    }
+
+    #[test]
     fn use_is_forgotten_in_time_and_within_a_bound() {
         let long_ago = Instant::now().checked_sub(Duration::from_mins(10)).expect("time");
         let used = Used { places: 0, time: Duration::from_secs(100), noted_at: long_ago };
-        assert!(used.lately() < Duration::from_millis(110));
+        assert!(used.lately(Instant::now()) < Duration::from_millis(110));
         let (queue, place) = busy(&[]);
         for number in 0..2 * REMEMBERED {
-            queue.lock().take(&number.to_string());
-            queue.lock().give_back(&number.to_string(), Duration::from_secs(1));
+            queue.lock().take(&number.to_string(), Instant::now());
+            queue.lock().give_back(&number.to_string(), Duration::from_secs(1), Instant::now());
         }
         assert!(queue.lock().used.len() <= REMEMBERED);
-        assert_eq!(queue.lock().share(&place.key).0, 1, "it still runs");
+        assert_eq!(queue.lock().share(&place.key, Instant::now()).0, 1, "it still runs");
     }
 
     #[test]
@@ -310,6 +398,21 @@ mod tests {
         drop(place);
         drop(poll(&mut patient).expect("its turn").expect("place"));
         drop(only_place(&queue));
+    }
+
+    #[test]
+    fn nothing_is_left_of_those_who_stop_waiting() {
+        let queue = Queue::new(1, 10_000);
+        let _place = only_place(&queue);
+        let keys: Vec<_> = (0..100).map(|number| format!("key-{}", number / 2)).collect();
+        let waiting: Vec<_> = keys.iter().map(|key| enter(&queue, key)).collect();
+        let left = || {
+            let state = queue.lock();
+            (state.waiting, state.turns.len(), state.calls.len())
+        };
+        assert_eq!(left(), (100, 50, 50));
+        drop(waiting);
+        assert_eq!(left(), (0, 0, 0));
     }
 
     #[test]

@@ -153,11 +153,11 @@ impl Runtime {
 /// open nothing yet.
 pub fn remove_leftovers(state: &Path) -> io::Result<()> {
     // First: a program that still runs may use its files.
-    Ledger::end_leftovers(state.join(LEDGER))?;
-    for directory in [process::DIRECTORIES, chroot::COPIES] {
-        remove_abandoned(&state.join(directory))?;
-    }
-    Ok(())
+    let ended = Ledger::end_leftovers(state.join(LEDGER));
+    // Also if that failed: among the files are private keys.
+    let directories = [process::DIRECTORIES, chroot::COPIES];
+    let removed = directories.map(|directory| remove_abandoned(&state.join(directory)));
+    removed.into_iter().fold(ended, Result::and)
 }
 
 /// What others can change in there, they can use to have processes of ours killed.

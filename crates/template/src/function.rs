@@ -180,6 +180,12 @@ impl<'e> Context<'e> {
     /// How many bytes a host may need to remember a call that draws random bytes.
     const DRAW: usize = 128;
 
+    /// How many bytes a host can hash in a step.
+    const HASHED: usize = 64;
+
+    /// How many bytes a host hashes for a call besides its name.
+    const SITE: usize = 16;
+
     pub(crate) fn new(
         templates: &'e Templates,
         heap: &'e Heap,
@@ -305,10 +311,19 @@ impl<'e> Context<'e> {
         if let Some(site) = self.call.take().and_then(Part::site) {
             self.charge(Self::DRAW)?;
             self.callers.push(site);
-            self.host.begin_draw(&self.callers);
+            let begun = self.begin_draw();
             self.callers.pop();
+            begun?;
         }
         if self.host.random(buffer) { Ok(()) } else { Err(Failure::new("there is no randomness here")) }
+    }
+
+    /// The call that draws is the last of the callers. The names of all of them are work for the host.
+    fn begin_draw(&mut self) -> Result<(), Exhausted> {
+        let bytes: usize = self.callers.iter().map(|site| site.name.len() + Self::SITE).sum();
+        self.step((bytes / Self::HASHED) as u64)?;
+        self.host.begin_draw(&self.callers);
+        Ok(())
     }
 
     /// What the caller gave its own functions.

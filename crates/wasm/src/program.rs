@@ -113,7 +113,9 @@ impl Program {
                 run_to_end(tokio, &shared, &compiled, &call, reply);
             }
         };
-        shared.workers.submit(tenant, caller, Box::new(job)).map_err(|limit| Error::QueueFull { limit })?;
+        let submitted = shared.workers.submit(tenant, caller, Box::new(job));
+        // Held until there is an answer: a call that still waits when this future is dropped goes with it.
+        let _submitted = submitted.map_err(|limit| Error::QueueFull { limit })?;
         answer.await.map_err(|_| Error::Lost)?
     }
 }

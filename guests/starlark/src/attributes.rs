@@ -8,16 +8,23 @@ use std::collections::HashMap;
 
 use starlark::codemap::Span;
 use starlark::syntax::AstModule;
-use starlark::syntax::ast::{AssignTarget, AstExpr, AstLiteral, AstStmt, AstString, Expr, Stmt};
+use starlark::syntax::ast::{
+    AssignIdent, AssignTarget, AstExpr, AstLiteral, AstParameter, AstStmt, AstString, Clause, Expr, Stmt,
+};
 
 use crate::edits::Edits;
+
+/// The function of the language that has functions here.
+pub(crate) const DICT: &str = "dict";
 
 /// The functions of `dict`, each of which the prelude has as `dict_NAME`.
 const FUNCTIONS_OF_DICT: [&str; 7] = ["merge", "deep_merge", "pick", "omit", "compact", "dig", "has_path"];
 
-/// The expressions and targets of a script that read or write an attribute, as edits.
-pub(crate) fn rewrite(ast: &AstModule, source: &str, edits: &mut Edits) {
-    let mut rewriting = Rewriting { source, openers: openers(ast, source), edits };
+/// The expressions and targets of a script that read or write an attribute, as edits. `has_own_dict` says that the script gives the name
+/// `dict` to something of its own, outside of its functions.
+pub(crate) fn rewrite(ast: &AstModule, source: &str, has_own_dict: bool, edits: &mut Edits) {
+    let own_dicts = if has_own_dict { vec![(0, source.len())] } else { own_dicts(ast) };
+    let mut rewriting = Rewriting { source, openers: openers(ast, source), own_dicts, edits };
     rewriting.targets(ast.statement());
     ast.statement().visit_expr(|expression| rewriting.expression(expression));
 }
@@ -65,9 +72,74 @@ fn openers(ast: &AstModule, source: &str) -> HashMap<usize, usize> {
     openers
 }
 
+/// The places in which the name `dict` is something that a function, a lambda or a comprehension has given it.
+fn own_dicts(ast: &AstModule) -> Vec<(usize, usize)> {
+    fn in_functions(statement: &AstStmt, found: &mut Vec<(usize, usize)>) {
+        if let Stmt::Def(function) = &statement.node
+            && (function.params.iter().any(is_dict_parameter) || binds_dict(&function.body))
+        {
+            found.push(range(function.body.span));
+        }
+        statement.visit_stmt(|part| in_functions(part, found));
+    }
+    fn in_expressions(expression: &AstExpr, found: &mut Vec<(usize, usize)>) {
+        match &expression.node {
+            Expr::Lambda(lambda) if lambda.params.iter().any(is_dict_parameter) => {
+                found.push(range(lambda.body.span));
+            }
+            Expr::ListComprehension(_, first, others) | Expr::DictComprehension(_, first, others) => {
+                let mut loops = others.iter().filter_map(|clause| match clause {
+                    Clause::For(each) => Some(each),
+                    Clause::If(_) => None,
+                });
+                if is_dict_target(&first.var) || loops.any(|each| is_dict_target(&each.var)) {
+                    // What is gone through first is found outside of the comprehension.
+                    let ((begin, end), (before, behind)) = (range(expression.span), range(first.over.span));
+                    found.extend([(begin, before), (behind, end)]);
+                }
+            }
+            _ => {}
+        }
+        expression.visit_expr(|part| in_expressions(part, found));
+    }
+    let mut found = Vec::new();
+    in_functions(ast.statement(), &mut found);
+    ast.statement().visit_expr(|expression| in_expressions(expression, &mut found));
+    found
+}
+
+/// Whether a statement gives the name `dict` to something, in the function that it is in.
+fn binds_dict(statement: &AstStmt) -> bool {
+    let mut binds = match &statement.node {
+        Stmt::Assign(assignment) => is_dict_target(&assignment.lhs),
+        Stmt::AssignModify(target, ..) => is_dict_target(target),
+        Stmt::For(each) => is_dict_target(&each.var),
+        Stmt::Def(function) => return is_dict(&function.name),
+        _ => false,
+    };
+    statement.visit_stmt(|part| binds |= binds_dict(part));
+    binds
+}
+
+fn is_dict_target(target: &AssignTarget) -> bool {
+    let mut is_target = false;
+    target.visit_lvalue(|name| is_target |= is_dict(name));
+    is_target
+}
+
+fn is_dict_parameter(parameter: &AstParameter) -> bool {
+    parameter.ident().is_some_and(|name| is_dict(name))
+}
+
+fn is_dict(name: &AssignIdent) -> bool {
+    name.ident == DICT
+}
+
 struct Rewriting<'a> {
     source: &'a str,
     openers: HashMap<usize, usize>,
+    /// Where `dict` is not the function of the language.
+    own_dicts: Vec<(usize, usize)>,
     edits: &'a mut Edits,
 }
 
@@ -94,11 +166,14 @@ impl Rewriting<'_> {
 
     /// Replaces the name of a function of `dict`, such as `dict.merge`. Says whether it is one.
     fn replace_function_of_dict(&mut self, object: &AstExpr, name: &AstString) -> bool {
-        let is_dict = matches!(&object.node, Expr::Identifier(it) if it.node.ident == "dict");
+        let is_dict = matches!(&object.node, Expr::Identifier(it) if it.node.ident == DICT);
         if !is_dict || !FUNCTIONS_OF_DICT.contains(&name.node.as_str()) {
             return false;
         }
-        let ((_, dot), (begin, _)) = (range(object.span), range(name.span));
+        let ((at, dot), (begin, _)) = (range(object.span), range(name.span));
+        if self.own_dicts.iter().any(|(begin, end)| (*begin..*end).contains(&at)) {
+            return false;
+        }
         // With spaces or parentheses between them, it is no name.
         let is_name = self.source[dot..begin] == *".";
         if is_name {

@@ -10,7 +10,7 @@ use starlark::codemap::{FileSpan, Pos, ResolvedPos, Span};
 use starlark::syntax::AstModule;
 use starlark::syntax::ast::{AssignTarget, AstStmt, Load, Stmt};
 
-use crate::attributes::{literals, range, rewrite};
+use crate::attributes::{DICT, literals, range, rewrite};
 use crate::edits::Edits;
 use crate::script::{Script, Source, Style};
 
@@ -111,9 +111,9 @@ impl Linker<'_> {
         let is_hidden = |name: &&String| own.contains_key(*name) || own.contains_key("*");
         self.hidden = names.iter().filter(is_hidden).cloned().collect();
         let mut edits = Edits::default();
-        self.replace_loads(&self.script.name.clone(), main, &mut edits)?;
+        own.extend(self.replace_loads(&self.script.name.clone(), main, &mut edits)?);
         let script = self.script;
-        self.finish(&script.name, &script.main.text, main.clone(), edits)
+        self.finish(&script.name, &script.main.text, main.clone(), &own, edits)
     }
 
     /// Loads what a text loads, and has it take names from there.
@@ -179,7 +179,7 @@ impl Linker<'_> {
         let index = self.loaded.len();
         let source = &self.script.modules[name].text;
         let edits = self.wrap(index, &ast, source, &names, loads);
-        self.finish(name, source, ast, edits).map_err(Problem::There)?;
+        self.finish(name, source, ast, &names, edits).map_err(Problem::There)?;
         self.loading.pop();
         names.retain(|name, _| !name.starts_with('_'));
         self.loaded.push((name.to_owned(), names));
@@ -213,9 +213,17 @@ impl Linker<'_> {
         edits
     }
 
-    fn finish(&mut self, name: &str, source: &str, read: AstModule, mut edits: Edits) -> Result<(), String> {
+    /// `names` are those that the text defines or loads.
+    fn finish(
+        &mut self,
+        name: &str,
+        source: &str,
+        read: AstModule,
+        names: &Names,
+        mut edits: Edits,
+    ) -> Result<(), String> {
         if self.script.style == Style::Calls {
-            rewrite(&read, source, &mut edits);
+            rewrite(&read, source, names.contains_key(DICT), &mut edits);
         }
         let changed = if edits.is_empty() {
             read.clone()

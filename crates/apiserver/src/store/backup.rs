@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::damaged_rows;
 use super::directory::{self, Directory, database_in, write_ahead_log_of};
 use super::log::head::{self, Record, Summary};
 use super::log::sqlite::{check_header, check_write_ahead_log};
@@ -86,6 +87,11 @@ fn copy(data_directory: &Path, file: &Path, loss: Loss) -> Result<(), BackupErro
         source,
     })?;
     source.check(&partial.path)?;
+    if loss == Loss::Accept {
+        // A store with such a row does not open, so that what is left would be of no use.
+        let failed = |source| BackupError::Sqlite { action: "write", file: partial.path.clone(), source };
+        Connection::open(&partial.path).and_then(|copy| damaged_rows::remove(&copy)).map_err(failed)?;
+    }
     partial.finish(false)
 }
 
@@ -216,6 +222,10 @@ fn prepare(received: &Path, copy: &Path, original: &Path) -> Result<(), BackupEr
         return Err(BackupError::Damaged { file: original.to_owned(), detail });
     }
     let copy = tables::copy(&source, copy, version).map_err(failed)?;
+    // Before a store that opens is replaced by one that does not.
+    if let Some(row) = damaged_rows::find(&copy, 1).map_err(failed)?.pop() {
+        return Err(BackupError::Damaged { file: original.to_owned(), detail: row.detail });
+    }
     let leap = format!(
         "UPDATE mark SET revision = max(revision, coalesce((SELECT max(revision) FROM log), 0)) + {LEAP};
          UPDATE mark SET floor = revision;"

@@ -38,7 +38,8 @@ use inputs::Inputs;
 /// "./my-function" or "python main.py --address {address} --insecure", if --allow-commands says that you trust it.
 /// `render.crossplane.io/runtime: Development` calls a function that is running at localhost:9443, or at
 /// `render.crossplane.io/runtime-development-target`, with mutual TLS if `render.ferroplane.io/tls-certs-dir` names
-/// a directory with ca.crt, tls.crt and tls.key. Relative paths start at the directory of the Function's file.
+/// a directory with ca.crt, tls.crt and tls.key. Relative paths start at the directory of the Function's file. Without
+/// --allow-commands, the directory has to be below it.
 ///
 /// An Operation, a CronOperation or a WatchOperation takes the place of both XR and Composition. What is printed is the operation's status,
 /// and what it would apply.

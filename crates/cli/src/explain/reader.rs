@@ -237,17 +237,27 @@ impl Reader {
         namespace: &str,
         labels: &LabelSelector,
     ) -> anyhow::Result<Vec<Object>> {
-        let query = Query { labels: Some(labels), limit: Some(PAGE), ..Query::default() };
         let _turn = self.turn().await?;
-        let mut retries = Retries::default();
+        let (mut objects, mut continuation, mut restarts) = (Vec::new(), None::<String>, 0);
         loop {
-            let error = match self.client.list_objects(resource, namespace, &query).await {
-                Ok(objects) => return Ok(objects),
-                Err(error) if error.is_not_found() => return Ok(Vec::new()),
-                Err(error) => error,
+            let query = Query {
+                labels: Some(labels),
+                limit: Some(PAGE),
+                continuation: continuation.as_deref(),
+                ..Query::default()
             };
-            if !retries.wait_after(&error).await {
-                return Err(unlisted(resource, error));
+            let page = match self.page(resource, namespace, &query).await {
+                Err(error) if error.is_not_found() => return Ok(Vec::new()),
+                Err(error) if error.is_gone() && restarts < RESTARTS => {
+                    (objects, continuation, restarts) = (Vec::new(), None, restarts + 1);
+                    continue;
+                }
+                page => page.map_err(|error| unlisted(resource, error))?,
+            };
+            objects.extend(page.objects(resource).map_err(|error| unlisted(resource, error))?);
+            continuation = page.continuation;
+            if continuation.is_none() {
+                return Ok(objects);
             }
         }
     }
@@ -313,13 +323,10 @@ impl Retries {
     }
 }
 
-/// None if the user may not list it, or if nothing can have what is asked for, such as a label that is too long.
+/// None if the API server does not list it, whatever the reason is. An explanation goes on without it.
 pub(super) fn permitted<T>(answer: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
-    let is_left_out = |error: &anyhow::Error| {
-        error.downcast_ref::<Unlisted>().is_some_and(|unlisted| matches!(unlisted.status.code, 400 | 403))
-    };
     match answer {
-        Err(error) if is_left_out(&error) => Ok(None),
+        Err(error) if error.is::<Unlisted>() => Ok(None),
         answer => answer.map(Some),
     }
 }

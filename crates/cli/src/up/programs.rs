@@ -82,7 +82,10 @@ impl Programs {
                 self.start(name, wanted);
             }
         }
-        self.local.complete();
+        // Until all files are read, any Function may be one of theirs.
+        if is_complete {
+            self.local.complete();
+        }
     }
 
     fn decline<'a>(&mut self, names: impl Iterator<Item = &'a String>, terminal: &mut Terminal) {

@@ -179,9 +179,8 @@ fn load_all(bundle: &Path, store: &Store) -> anyhow::Result<Vec<(Reference, Pack
         let imported = import(bundle, store, &selection)?;
         let kind = kind_of(store, &imported.descriptor).with_context(|| format!("cannot use `{name}`"))?;
         record(store, &reference, &imported.descriptor)?;
-        // It stays until a bundle brings another version: there may be no registry to fetch it from.
-        let package = format!("bundle {}/{}", reference.registry(), reference.repository());
-        store.keep(&package, &all_digests(store, &imported.descriptor)?)?;
+        // It stays: there may be no registry to fetch it from, also when a user goes back to an earlier version.
+        store.keep(&format!("bundle {reference}"), &all_digests(store, &imported.descriptor)?)?;
         loaded.push((reference, kind));
     }
     Ok(loaded)

@@ -191,6 +191,10 @@ fn credentials_and_certificates_are_not_used_with_other_machines_unless_that_is_
     assert!(!said.contains("cannot use credentials"), "{said}");
     let said = sandbox.render(&["--timeout", "300ms"]).fails_with(1);
     assert!(!said.contains("cannot use credentials"), "{said}");
+    // A user who names the target on the command line trusts it.
+    let target = "render.crossplane.io/runtime-development-target=elsewhere.invalid:1";
+    let said = sandbox.render(&[&credentials[..], &["-a", target]].concat()).fails_with(1);
+    assert!(!said.contains("cannot use credentials"), "{said}");
     // One on this machine is called as ever, and is not there.
     let said = sandbox.with("functions.yaml", &served("f", "localhost:1")).render(&credentials).fails_with(1);
     assert!(!said.contains("cannot use credentials"), "{said}");

@@ -344,7 +344,7 @@ fn condition_after(code: &str) -> Option<String> {
     let (registry, _) = (TestRegistry::start(false)?, peer("kubectl")?);
     let program = registry.push(&image(wat::parse_str(code).unwrap(), None), "fails:v1");
     let input = format!(
-        "{{apiVersion: container.fn.ferroplane.io/v1alpha1, kind: Container, image: '{program}', timeout: 1s}}"
+        "{{apiVersion: container.fn.ferroplane.io/v1alpha1, kind: Container, image: '{program}', timeout: 10s}}"
     );
     let step = format!("functionRef: {{name: function-container}}\n    input: {input}");
     let plane = Plane::start(TempDir::new().unwrap(), &["--data-dir", "data"]);
@@ -367,7 +367,7 @@ fn code_that_does_not_end_is_a_condition_with_step_and_reason() {
     let code = r#"(module (func (export "_start") (loop (br 0))))"#;
     let Some(message) = condition_after(code) else { return };
     assert!(
-        message.contains("pipeline step `count`") && message.contains("did not answer within 1s"),
+        message.contains("pipeline step `count`") && message.contains("did not answer within 10s"),
         "{message}"
     );
 }

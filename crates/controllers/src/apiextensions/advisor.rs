@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::Error;
-use ferroplane_engine::{ineffective_fields, version_warnings};
+use ferroplane_engine::{ADVICE_WEBHOOKS, ineffective_fields, version_warnings};
 use serde_json::{Value, json};
 
 use crate::blueprints::{ActionSettings, admission};
@@ -24,7 +24,7 @@ pub use served::ServedDefinitions;
 
 /// The path of the webhook.
 pub const PATH: &str = "/advise-on-versions";
-pub(crate) const CONFIGURATION: &str = "ferroplane-function-versions";
+pub(crate) const CONFIGURATION: &str = ADVICE_WEBHOOKS;
 const WEBHOOK: &str = "functionversions.ferroplane.io";
 
 /// How long reading the definitions of kinds may take. The user who applies a Composition waits for it.

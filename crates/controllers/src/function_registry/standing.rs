@@ -14,6 +14,15 @@ use super::listing::{is_active, text};
 use super::{DEVELOPMENT, DEVELOPMENT_IGNORED, FunctionRegistry};
 use crate::local_functions::command_of;
 
+/// What becomes of a Function whose command has no effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutCommand {
+    /// It is served without the command, which may be for `render`.
+    Served,
+    /// Its package has failed, and the command does not replace it.
+    Failed,
+}
+
 /// Why the package of a Function is not run where packages are not installed.
 const NOT_INSTALLED: &str = "this control plane installs no packages (`ferroplane up` does, and `ferroplane start --enable-packages`)";
 
@@ -40,13 +49,23 @@ impl FunctionRegistry {
         ) || revisions.iter().any(is_by_hand)
     }
 
-    /// Whether a Function names a command that has no effect: its package counts, and no program.
-    pub(crate) fn ignores_command(&self, function: &Object) -> bool {
+    /// What becomes of a Function that names a command that has no effect: its package counts, and no program. None if its command counts,
+    /// if it names none, or if its package is still being installed.
+    pub(crate) fn without_command(&self, function: &Object) -> Option<WithoutCommand> {
         if command_of(function).is_none() || self.local.is_awaited() {
-            return false;
+            return None;
         }
         let revisions = self.revisions_of(meta::name(function));
-        !matches!(self.standing(function, &revisions), FunctionStanding::Program { .. })
+        if matches!(self.standing(function, &revisions), FunctionStanding::Program { .. }) {
+            return None;
+        }
+        let conditions = conditions_of(function);
+        if conditions.iter().any(|it| it.kind == "Healthy" && it.status == Status::True) {
+            return Some(WithoutCommand::Served);
+        }
+        // The condition about the command itself is from a time before the files were read.
+        let has_failed = conditions.iter().any(|it| it.cause().is_some() && it.reason != "CommandNotRun");
+        has_failed.then_some(WithoutCommand::Failed)
     }
 
     /// Changes whenever a program on this machine is started or ends.

@@ -1,5 +1,7 @@
 //! `CronOperation`s: operations on a schedule.
 
+mod future_times;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,8 +10,8 @@ use ferroplane_api::{Cause, Condition, FailurePoint, Object, Status, meta};
 use ferroplane_client::{Error, Informer, ObjectPath};
 use ferroplane_engine::chain;
 use ferroplane_engine::operation::{
-    CRON_LABEL, CronCheck, CronDecision, CronSpec, InvalidSchedule, check_cron, cron_may_forget, decide_cron,
-    last_time, operation_of_cron, too_many,
+    CRON_LABEL, CronCheck, CronDecision, CronSpec, CronTime, InvalidSchedule, check_cron, cron_may_forget,
+    decide_cron, has_future_time, last_time_to_record, operation_of_cron, too_many,
 };
 use jiff::Timestamp;
 use tracing::warn;
@@ -21,6 +23,7 @@ use crate::context::Context;
 use crate::runtime::cause::cause_of_writes;
 use crate::runtime::events::Recorder;
 use crate::runtime::queue::{Next, Queue};
+use future_times::FutureTimes;
 
 const COMPONENT: &str = "cronoperation/cronoperation.ops.crossplane.io";
 /// Schedules are often due together, and each waits for a read and two durable writes, which the API server commits together if they come
@@ -35,7 +38,8 @@ pub(crate) async fn run(context: Arc<Context>, operations: Arc<Informer>) {
     let crons = follow(&context, "CronOperation", "cronoperations");
     let recorder = context.recorder.of(COMPONENT);
     let children = Children::new(context.clone(), recorder.clone(), operations, CRON_LABEL);
-    let controller = Arc::new(Controller { context, recorder, crons, children, missed: Mutex::default() });
+    let (missed, future_times) = (Mutex::default(), FutureTimes::default());
+    let controller = Arc::new(Controller { context, recorder, crons, children, missed, future_times });
     controller.children.synced().await;
     let queue = controller.context.queue(LONGEST_PAUSE, COMPONENT);
     controller.listen(&queue);
@@ -49,6 +53,7 @@ struct Controller {
     children: Arc<Children>,
     /// The last missed time that has an event, by the names of `CronOperation`s. In memory only: after a restart there is another event.
     missed: Mutex<HashMap<String, i64>>,
+    future_times: FutureTimes,
 }
 
 /// Why an operation that is due was not created.
@@ -82,6 +87,7 @@ impl Controller {
         let Some(cron) = self.crons.object("", &name) else {
             self.children.forget_doubts(&name);
             self.missed.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+            self.future_times.forget(&name);
             return Next::Rest;
         };
         if meta::is_being_deleted(&cron) {
@@ -97,20 +103,21 @@ impl Controller {
             return next;
         }
         let operations = self.children.of(&cron);
-        let now = self.context.clock.timestamp().as_second();
+        let time = self.time(&cron, &operations);
         let mut old = too_many(&operations, spec.limits);
         // Only operations whose time is in the status: otherwise the time would be due again.
-        old.retain(|operation| cron_may_forget(&cron, operation, now));
+        old.retain(|operation| cron_may_forget(&cron, operation, time));
         if let Err(next) = self.children.forget(&cron, old).await {
             return next;
         }
-        let now = self.context.clock.timestamp();
         if spec.is_suspended {
             let paused = Condition::new("Scheduling", Status::False, "SchedulePaused");
             let synced = Condition::new("Synced", Status::False, "ReconcilePaused");
             return self.conclude(cron, &operations, [paused, synced], None).await;
         }
-        let decision = match decide_cron(&cron, &spec, &operations, now.as_second()) {
+        let now = self.context.clock.timestamp();
+        let time = CronTime { now: now.as_second(), ..time };
+        let decision = match decide_cron(&cron, &spec, &operations, time) {
             Ok(decision) => decision,
             Err(invalid) => return self.refuse(cron, &operations, &invalid).await,
         };
@@ -134,6 +141,13 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// The time, and whether recorded times in the future are ignored.
+    fn time(&self, cron: &Object, operations: &[Object]) -> CronTime {
+        let now = self.context.clock.timestamp().as_second();
+        let may_ignore = self.future_times.may_ignore(cron, has_future_time(cron, operations, now));
+        CronTime { now, may_ignore }
     }
 
     /// Record an event for a time that gets no operation, once.
@@ -204,8 +218,8 @@ impl Controller {
         let Some(live) = live.filter(|live| meta::uid(live) == meta::uid(cron)) else {
             return Err(Next::Rest);
         };
-        let now = self.context.clock.timestamp().as_second();
-        let names = match check_cron(&live, spec.policy, operations, due, now) {
+        let time = self.time(cron, operations);
+        let names = match check_cron(&live, spec.policy, operations, due, time) {
             CronCheck::Current => return Ok(()),
             CronCheck::AlreadyMade => return Err(Next::Conflict),
             CronCheck::UnlessThereIs(names) => names,
@@ -237,9 +251,8 @@ impl Controller {
     fn status(&self, cron: &Object, operations: &[Object], conditions: [Condition; 2]) -> Object {
         let mut status = status_with(cron, conditions, &self.context.clock.now());
         report_operations(&mut status, operations);
-        let has_made = !operations.is_empty() || status.contains_key("lastScheduleTime");
-        let last = last_time(cron, operations, self.context.clock.timestamp().as_second());
-        if let Some(time) = Timestamp::from_second(last).ok().filter(|_| has_made) {
+        let last = last_time_to_record(cron, operations, self.time(cron, operations));
+        if let Some(time) = last.and_then(|last| Timestamp::from_second(last).ok()) {
             status.insert("lastScheduleTime".to_owned(), time.to_string().into());
         }
         status

@@ -245,7 +245,7 @@ impl Controller {
         let mut creations = stream::iter(make).buffer_unordered(CREATIONS);
         while let Some((trigger, made)) = creations.next().await {
             match made {
-                Ok(Some(operation)) => followed.state.made(&trigger, meta::uid(&operation), self.now()),
+                Ok(Some(operation)) => followed.state.made(&trigger, &operation, self.now()),
                 Ok(None) => followed.state.failed(&trigger),
                 Err(message) => {
                     followed.state.failed(&trigger);

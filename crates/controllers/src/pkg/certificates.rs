@@ -7,10 +7,10 @@
 //! * Every write fails if the Secret was changed since it was read.
 
 use ferroplane_api::{Cause, Object, keys, meta};
-use ferroplane_certificates::{Authority, Purpose, SignError};
+use ferroplane_certificates::{Purpose, SignError};
 use ferroplane_client::{Error, ObjectPath, Subresource};
 use ferroplane_engine::packages::{AlreadyControlled, is_owned_by, secret_owners};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::deployments::{Deployments, Program, RunProblem};
@@ -51,40 +51,16 @@ impl CertificateProblem {
     }
 }
 
-/// A certificate in a Secret.
-#[derive(Debug, Default)]
-pub(super) struct KeptCertificate {
-    /// When it took the place of another one. Empty if it is the first.
-    pub(super) replaced_at: String,
-    /// When it has to be replaced.
-    pub(super) renewal: Option<Timestamp>,
-}
-
-impl KeptCertificate {
-    fn of(secret: &Object, authority: &Authority, names: &[String], now: Timestamp) -> Self {
-        Self {
-            replaced_at: meta::annotation(secret, keys::CERTIFICATE_REPLACED_AT).to_owned(),
-            renewal: LeafSecret::of(secret).renewal(authority, names, now),
-        }
-    }
-
-    /// What two certificates of one program are together.
-    pub(super) fn and(self, other: Self) -> Self {
-        // All timestamps have one form, in which the later one is also the greater text.
-        let replaced_at = self.replaced_at.max(other.replaced_at);
-        Self { replaced_at, renewal: self.renewal.into_iter().chain(other.renewal).min() }
-    }
-}
-
 impl Deployments {
-    /// Create or renew the certificate for these names in a Secret.
+    /// Create or renew the certificate for these names in a Secret. Returns when it took the place of another one, as text. Empty if it is the
+    /// first.
     pub(super) async fn keep_certificate(
         &self,
         program: &Program<'_>,
         name: &str,
         names: &[String],
         purpose: Purpose,
-    ) -> Result<KeptCertificate, RunProblem> {
+    ) -> Result<String, RunProblem> {
         let (authority, now) = (self.authority().await?, self.context.clock.timestamp());
         let resource = secrets();
         let path = ObjectPath { resource: &resource, namespace: &self.namespace, name };
@@ -92,7 +68,7 @@ impl Deployments {
         let live = live
             .map_err(|source| CertificateProblem::Read { name: name.to_owned(), source: Box::new(source) })?;
         if let Some(live) = live.as_ref().filter(|live| program.is_of_newer(live)) {
-            return Ok(KeptCertificate::of(live, authority, &[], now));
+            return Ok(replaced_at(live));
         }
         let is_new = live.is_none();
         let mut secret = live.unwrap_or_else(|| self.blank_secret(name));
@@ -105,10 +81,11 @@ impl Deployments {
             return Err(CertificateProblem::Foreign { name: name.to_owned() }.into());
         }
         if is_good && owners.is_none() {
-            return Ok(KeptCertificate::of(&secret, authority, required, now));
+            return Ok(replaced_at(&secret));
         }
         if !is_good {
-            if !leaf.is_empty() {
+            // A user may have deleted the Secret of pods that run.
+            if !leaf.is_empty() || self.has_pods(program) {
                 meta::set_annotation(&mut secret, keys::CERTIFICATE_REPLACED_AT, &self.context.clock.now());
             }
             let made = LeafSecret::make(authority, names, purpose, now, LIFETIME)
@@ -127,7 +104,7 @@ impl Deployments {
             name: name.to_owned(),
             source: Box::new(source),
         })?;
-        Ok(KeptCertificate::of(&secret, authority, required, now))
+        Ok(replaced_at(&secret))
     }
 
     fn blank_secret(&self, name: &str) -> Object {
@@ -137,4 +114,8 @@ impl Deployments {
         });
         secret.as_object().cloned().unwrap_or_default()
     }
+}
+
+fn replaced_at(secret: &Object) -> String {
+    meta::annotation(secret, keys::CERTIFICATE_REPLACED_AT).to_owned()
 }

@@ -10,7 +10,6 @@
 //!   signatures: a change would restart all of them when we take over.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ferroplane_api::{
     Cause, Condition, ImageConfig, Object, PackageKind, RuntimeConfigReference, keys, meta,
@@ -30,7 +29,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::caches::{PackageKey, PackageQueue};
-use super::certificates::{CertificateProblem, KeptCertificate};
+use super::certificates::CertificateProblem;
 use super::{ImageProgram, cluster_scoped};
 use crate::context::Context;
 use crate::runtime::refused::cause_of;
@@ -113,8 +112,6 @@ pub(super) struct Running {
     pub(super) configured_by: Option<String>,
     /// The condition that says why it does not respond, if it does not.
     pub(super) trouble: Option<Condition>,
-    /// How long its certificates need no renewal.
-    pub(super) is_certified_for: Option<Duration>,
 }
 
 /// Why a revision cannot be run.
@@ -262,7 +259,7 @@ impl Deployments {
     pub(super) async fn run(&self, program: &Program<'_>) -> Result<Running, RunProblem> {
         let (config, configured_by) = self.config(program)?;
         let objects = self.objects(program, config.as_ref());
-        let certificate = self.certify(program, &objects.service).await?;
+        let replaced_at = self.certify(program, &objects.service).await?;
         if let Some(account) = objects.service_account {
             let live = self.accounts.object(&self.namespace, meta::name(&account));
             if !live.as_ref().is_some_and(|live| program.is_of_newer(live)) {
@@ -271,7 +268,7 @@ impl Deployments {
             }
         }
         self.clear_the_way(program, &objects.deployment).await?;
-        let wanted = with_certificate(objects.deployment, &certificate.replaced_at);
+        let wanted = with_certificate(objects.deployment, &replaced_at);
         let wanted = self.with_image(program, wanted);
         let deployment = self.apply(&self.informer, wanted, program.party).await?;
         if self.may_point(program, &objects.service, is_available(&deployment)) {
@@ -281,10 +278,6 @@ impl Deployments {
             endpoint: (program.kind == PackageKind::Function).then(|| function_endpoint(&objects.service)),
             configured_by,
             trouble: deployment_trouble(program.kind, &deployment),
-            is_certified_for: certificate.renewal.map(|renewal| {
-                let left = renewal.duration_since(self.context.clock.timestamp());
-                Duration::try_from(left).unwrap_or_default()
-            }),
         })
     }
 
@@ -301,6 +294,12 @@ impl Deployments {
         let mut all = self.informer.objects();
         all.retain(|deployment| meta::controller_uid(deployment) == Some(uid));
         all
+    }
+
+    /// Whether pods run a revision of the package, which have read the certificates of the package.
+    pub(super) fn has_pods(&self, program: &Program<'_>) -> bool {
+        let uids = program.siblings.iter().chain([program.party.revision]).map(meta::uid);
+        uids.into_iter().any(|uid| !self.deployments_of(uid).is_empty())
     }
 
     /// The authority that signs certificates. It is read once: after it was replaced, everything that trusts it has to be restarted.
@@ -379,9 +378,10 @@ impl Deployments {
         }
     }
 
-    /// The certificates of a program, as they are together.
-    async fn certify(&self, program: &Program<'_>, service: &Object) -> Result<KeptCertificate, RunProblem> {
-        let mut kept = KeptCertificate::default();
+    /// Keep the certificates of a program. Returns when the last one was replaced, if one was. All times have one form, in which a later one
+    /// is a greater text.
+    async fn certify(&self, program: &Program<'_>, service: &Object) -> Result<String, RunProblem> {
+        let mut replaced_at = String::new();
         let revision = program.party.revision;
         let secret = |field: &str| {
             let name = revision.get("spec").and_then(|spec| spec.get(field)?.as_str()).unwrap_or_default();
@@ -389,13 +389,15 @@ impl Deployments {
         };
         if let Some(secret) = secret("tlsServerSecretName") {
             let names = server_names(service);
-            kept = kept.and(self.keep_certificate(program, secret, &names, Purpose::Server).await?);
+            let replaced = self.keep_certificate(program, secret, &names, Purpose::Server).await?;
+            replaced_at = replaced_at.max(replaced);
         }
         if let Some(secret) = secret("tlsClientSecretName") {
             let names = [meta::name(revision).to_owned()];
-            kept = kept.and(self.keep_certificate(program, secret, &names, Purpose::Client).await?);
+            let replaced = self.keep_certificate(program, secret, &names, Purpose::Client).await?;
+            replaced_at = replaced_at.max(replaced);
         }
-        Ok(kept)
+        Ok(replaced_at)
     }
 
     /// Delete a Deployment of this name that runs an older revision: its pod selector is immutable.

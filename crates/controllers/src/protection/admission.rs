@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use ferroplane_api::{Object, keys, meta};
 use ferroplane_client::{ApiClient, Error, ObjectPath, Resource, Subresource};
-use ferroplane_engine::{chain, in_use_message, out_of_namespace, out_of_scope, usage_spec};
+use ferroplane_engine::{USAGE_WEBHOOKS, chain, in_use_message, out_of_namespace, out_of_scope, usage_spec};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -21,7 +21,7 @@ use crate::setup::webhook;
 
 /// The path of the webhook.
 pub const PATH: &str = "/validate-no-usages";
-pub(crate) const CONFIGURATION: &str = "crossplane-no-usages";
+pub(crate) const CONFIGURATION: &str = USAGE_WEBHOOKS;
 const WEBHOOK: &str = "nousages.protection.crossplane.io";
 const REACH_WEBHOOK: &str = "reach.protection.crossplane.io";
 

@@ -168,17 +168,8 @@ fn standing(is_present: bool, is_good: bool) -> Standing {
 }
 
 fn is_good(data: &Data, authority: &Authority, names: &[String], now: Timestamp) -> bool {
-    renewal(data, authority, names, now).is_some()
-}
-
-/// When a valid certificate has to be renewed.
-fn renewal(data: &Data, authority: &Authority, names: &[String], now: Timestamp) -> Option<Timestamp> {
-    match leaf_status(&issued(data), authority, names, now) {
-        LeafStatus::Good { renewal } if data[AUTHORITY].trim() == authority.certificate().trim() => {
-            Some(renewal)
-        }
-        _ => None,
-    }
+    let status = leaf_status(&issued(data), authority, names, now);
+    matches!(status, LeafStatus::Good { .. }) && data[AUTHORITY].trim() == authority.certificate().trim()
 }
 
 type Data = BTreeMap<&'static str, String>;
@@ -244,16 +235,6 @@ impl LeafSecret {
     /// Whether the certificate is valid for all of these names.
     pub(crate) fn is_good(&self, authority: &Authority, names: &[String], now: Timestamp) -> bool {
         is_good(&self.0, authority, names, now)
-    }
-
-    /// When the certificate has to be renewed. None if it is not good now.
-    pub(crate) fn renewal(
-        &self,
-        authority: &Authority,
-        names: &[String],
-        now: Timestamp,
-    ) -> Option<Timestamp> {
-        renewal(&self.0, authority, names, now)
     }
 
     pub(crate) fn write_to(&self, secret: &mut Object) {

@@ -708,10 +708,10 @@ async fn function_in_a_package_is_run_and_called_and_stopped_when_it_is_replaced
     wanted.wait_for(std::collections::BTreeMap::is_empty).await.unwrap();
 }
 
-/// A Function that names a program, and the event that says that it is not run.
+/// A Function that names a program, and the event that says that it is not run because the package is.
 pub(crate) const COMMAND: &str = "render.ferroplane.io/command";
-pub(crate) const NOT_RUN: &str =
-    "Warning/CommandNotRun: The command in the annotation render.ferroplane.io/command is not run";
+pub(crate) const NOT_RUN: &str = "Normal/CommandNotRun: The command in the annotation render.ferroplane.io/command is not run: the Function is served \
+     without it";
 
 /// Write a Function that names a program.
 pub(crate) async fn apply_commanded(plane: &Plane, name: &str, image: &str) -> String {
@@ -757,6 +757,14 @@ async fn command_that_comes_through_the_api_does_not_keep_a_package_from_being_i
     plane.until_said("other", NOT_RUN).await;
     plane.quiet().await;
     healthy(&plane, &other).await;
+    for name in ["one", "other"] {
+        let events = plane.events(name).await;
+        assert!(!events.iter().any(|event| event.starts_with("Warning/CommandNotRun")), "{events:?}");
+    }
+
+    // Its author may wait for the program.
+    apply_commanded(&plane, "gone", "acme/gone:v1.0.0").await;
+    plane.until_said("gone", "Warning/CommandNotRun: The command in the annotation").await;
 }
 
 #[tokio::test]

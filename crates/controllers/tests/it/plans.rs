@@ -291,13 +291,56 @@ async fn values_of_secrets_are_in_no_plan() {
     assert!(text.contains("password") && !text.contains("hunter") && !text.contains("aHVudGVy"), "{text}");
 }
 
+const HOOKS: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+
+/// A configuration without webhooks. Server-side apply leaves those that there are.
+fn hooks(name: &str) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name},
+        "webhooks": [],
+    })
+}
+
+/// Define a cluster-scoped kind that the function of the sites composes.
+async fn define_wides(plane: &Plane) {
+    let definition = json!({
+        "apiVersion": "apiextensions.crossplane.io/v2", "kind": "CompositeResourceDefinition",
+        "metadata": {"name": "wides.example.org"},
+        "spec": {
+            "group": "example.org", "names": {"kind": "Wide", "plural": "wides"}, "scope": "Cluster",
+            "versions": [{"name": "v1", "served": true, "referenceable": true, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let path = "/apis/apiextensions.crossplane.io/v2/compositeresourcedefinitions/wides.example.org";
+    plane.apply(path, &definition).await;
+    let mut composition = steps(&json!([{"step": "test", "functionRef": {"name": "function-test"}}]));
+    composition["metadata"]["name"] = "wides".into();
+    composition["spec"]["compositeTypeRef"]["kind"] = "Wide".into();
+    plane.apply("/apis/apiextensions.crossplane.io/v1/compositions/wides", &composition).await;
+    let is_watched =
+        |xrd: &Value| condition(xrd, "Established").as_deref() == Some("True/WatchingCompositeResource");
+    plane.until(path, is_watched).await;
+    let are_judged = |list: &Value| {
+        let judged = list["items"].as_array().into_iter().flatten();
+        judged.filter(|revision| condition(revision, "ValidPipeline").is_some()).count() == 2
+    };
+    plane.until("/apis/apiextensions.crossplane.io/v1/compositionrevisions", are_judged).await;
+}
+
 /// On a cluster, that of the control plane ends in a secret, and the service account that reads for plans may get it.
 #[tokio::test]
 async fn no_plan_hands_the_configuration_of_a_webhook_to_a_function() {
     static SHOWN: AtomicUsize = AtomicUsize::new(0);
     let plane = plane_with_sites_by(|request| {
         let items = request.required_resources.values().flat_map(|found| &found.items);
-        SHOWN.fetch_add(items.count(), Ordering::SeqCst);
+        let observed = request.observed.as_ref().unwrap();
+        SHOWN.fetch_add(items.count() + observed.resources().len(), Ordering::SeqCst);
+        let composite = observed.composite().and_then(|composite| composite.resource.as_ref());
+        if composite.unwrap().json().unwrap()["kind"] == "Wide" {
+            let mut hooks = hooks("crossplane-no-usages");
+            hooks.as_object_mut().unwrap().remove("webhooks");
+            return json!({"desired": {"resources": {"hooks": {"resource": hooks}}}});
+        }
         json!({"requirements": {"resources": {"hooks": {
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "matchName": "hooks",
         }}}})
@@ -307,21 +350,37 @@ async fn no_plan_hands_the_configuration_of_a_webhook_to_a_function() {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "hooks", "labels": {"rbac.crossplane.io/aggregate-to-crossplane": "true"}},
         "rules": [{
-            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"], "verbs": ["get"],
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
+            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
         }],
     });
     plane.apply("/apis/rbac.authorization.k8s.io/v1/clusterroles/hooks", &role).await;
-    let hooks = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "hooks"},
-        "webhooks": [],
-    });
-    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hooks";
-    plane.apply(path, &hooks).await;
+    plane.apply(&format!("{HOOKS}/hooks"), &hooks("hooks")).await;
     plane.until_sites_can_be_composed().await;
     let plan = plane.plan(&[site("blog", "red")]).await.unwrap();
     let verdict = format!("{:?}", of(&plan, "blog").verdict);
     assert!(verdict.contains("ValidatingWebhookConfiguration `hooks`"), "{verdict}");
     assert!(verdict.contains("no AccessGrant allows that"), "{verdict}");
+    assert_eq!(SHOWN.load(Ordering::SeqCst), 0);
+
+    // One that is composed would be among the observed resources of the next request.
+    define_wides(&plane).await;
+    let wide =
+        json!({"apiVersion": "example.org/v1", "kind": "Wide", "metadata": {"name": "wide"}, "spec": {}});
+    let plan = plane.plan(std::slice::from_ref(&wide)).await.unwrap();
+    let verdict = format!("{:?}", of(&plan, "wide").verdict);
+    assert!(verdict.contains("`crossplane-no-usages`, which belongs to the control plane"), "{verdict}");
+    let path = "/apis/example.org/v1/wides/wide";
+    plane.apply(path, &wide).await;
+    let is_refused = |wide: &Value| {
+        let mut conditions = wide["status"]["conditions"].as_array().into_iter().flatten();
+        conditions
+            .any(|it| it["type"] == "Synced" && it["code"] == "ObjectControlled" && it["resource"] == "hooks")
+    };
+    plane.until(path, is_refused).await;
+    plane.quiet().await;
+    let own = plane.get(&format!("{HOOKS}/crossplane-no-usages")).await;
+    assert_eq!(own["metadata"]["labels"]["crossplane.io/composite"], Value::Null);
     assert_eq!(SHOWN.load(Ordering::SeqCst), 0);
 }
 

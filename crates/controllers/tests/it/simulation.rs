@@ -16,6 +16,7 @@ mod checker;
 mod concurrency;
 mod faults;
 mod functions;
+mod input_kinds;
 mod interrupted_operations;
 mod kinds;
 mod lessons;

@@ -282,11 +282,40 @@ async fn command_of_a_function_with_a_revision_has_no_effect_and_an_event_says_s
         "spec": {"desiredState": "Active", "image": image, "revision": 1},
     });
     plane.apply(&revision, &object).await;
-    plane.merge(&format!("{revision}/status"), &json!({"status": {"endpoint": "127.0.0.1:9443"}})).await;
     let path = format!("{PKG}/functions/mine");
     plane.apply(&path, &commanded("mine", "acme/function-own:v1.0.0")).await;
-    until(&plane, &path, "Healthy", "True/RevisionActive").await;
+    until(&plane, &path, "Healthy", "False/FunctionNotRunnable").await;
     plane.until_said("mine", "Warning/CommandNotRun: ").await;
+    plane.merge(&format!("{revision}/status"), &json!({"status": {"endpoint": "127.0.0.1:9443"}})).await;
+    until(&plane, &path, "Healthy", "True/RevisionActive").await;
+    plane.until_said("mine", "Normal/CommandNotRun: ").await;
+    let events = plane.events("mine").await;
+    let is_about_up = |event: &&String| event.contains("CommandNotRun") && event.contains("ferroplane up");
+    assert_eq!(events.iter().find(is_about_up), None, "not every control plane is one of `up`");
+}
+
+/// It is in a manifest that `render` uses, too.
+#[tokio::test]
+async fn command_of_a_function_that_is_served_without_it_is_no_warning_at_any_start() {
+    let mut plane = Plane::new().await;
+    let image = "registry.example/acme/function-own:v1.0.0";
+    let revision = format!("{PKG}/functionrevisions/mine-1");
+    let object = json!({
+        "apiVersion": "pkg.crossplane.io/v1", "kind": "FunctionRevision",
+        "metadata": {"name": "mine-1", "labels": {"pkg.crossplane.io/package": "mine"}},
+        "spec": {"desiredState": "Active", "image": image, "revision": 1},
+    });
+    plane.apply(&revision, &object).await;
+    plane.merge(&format!("{revision}/status"), &json!({"status": {"endpoint": "127.0.0.1:9443"}})).await;
+    plane.apply(&format!("{PKG}/functions/mine"), &commanded("mine", "acme/function-own:v1.0.0")).await;
+    plane.until_said("mine", "Normal/CommandNotRun: ").await;
+    plane.restart().await;
+    // It is listed before one that comes later.
+    let other = format!("{PKG}/functions/other");
+    plane.apply(&other, &commanded("other", "acme/function-own:v1.0.0")).await;
+    until(&plane, &other, "Healthy", "False/CommandNotRun").await;
+    let events = plane.events("mine").await;
+    assert!(!events.iter().any(|event| event.starts_with("Warning/CommandNotRun")), "{events:?}");
 }
 
 #[tokio::test]

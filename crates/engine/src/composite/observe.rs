@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use ferroplane_api::{Object, keys, meta};
 use serde_json::Value;
 
+use crate::access::is_own_webhook_configuration;
+
 /// A referenced object lacks the annotation with its resource name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -27,6 +29,10 @@ pub fn observe(
         // to a cluster-scoped kind has no namespace that could be corrected.
         let home = meta::namespace(composite);
         if !home.is_empty() && meta::namespace(&object) != home {
+            continue;
+        }
+        // They hold a secret. They are never composed, but another client can mark them as if they were.
+        if is_own_webhook_configuration(&object) {
             continue;
         }
         // An object with another controller is not composed by this composite resource.
@@ -98,6 +104,18 @@ mod tests {
             found("d", Some("2"), None),
         ];
         assert_eq!(names(objects).unwrap(), ["free", "mine"]);
+    }
+
+    #[test]
+    fn webhooks_of_the_control_plane_itself_do_not_exist() {
+        let hooks = |name: &str| {
+            let mut hooks = found(name, Some("1"), Some(name));
+            hooks.insert("apiVersion".to_owned(), "admissionregistration.k8s.io/v1".into());
+            hooks.insert("kind".to_owned(), "ValidatingWebhookConfiguration".into());
+            hooks
+        };
+        let all = ["mine", "crossplane-no-usages", "ferroplane-function-versions"];
+        assert_eq!(names(all.map(hooks).into()).unwrap(), ["mine"]);
     }
 
     #[test]

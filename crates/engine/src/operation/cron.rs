@@ -4,7 +4,8 @@
 //! * There is one operation for each scheduled time, however often the schedule is checked: its name contains that time.
 //! * Of the times that were missed, only the latest gets an operation, and only within the deadline. A missed deadline never delays later times.
 //! * How often the schedule is checked, and when, never moves a time: those of `@every` are counted from the last one.
-//! * A clock that was far ahead once does not stop the schedule: times beyond `MOST_AHEAD` are ignored when it is right again.
+//! * A clock that was far ahead once does not stop the schedule for ever: the caller says when times beyond `MOST_AHEAD` are ignored. Until
+//!   then this clock may be the wrong one, and nothing is created: a clock that is behind repeats nothing.
 //! * A stale cache does not lead to an operation that the API server has already, or that has to wait: before it creates one, the
 //!   controller reads the `CronOperation` and calls [`check_cron`].
 
@@ -20,9 +21,32 @@ use super::attempt::{Standing, standing};
 use super::history::{HistoryLimits, created_at};
 use super::watch::deadline;
 
-/// How many seconds a recorded time may be in the future. The clocks of replicas differ by less. A later time was recorded by a clock that was
-/// wrong: if it counted, nothing would be due until it is reached.
+/// How many seconds a recorded time may be in the future. The clocks of replicas differ by less. Either a later time was recorded by a clock
+/// that was wrong, and if it counted, nothing would be due until it is reached; or the clock that reads it is wrong.
 const MOST_AHEAD: i64 = 3600;
+/// After how many seconds a schedule is decided again that has such a time.
+const DOUBT_PAUSE: i64 = 60;
+
+/// The time at which a schedule is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CronTime {
+    /// In seconds since 1970.
+    pub now: i64,
+    /// Whether recorded times that are too far in the future are ignored. Only if they were in the future for long: the clock of a machine
+    /// may be behind until a time server has corrected it.
+    pub may_ignore: bool,
+}
+
+impl CronTime {
+    fn is_far_ahead(self, time: i64) -> bool {
+        time > self.now.saturating_add(MOST_AHEAD)
+    }
+
+    /// Whether a recorded time is not ignored.
+    fn counts(self, time: i64) -> bool {
+        !self.may_ignore || !self.is_far_ahead(time)
+    }
+}
 
 /// What happens to a new operation while an older one of the same parent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -89,20 +113,25 @@ impl CronSpec {
     }
 }
 
-/// Decide what a `CronOperation` does at this second. `operations` are all of its operations that still exist.
+/// Decide what a `CronOperation` does at this time. `operations` are all of its operations that still exist.
 pub fn decide_cron(
     cron: &Object,
     spec: &CronSpec,
     operations: &[Object],
-    now: i64,
+    time: CronTime,
 ) -> Result<CronDecision, InvalidSchedule> {
+    let now = time.now;
     let schedule = spec.schedule.as_ref().map_err(Clone::clone)?;
-    let last = last_time(cron, operations, now);
+    let last = last_time_at(cron, operations, time);
     let requeue_at = schedule.next_from(last, now);
     if requeue_at.is_none() {
         return Err(InvalidSchedule::new("no time matches it"));
     }
-    let ignored = recorded_time(cron).filter(|written| !is_credible(*written, now));
+    if time.is_far_ahead(last) {
+        let requeue_at = Some(now.saturating_add(DOUBT_PAUSE));
+        return Ok(CronDecision { requeue_at, ..CronDecision::default() });
+    }
+    let ignored = recorded_time(cron).filter(|written| !time.counts(*written));
     let nothing = CronDecision { requeue_at, ignored, ..CronDecision::default() };
     let Some(due) = schedule.latest(last, now) else { return Ok(nothing) };
     if spec.deadline.is_some_and(|deadline| due.saturating_add(deadline) < now) {
@@ -131,15 +160,15 @@ pub enum CronCheck {
     UnlessThereIs(Vec<String>),
 }
 
-/// Compare a decision with the `CronOperation` on the API server. `known` are the operations that the decision was made with, at `now`.
+/// Compare a decision with the `CronOperation` on the API server. `known` are the operations that the decision was made with, at this time.
 pub fn check_cron(
     live: &Object,
     policy: ConcurrencyPolicy,
     known: &[Object],
     due: i64,
-    now: i64,
+    time: CronTime,
 ) -> CronCheck {
-    if written_time(live, now).is_some_and(|written| due <= written) {
+    if written_time(live, time).is_some_and(|written| due <= written) {
         return CronCheck::AlreadyMade;
     }
     if policy == ConcurrencyPolicy::Allow {
@@ -158,9 +187,9 @@ pub fn cron_operation_name(cron: &str, due: i64) -> String {
 }
 
 /// Whether an operation can be deleted without being created again: the status has its time, or its time is ignored anyway.
-pub fn cron_may_forget(cron: &Object, operation: &Object, now: i64) -> bool {
-    let Some(time) = time_of(cron, operation) else { return true };
-    !is_credible(time, now) || written_time(cron, now).is_some_and(|written| time <= written)
+pub fn cron_may_forget(cron: &Object, operation: &Object, time: CronTime) -> bool {
+    let Some(made) = time_of(cron, operation) else { return true };
+    !time.counts(made) || written_time(cron, time).is_some_and(|written| made <= written)
 }
 
 /// The time of an operation, from its name.
@@ -169,8 +198,8 @@ fn time_of(cron: &Object, operation: &Object) -> Option<i64> {
 }
 
 /// The last time in the status, unless it is ignored.
-fn written_time(cron: &Object, now: i64) -> Option<i64> {
-    recorded_time(cron).filter(|written| is_credible(*written, now))
+fn written_time(cron: &Object, time: CronTime) -> Option<i64> {
+    recorded_time(cron).filter(|written| time.counts(*written))
 }
 
 fn recorded_time(cron: &Object) -> Option<i64> {
@@ -178,20 +207,34 @@ fn recorded_time(cron: &Object) -> Option<i64> {
     status.and_then(rfc3339::moment).map(|moment| moment.seconds)
 }
 
-/// Whether a time can have been recorded by a clock that was right.
-fn is_credible(time: i64, now: i64) -> bool {
-    time <= now.saturating_add(MOST_AHEAD)
+/// Whether a `CronOperation` has a recorded time that is so far in the future that either the clock that recorded it was wrong, or this one
+/// is.
+pub fn has_future_time(cron: &Object, operations: &[Object], now: i64) -> bool {
+    let time = CronTime { now, may_ignore: false };
+    time.is_far_ahead(last_time_at(cron, operations, time))
 }
 
-/// The last time that had an operation, in seconds since 1970; the creation of the `CronOperation`, if there was none. Times too far in
-/// the future are ignored.
+/// The last time for clients that show a schedule, by a clock that is right: times too far in the future are ignored.
 pub fn last_time(cron: &Object, operations: &[Object], now: i64) -> i64 {
+    last_time_at(cron, operations, CronTime { now, may_ignore: true })
+}
+
+/// The last time for the status. None if it stays as it is: there is none yet, or this clock may be wrong. Otherwise a time that was ignored
+/// once would be recorded again after a restart, from the name of its operation.
+pub fn last_time_to_record(cron: &Object, operations: &[Object], time: CronTime) -> Option<i64> {
+    let has_made = !operations.is_empty() || recorded_time(cron).is_some();
+    Some(last_time_at(cron, operations, time)).filter(|last| has_made && !time.is_far_ahead(*last))
+}
+
+/// The last time that had an operation and counts, in seconds since 1970; the creation of the `CronOperation`, if there was none.
+fn last_time_at(cron: &Object, operations: &[Object], time: CronTime) -> i64 {
     // By names, not by creation times: an API server whose clock is behind would have created them before they were
     // due.
     let made = operations.iter().filter_map(|operation| time_of(cron, operation));
     // Operations may have been deleted: history limits can be zero.
-    let known = made.chain(recorded_time(cron)).filter(|time| is_credible(*time, now)).max();
-    known.unwrap_or_else(|| Some(created_at(cron)).filter(|time| is_credible(*time, now)).unwrap_or_default())
+    let known = made.chain(recorded_time(cron)).filter(|known| time.counts(*known)).max();
+    let created = Some(created_at(cron)).filter(|created| time.counts(*created));
+    known.or(created).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -217,12 +260,17 @@ mod tests {
         operation.as_object().unwrap().clone()
     }
 
+    /// A time at which nothing in the future is ignored.
+    fn at(now: i64) -> CronTime {
+        CronTime { now, may_ignore: false }
+    }
+
     fn decide(policy: &str, deadline: Option<i64>, operations: &[Object], now: i64) -> CronDecision {
         let mut cron = cron(&json!({}));
         let spec =
             json!({"schedule": HOURLY, "concurrencyPolicy": policy, "startingDeadlineSeconds": deadline});
         cron.insert("spec".to_owned(), spec);
-        decide_cron(&cron, &CronSpec::of(&cron), operations, now).unwrap()
+        decide_cron(&cron, &CronSpec::of(&cron), operations, at(now)).unwrap()
     }
 
     #[test]
@@ -246,7 +294,7 @@ mod tests {
             let spec = CronSpec::of(&cron);
             let (mut now, mut made, mut operations) = (YEARS.start, Vec::new(), Vec::new());
             while now < YEARS.end {
-                let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+                let decision = decide_cron(&cron, &spec, &operations, at(now)).unwrap();
                 if let Some(due) = decision.due {
                     made.push(due);
                     operations = vec![operation(due, "True")];
@@ -275,7 +323,7 @@ mod tests {
     #[test]
     fn time_after_a_delay_stays_where_it_is_whenever_it_is_decided_again() {
         let decide = |cron: &Object, operations: &[Object], now| {
-            decide_cron(cron, &CronSpec::of(cron), operations, now).unwrap()
+            decide_cron(cron, &CronSpec::of(cron), operations, at(now)).unwrap()
         };
         // An operation of three minutes has ended.
         let ended = decide(&every("10m", Some(60)), &[operation(600, "True")], 780);
@@ -303,7 +351,7 @@ mod tests {
                 if ends_at.take_if(|at| *at <= now).is_some() {
                     operations = vec![operation(*made.last().unwrap(), "True")];
                 }
-                let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+                let decision = decide_cron(&cron, &spec, &operations, at(now)).unwrap();
                 if let Some(due) = decision.due {
                     made.push(due);
                     operations = vec![operation(due, "Unknown")];
@@ -322,32 +370,56 @@ mod tests {
     fn operation_that_history_has_lost_is_not_made_again() {
         let mut cron = cron(&json!({"lastScheduleTime": "1970-01-01T01:00:00Z"}));
         cron.insert("spec".to_owned(), json!({"schedule": HOURLY}));
-        assert_eq!(decide_cron(&cron, &CronSpec::of(&cron), &[], HOUR + 5).unwrap().due, None);
+        assert_eq!(decide_cron(&cron, &CronSpec::of(&cron), &[], at(HOUR + 5)).unwrap().due, None);
+    }
+
+    /// An hourly schedule whose last time is the hundredth hour, with an operation for that and one for the ninth.
+    fn cron_that_was_ahead() -> (Object, CronSpec, [Object; 2]) {
+        let mut cron = cron(&json!({"lastScheduleTime": "1970-01-05T04:00:00Z"}));
+        cron.insert("spec".to_owned(), json!({"schedule": HOURLY, "successfulHistoryLimit": 0}));
+        let spec = CronSpec::of(&cron);
+        (cron, spec, [operation(9 * HOUR, "True"), operation(100 * HOUR, "True")])
     }
 
     #[test]
     fn clock_that_was_far_ahead_once_does_not_stop_the_schedule() {
-        let now = 10 * HOUR;
-        let ahead = 100 * HOUR;
-        let status = json!({"lastScheduleTime": "1970-01-05T04:00:00Z"});
-        let mut cron = cron(&status);
-        cron.insert("spec".to_owned(), json!({"schedule": HOURLY, "successfulHistoryLimit": 0}));
-        let spec = CronSpec::of(&cron);
-        let operations = [operation(9 * HOUR, "True"), operation(ahead, "True")];
-        let decision = decide_cron(&cron, &spec, &operations, now).unwrap();
+        let (now, ahead) = (10 * HOUR, 100 * HOUR);
+        let (mut cron, spec, operations) = cron_that_was_ahead();
+        assert!(has_future_time(&cron, &operations, now) && has_future_time(&cron, &[], now));
+        let time = CronTime { now, may_ignore: true };
+        let decision = decide_cron(&cron, &spec, &operations, time).unwrap();
         assert_eq!((decision.due, decision.ignored), (Some(now), Some(ahead)));
-        assert_eq!(check_cron(&cron, spec.policy, &operations, now, now), CronCheck::Current);
-        assert!(cron_may_forget(&cron, &operations[1], now), "its time is ignored");
-        assert!(!cron_may_forget(&cron, &operations[0], now), "no status has its time");
+        assert_eq!(check_cron(&cron, spec.policy, &operations, now, time), CronCheck::Current);
+        assert!(cron_may_forget(&cron, &operations[1], time), "its time is ignored");
+        assert!(!cron_may_forget(&cron, &operations[0], time), "no status has its time");
+        assert_eq!(last_time_to_record(&cron, &operations, time), Some(9 * HOUR));
         assert_eq!(last_time(&cron, &operations, now), 9 * HOUR);
         // As long as the clock is ahead, and when that time has come, it counts.
         for later in [ahead - MOST_AHEAD, ahead + 5] {
-            let decision = decide_cron(&cron, &spec, &operations, later).unwrap();
+            assert!(!has_future_time(&cron, &operations, later));
+            let decision = decide_cron(&cron, &spec, &operations, at(later)).unwrap();
             assert_eq!((decision.due, decision.ignored), (None, None), "{later}");
         }
         // A `CronOperation` that was created while the clock was ahead.
         meta::set_field(&mut cron, "creationTimestamp", "1970-01-05T04:00:00Z");
-        assert_eq!(decide_cron(&cron, &spec, &[], now).unwrap().due, Some(now));
+        cron.remove("status");
+        assert!(has_future_time(&cron, &[], now));
+        assert_eq!(decide_cron(&cron, &spec, &[], time).unwrap().due, Some(now));
+    }
+
+    #[test]
+    fn clock_that_may_be_behind_repeats_nothing_and_forgets_nothing() {
+        let now = 10 * HOUR;
+        let (mut cron, spec, operations) = cron_that_was_ahead();
+        let waits = CronDecision { requeue_at: Some(now + DOUBT_PAUSE), ..CronDecision::default() };
+        assert_eq!(decide_cron(&cron, &spec, &operations, at(now)).unwrap(), waits);
+        // The cache may be behind, too.
+        assert_eq!(check_cron(&cron, spec.policy, &operations, now, at(now)), CronCheck::AlreadyMade);
+        assert_eq!(last_time_to_record(&cron, &operations, at(now)), None, "it does not go back");
+        cron.remove("status");
+        assert!(operations.iter().all(|operation| !cron_may_forget(&cron, operation, at(now))));
+        let every = every("10m", Some(60));
+        assert_eq!(decide_cron(&every, &CronSpec::of(&every), &operations, at(now)).unwrap(), waits);
     }
 
     #[test]
@@ -374,10 +446,10 @@ mod tests {
         assert_eq!(design.limits, HistoryLimits { succeeded: 3, failed: 0 });
         let never = spec(json!({"schedule": "0 0 31 2 *"}));
         assert_eq!(
-            decide_cron(&cron(&json!({})), &never, &[], 0).unwrap_err().to_string(),
+            decide_cron(&cron(&json!({})), &never, &[], at(0)).unwrap_err().to_string(),
             "no time matches it"
         );
-        assert!(decide_cron(&cron(&json!({})), &spec(json!({"schedule": "x"})), &[], 0).is_err());
+        assert!(decide_cron(&cron(&json!({})), &spec(json!({"schedule": "x"})), &[], at(0)).is_err());
     }
 
     #[test]

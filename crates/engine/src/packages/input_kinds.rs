@@ -7,6 +7,7 @@
 //! * A definition that no Function created is left alone.
 //! * A version of another Function is not changed, and no version is removed: two Functions that disagree would overwrite each other for
 //!   ever.
+//! * Every active revision creates a definition that is missing.
 
 use ferroplane_api::{Object, meta};
 use serde_json::{Value, json};
@@ -20,7 +21,9 @@ pub fn establish_input_kind(
     how: &Establishing<'_>,
 ) -> Option<Object> {
     let Some(live) = live else {
-        return how.control.then(|| with_owners(labelled(wanted, how), Vec::new(), how));
+        // Also for an older active revision: it is not reconciled again once the newest one has created the definition, and its
+        // versions would be missing.
+        return Some(with_owners(labelled(wanted, how), Vec::new(), how));
     };
     let owners = owners(live);
     let is_function = |owner: &Value| owner["kind"] == "Function";
@@ -99,11 +102,16 @@ mod tests {
 
     /// Establish the definition of a Function.
     fn bring(function: &str, wanted: &Object, live: Option<&Object>) -> Option<Object> {
+        bring_as(true, function, wanted, live)
+    }
+
+    /// The same as its newest active revision, or as an older one.
+    fn bring_as(is_newest: bool, function: &str, wanted: &Object, live: Option<&Object>) -> Option<Object> {
         let revision = format!("{function}-1");
         let (package, revision) = (owner("Function", function), owner("FunctionRevision", &revision));
         let (siblings, none) = (BTreeSet::new(), BTreeMap::new());
         let party = Party { package: &package, revision: &revision, siblings: &siblings };
-        let how = Establishing { party, control: true, common_labels: &none, common_annotations: &none };
+        let how = Establishing { party, control: is_newest, common_labels: &none, common_annotations: &none };
         establish_input_kind(wanted, live, &how)
     }
 
@@ -142,6 +150,19 @@ mod tests {
         let expected =
             expected.map(|(name, is_stored, about)| (name.to_owned(), is_stored, about.to_owned()));
         assert_eq!(versions(&second), expected);
+    }
+
+    #[test]
+    fn older_active_revision_brings_its_versions_first_and_the_newest_one_decides_about_them() {
+        let older = definition(&[("v1", "old"), ("v2", "old")]);
+        let created = bring_as(false, "a", &older, None).unwrap();
+        assert_eq!((meta::controller_uid(&created), owners(&created).len()), (None, 2));
+        let both = bring("a", &definition(&[("v1", "new")]), Some(&created)).unwrap();
+        let expected = [("v1", true, "new"), ("v2", false, "old")];
+        let expected =
+            expected.map(|(name, is_stored, about)| (name.to_owned(), is_stored, about.to_owned()));
+        assert_eq!(versions(&both), expected);
+        assert_eq!(bring_as(false, "a", &older, Some(&both)), None);
     }
 
     #[test]

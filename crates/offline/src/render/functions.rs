@@ -36,6 +36,21 @@ pub(super) struct Trust {
     pub(super) may_run_commands: bool,
     /// Whether there are credentials for functions.
     pub(super) has_credentials: bool,
+    pub(super) overrides: Overrides,
+}
+
+/// What the user says on the command line, which is trusted, whatever the files say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Overrides {
+    has_target: bool,
+    has_certificates: bool,
+}
+
+impl Overrides {
+    pub(super) fn of(annotations: &[(String, String)]) -> Self {
+        let has = |key: &str| annotations.iter().any(|(known, _)| known == key);
+        Self { has_target: has(TARGET), has_certificates: has(TLS_DIRECTORY) }
+    }
 }
 
 /// The functions that manifests describe.
@@ -217,7 +232,7 @@ fn served(function: &Function, manifest: &Manifest, trust: Trust) -> anyhow::Res
     // A user who renders foreign files, as CI does for a pull request, must not send secrets to where these files say, nor prove to it who
     // they are.
     let has_secrets = trust.has_credentials || certificates.is_some();
-    if has_secrets && !target.is_loopback() && !trust.may_run_commands {
+    if has_secrets && !target.is_loopback() && !trust.may_run_commands && !trust.overrides.has_target {
         let problem = format!(
             "cannot use credentials or certificates with `{target}`, which is not on this machine: pass --allow-commands if \
              you trust these files"
@@ -228,7 +243,7 @@ fn served(function: &Function, manifest: &Manifest, trust: Trust) -> anyhow::Res
         None => None,
         Some(path) => {
             let directory = manifest.source().directory();
-            let below = if trust.may_run_commands {
+            let below = if trust.may_run_commands || trust.overrides.has_certificates {
                 Some(directory.join(path))
             } else {
                 file_below(&directory, path)

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use super::cluster_state::SharedState;
 use super::composite::{check_definition, check_type, layout_of, selection_notes};
 use super::defaults;
-use super::functions::{Functions, Trust};
+use super::functions::{Functions, Overrides, Trust};
 use super::operation::{as_composition, is_operation, operation_in};
 use super::renderer::Renderer;
 use super::runtimes::Runtimes;
@@ -178,6 +178,7 @@ impl InputFiles {
         let trust = Trust {
             may_run_commands: self.may_run_commands,
             has_credentials: !self.function_credentials.is_empty(),
+            overrides: Overrides::of(&self.function_annotations),
         };
         match path {
             Some(path) => Functions::load(files, path, &self.function_annotations, trust),

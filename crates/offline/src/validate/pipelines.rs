@@ -102,9 +102,13 @@ fn mutual_triggers(manifest: &Manifest) -> Option<Problem> {
     let (group, kind) = (meta::group(text("apiVersion")), text("kind"));
     matches!((group, kind), (keys::OPS, "Operation") | ("" | "events.k8s.io", "Event")).then(|| {
         let field = "spec.watch.kind";
+        let (own, remedy) = match kind {
+            "Event" => ("events about its own Operations and their ActionSets", "the namespace"),
+            _ => ("its own Operations", "matchLabels"),
+        };
         let message = format!(
-            "{field}: no Operation is created for {kind}s that this WatchOperation itself causes, but two WatchOperations \
-             that watch {kind}s trigger each other without end; restrict them with matchLabels"
+            "{field}: no Operation is created for {own}, but two WatchOperations that watch {kind}s trigger each other \
+             without end; restrict them with {remedy}"
         );
         Problem::new(ProblemKind::NoEffect, manifest, field, message)
     })

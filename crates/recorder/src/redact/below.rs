@@ -20,9 +20,9 @@ const KEPT: [&str; 13] = [
     "audience",
     "expirationseconds",
 ];
-/// How names of fields end that say which object or entry has the secret.
+/// The last words of the names of fields that say which object or entry has the secret.
 const REFERENCES: [&str; 7] =
-    ["ref", "refs", "selector", "field", "secretname", "existingsecret", "valuefrom"];
+    ["Ref", "Refs", "Selector", "Field", "SecretName", "ExistingSecret", "ValueFrom"];
 /// What a schema says of a value.
 const KEYWORDS: [&str; 34] = [
     "$ref",
@@ -83,7 +83,8 @@ pub(super) struct Description {
 impl Description {
     pub(super) fn of(object: &Object) -> Self {
         let is_about_names = |key: &String| is_name(key) || is_kept(key);
-        let has_names = object.keys().any(|key| is_reference(key)) || object.keys().all(is_about_names);
+        let names_an_object = object.contains_key("name") && object.keys().all(is_about_names);
+        let has_names = names_an_object || object.keys().any(|key| is_reference(key));
         Self { has_names }
     }
 
@@ -102,8 +103,8 @@ fn is_name(key: &str) -> bool {
 }
 
 fn is_reference(key: &str) -> bool {
-    let key = key.to_ascii_lowercase();
-    REFERENCES.iter().any(|ending| key.ends_with(ending))
+    // As a word: `href` ends with the letters of `ref`, and is an address that may have a password in it.
+    REFERENCES.iter().any(|word| key.ends_with(word) || key.eq_ignore_ascii_case(word))
 }
 
 fn is_schema(object: &Object) -> bool {

@@ -115,6 +115,8 @@ fn texts_and_numbers_in_lists_and_maps_that_are_named_like_secrets_are() {
         "credentials": {"alice": "sesame-3", "more": {"text": "sesame-4", "policy": "Sesame"}},
         "githubTokens": ["sesame-5"], "password": {"password": {"password": "sesame"}},
         "env": [{"name": "DB_PASSWORD", "value": ["sesame-6"]}],
+        "apiKey": {"type": "bearer", "key": "sesame-7"}, "password2": {"password": {"key": "sesame-8"}},
+        "token": {"href": "https://bob:sesame-9@example.org"},
     }});
     let other = json!({"kind": "ConfigMap", "data": {"text": "sesame-3 and 12345678", "policy": "Sesame"}});
     let left = redacted(&[xr, other]);

@@ -120,14 +120,18 @@ impl AdaptedProgram {
         request: &RunFunctionRequest,
         context: CallContext,
     ) -> Result<RunFunctionResponse, CallError> {
-        let function = self.function(request)?;
+        let function = self.function(request, context.is_first_step)?;
         // What this call may do follows from the grants of the package. A step that calls a package is permitted nothing.
         let permits = Permits { network: self.has_network, ..Permits::default() };
         external.call(&function, request, &CallContext { permits, ..context }).await
     }
 
     /// What is called: the image, with the input of the step as its config.
-    fn function(&self, request: &RunFunctionRequest) -> Result<ExternalFunction, CallError> {
+    fn function(
+        &self,
+        request: &RunFunctionRequest,
+        is_first_step: bool,
+    ) -> Result<ExternalFunction, CallError> {
         let invalid = |reason: String| CallError::Input { function: self.name.clone(), reason };
         let config = request.input.clone().map(Struct::into_json).transpose();
         Ok(ExternalFunction {
@@ -143,8 +147,8 @@ impl AdaptedProgram {
             protocol: self.protocol,
             timeout: self.limits.time.unwrap_or(TIMEOUT),
             config: config.map_err(|error| invalid(error.to_string()))?,
-            // A package can be called by any step, and resources that an earlier step has dropped have to stay dropped.
-            sees_unwanted: false,
+            // Resources that an earlier step has dropped have to stay dropped. Before the first one, none can have been.
+            sees_unwanted: is_first_step,
         })
     }
 }
@@ -200,6 +204,19 @@ mod tests {
             let sent = calls.lock().expect("no panic")[0].standard_input.clone();
             let sent: Value = serde_json::from_slice(&sent).expect("JSON");
             assert!(!sent.to_string().contains("dropped"), "{sent}");
+        }
+    }
+
+    #[tokio::test]
+    async fn package_that_is_the_first_step_sees_what_exists() {
+        for protocol in [FunctionProtocol::ResourceList, FunctionProtocol::KRM] {
+            let (external, _) = echoing();
+            let program = program(protocol, CallLimits::default());
+            let context = CallContext { is_first_step: true, ..CallContext::default() };
+            let request = RunFunctionRequest { desired: None, ..request() };
+            let response = program.call(&external, &request, context).await.expect("an answer");
+            let desired = response.desired.expect("desired state");
+            assert_eq!(desired.resources().keys().collect::<Vec<_>>(), ["dropped"], "{protocol:?}");
         }
     }
 

@@ -208,7 +208,8 @@ impl Caller {
         &self,
         request: tonic::Request<RunFunctionRequest>,
     ) -> Result<tonic::Response<RunFunctionResponse>, Status> {
-        // A pod does not know which step calls it.
+        // A pod does not know which step calls it. So its program never sees what no step desires, not even in the first step: what an
+        // earlier step has dropped has to stay dropped.
         let answer = self.program.call(&self.external, request.get_ref(), CallContext::default()).await;
         answer.map(tonic::Response::new).map_err(|error| status(&error))
     }

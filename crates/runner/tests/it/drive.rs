@@ -8,7 +8,10 @@ use bytes::Bytes;
 use ferroplane_engine::{Answer, CompositeSubject, Inputs, Layout, Outcome, Pipeline, Subject, Want, chain};
 use ferroplane_functions::{Library, builtin};
 use ferroplane_runner::grpc::{Client, Options};
-use ferroplane_runner::{Directory, External, ImageCall, ImageOutput, ImageRunner, Resources, Runner, drive};
+use ferroplane_runner::{
+    AsyncFunction, Directory, External, ImageCall, ImageOutput, ImageRunner, Resources, ResponseCache,
+    Runner, drive,
+};
 use ferroplane_testkit::FunctionServer;
 use ferroplane_wire::v1::{Resource, RunFunctionRequest, RunFunctionResponse};
 use ferroplane_wire::{State, Struct, from_json};
@@ -43,7 +46,7 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
         ("dummy".to_owned(), Runner::Builtin(builtin("function-dummy", None).unwrap())),
         ("served".to_owned(), Runner::Grpc(client)),
     ]);
-    let steps: Vec<ferroplane_api::Step> = serde_json::from_value(json!([
+    let steps = json!([
         {"step": "first", "functionRef": {"name": "dummy"}, "input": {
             "apiVersion": "dummy.fn.crossplane.io/v1beta1", "kind": "Response",
             "response": {"desired": {"resources": {
@@ -51,9 +54,14 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
             }}}
         }},
         {"step": "second", "functionRef": {"name": "served"}}
-    ]))
-    .unwrap();
-    let inputs = Inputs {
+    ]);
+    drive(composing(steps), &functions, &OneConfigMap).await
+}
+
+/// A composite resource with these steps.
+fn composing(steps: Value) -> Inputs {
+    let steps: Vec<ferroplane_api::Step> = serde_json::from_value(steps).unwrap();
+    Inputs {
         subject: CompositeSubject::new(
             object(json!({
                 "apiVersion": "example.org/v1", "kind": "XR",
@@ -68,20 +76,30 @@ async fn run(server: &FunctionServer, options: Options) -> Outcome {
         remembered: Vec::new(),
         context: None,
         grants: std::sync::Arc::default(),
-    };
-    drive(inputs, &functions, &OneConfigMap).await
+    }
 }
 
-/// The time and the randomness of code that an operation with this UID runs.
-async fn stillness_of_operation(uid: &str) -> (Duration, u64) {
+/// The time and the randomness of code that operations with these UIDs run, one after the other. It lets its answers be kept.
+async fn stillness_of_operations(uids: &[&str]) -> Vec<(Duration, u64)> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
     let images = ImageRunner::new(move |call: ImageCall| {
         noted.lock().unwrap().push(call.stillness);
-        async { Ok(ImageOutput { standard_output: b"{}".to_vec(), ..ImageOutput::default() }) }
+        let standard_output = br#"{"meta": {"ttl": "60s"}}"#.to_vec();
+        async move { Ok(ImageOutput { standard_output, ..ImageOutput::default() }) }
     });
     let mut functions = Directory::built_in(&Library::built_in().unwrap());
     functions.enable_external(&External::new(images));
+    functions.keep_answers(Arc::new(ResponseCache::in_memory()));
+    for uid in uids {
+        drive(operation(uid), &functions, &OneConfigMap).await.result.unwrap();
+    }
+    let seen = seen.lock().unwrap();
+    seen.clone()
+}
+
+/// An operation with a step that runs code.
+fn operation(uid: &str) -> Inputs {
     let input =
         json!({"apiVersion": "container.fn.ferroplane.io/v1alpha1", "kind": "Container", "image": "a"});
     let step = json!({"step": "run", "functionRef": {"name": "function-container-v0.1.0"}, "input": input});
@@ -89,16 +107,13 @@ async fn stillness_of_operation(uid: &str) -> (Duration, u64) {
     let metadata = json!({"name": "o", "uid": uid, "creationTimestamp": "2026-01-02T03:04:05Z"});
     let operation =
         json!({"apiVersion": "ops.crossplane.io/v1alpha1", "kind": "Operation", "metadata": metadata});
-    let inputs = Inputs {
+    Inputs {
         subject: Subject::Operation { object: object(operation) },
         pipeline: Arc::new(Pipeline::new(&steps).unwrap()),
         remembered: Vec::new(),
         context: None,
         grants: Arc::default(),
-    };
-    drive(inputs, &functions, &OneConfigMap).await.result.unwrap();
-    let seen = seen.lock().unwrap();
-    seen[0]
+    }
 }
 
 /// What the steps before wanted, and one more.
@@ -117,10 +132,40 @@ fn failure(outcome: Outcome, server: &FunctionServer) -> String {
 
 #[tokio::test]
 async fn code_of_each_operation_sees_its_own_time_and_randomness() {
-    let one = stillness_of_operation("a").await;
-    assert_eq!(one.0, Duration::from_secs(1_767_323_045));
-    assert_eq!(stillness_of_operation("a").await, one, "another attempt");
-    assert_ne!(stillness_of_operation("b").await.1, one.1);
+    let seen = stillness_of_operations(&["a", "a", "b"]).await;
+    assert_eq!(seen.len(), 3, "the answer for one was taken for another");
+    assert_eq!(seen[0].0, Duration::from_secs(1_767_323_045));
+    assert_eq!(seen[1], seen[0], "another attempt");
+    assert_ne!(seen[2].1, seen[0].1);
+}
+
+#[tokio::test]
+async fn answer_of_a_first_step_is_not_that_of_a_later_one() {
+    // As a package that wants all that exists.
+    let package = AsyncFunction::in_context(|request, context| async move {
+        let kept: RunFunctionResponse = from_json(&json!({"meta": {"ttl": "60s"}})).unwrap();
+        let desired = context.is_first_step.then(|| {
+            let existing = object(json!({"apiVersion": "v1", "kind": "ConfigMap"}));
+            with(request.clone(), "existing", existing).desired
+        });
+        Ok(RunFunctionResponse { desired: desired.flatten(), context: request.context, ..kept })
+    });
+    let dropping = AsyncFunction::new(|request| async move {
+        let desired = Some(State::default());
+        Ok(RunFunctionResponse { desired, context: request.context, ..RunFunctionResponse::default() })
+    });
+    let mut functions = Directory::from_iter([
+        ("package".to_owned(), Runner::AsyncFunction(package)),
+        ("dropping".to_owned(), Runner::AsyncFunction(dropping)),
+    ]);
+    functions.keep_answers(Arc::new(ResponseCache::in_memory()));
+    let package = json!({"step": "package", "functionRef": {"name": "package"}});
+    let dropping = json!({"step": "dropping", "functionRef": {"name": "dropping"}});
+    for (steps, wanted) in [(json!([package]), vec!["existing"]), (json!([dropping, package]), vec![])] {
+        let plan = drive(composing(steps), &functions, &OneConfigMap).await.result.unwrap();
+        let applied: Vec<_> = plan.apply.iter().map(|wanted| wanted.resource.as_str()).collect();
+        assert_eq!(applied, wanted);
+    }
 }
 
 #[tokio::test]

@@ -171,6 +171,35 @@ context["decoded"] = [encoding.b64dec("aGVs\nbG8="), encoding.b64url_dec("cG9ydH
 }
 
 #[test]
+fn name_dict_can_be_given_to_something_else() {
+    let script = r#"
+def parameter(dict):
+    return dict.pick
+def assigned(value):
+    dict = value
+    return dict.omit
+def looped(values):
+    for dict in values:
+        return dict.dig
+function = lambda dict: dict.compact
+context["seen"] = [
+    parameter({"pick": 1}), assigned({"omit": 2}), looped([{"dig": 3}]), function({"compact": 4}),
+    [dict.merge for dict in [dict.merge({"merge": 5}, {})]], {dict.merge: 6 for dict in [{"merge": "k"}]},
+    dict.pick({"a": 7, "b": 8}, ["a"]),
+]
+"#;
+    let Some(response) = answer(source(script), xr(&json!({}))) else { return };
+    assert_eq!(response["context"]["seen"], json!([1, 2, 3, 4, [5], {"k": 6}, {"a": 7}]), "{response}");
+
+    for load in ["load('lib.star', 'dict', 'own')", "load('lib.star', '*')"] {
+        let mut input = source(&format!("{load}\ncontext['seen'] = [dict.pick, own]"));
+        input["spec"]["modules"] = json!({"lib.star": "dict = {'pick': 8}\nown = dict.pick\n"});
+        let response = answer(input, xr(&json!({}))).unwrap();
+        assert_eq!(response["context"]["seen"], json!([8, 8]), "{load}: {response}");
+    }
+}
+
+#[test]
 fn modules_are_loaded() {
     let mut input = source("load(\"lib.star\", \"named\")\nResource(\"a\", named(\"n\"))");
     input["spec"]["modules"] =

@@ -291,6 +291,11 @@ impl Connector {
         }
     }
 
+    /// Whether the program serves, as far as is known.
+    pub fn is_serving(&self) -> bool {
+        self.state.borrow().state == ServerState::Serving
+    }
+
     /// Waits until the program does not serve, and says in which state it is instead.
     pub async fn not_serving(&self) -> ServerState {
         let mut state = self.state.clone();

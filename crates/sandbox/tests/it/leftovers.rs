@@ -79,6 +79,17 @@ fn entries(state: &Path) -> usize {
     fs::read_dir(state.join("ledger")).map_or(0, Iterator::count)
 }
 
+#[test]
+fn keys_are_removed_even_if_hosts_cannot_be_forgotten() {
+    let state = public_directory();
+    fs::create_dir_all(state.path().join("ledger/1-1.json")).expect("no entry");
+    let left = state.path().join("processes/4294967295.1/tls");
+    fs::create_dir_all(&left).expect("directory");
+    fs::write(left.join("tls.key"), "secret").expect("key");
+    remove_leftovers(state.path()).expect_err("a directory is not removed");
+    assert!(!left.exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_of_a_control_plane_that_is_killed() {
     if sandbox().await.is_none() {

@@ -251,6 +251,9 @@ impl<'t> Frame<'_, 't> {
 
     fn template(&mut self, dot: &Slot, invocation: &'t Invocation) -> Executed<()> {
         self.at(Part::Template(invocation));
+        // It is found by its name, which is work if that is long.
+        let searched = invocation.name.len() as u64 / 256;
+        self.ctx.step(searched).map_err(|limit| self.exhausted(limit))?;
         let Some(tree) = self.ctx.templates.tree(&invocation.name) else {
             return Err(self.error(format!("template {} not defined", quote(&invocation.name))));
         };

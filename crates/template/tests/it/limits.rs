@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ferroplane_golang::fmt::Numbers;
 use ferroplane_template::{
-    Budget, ExecuteError, Exhausted, Functions, Heap, Host, NoHost, Options, Templates, Value,
+    Budget, CallSite, ExecuteError, Exhausted, Functions, Heap, Host, NoHost, Options, Templates, Value,
+    sprig,
 };
 use serde_json::json;
 
@@ -109,6 +110,34 @@ fn host_can_stop_a_template() {
     let error = executed_by("{{ range 5000000000 }}{{ end }}", Budget::default(), &mut host).unwrap_err();
     assert_eq!((error.exhausted, host.0), (Some(Exhausted::Time(Duration::from_secs(3))), 4));
     assert!(error.to_string().ends_with("the template takes longer than 3s"), "{error}");
+}
+
+#[test]
+fn draws_take_steps_for_the_names_of_all_templates_around_them() {
+    /// Counts the bytes of the names that it is given.
+    #[derive(Default)]
+    struct Counting(usize);
+    impl Host for Counting {
+        fn begin_draw(&mut self, sites: &[CallSite<'_>]) {
+            self.0 += sites.iter().map(|site| site.name.len()).sum::<usize>();
+        }
+        fn random(&mut self, _: &mut [u8]) -> bool {
+            true
+        }
+    }
+    let name = "n".repeat(20_000);
+    let draws = "{{ range 9000 }}{{ $_ := randInt 0 9 }}{{ end }}";
+    let text = format!(
+        r#"{{{{ define "{name}" }}}}{{{{ if . }}}}{{{{ template "{name}" (sub . 1) }}}}{{{{ else }}}}{draws}{{{{ end }}}}{{{{ end }}}}{{{{ template "{name}" 200 }}}}"#
+    );
+    let templates = Templates::parse("t", &text, &Options::default(), &sprig::functions()).unwrap();
+    let (heap, mut host) = (Heap::new(), Counting::default());
+    let budget = Budget { steps: 500_000, ..Budget::default() };
+
+    let error = templates.execute(Value::Nil, &heap, &mut host, budget).unwrap_err();
+
+    assert_eq!(error.exhausted, Some(Exhausted::Steps(500_000)), "{error}");
+    assert!((1..500_000 * 64).contains(&host.0), "{} bytes of names were hashed", host.0);
 }
 
 #[test]

@@ -18,6 +18,9 @@ use super::{Batch, Log, LogError, Marks, Row, RowError, tables, write_ahead_log}
 pub(super) const APPLICATION: u32 = 0x4650_4C4E;
 /// The version of the format that this program writes.
 const VERSION: u32 = 1;
+/// All rows, as [`read_row`] reads them.
+pub(in super::super) const SELECT_ROWS: &str =
+    "SELECT revision, collection, namespace, name, deleted, object FROM log ORDER BY revision";
 /// Steps from each version to the next, beginning with an empty file.
 pub(super) const MIGRATIONS: [&str; VERSION as usize] = [include_str!("1.sql")];
 
@@ -285,8 +288,7 @@ impl Log for Sqlite {
         let Marks { revision, floor } = self.marks()?;
         let mut holds = Summary::new(revision, floor);
         let failed = |error| explain(error, "read", &self.file);
-        let sql = "SELECT revision, collection, namespace, name, deleted, object FROM log ORDER BY revision";
-        let mut select = self.connection.prepare(sql).map_err(failed)?;
+        let mut select = self.connection.prepare(SELECT_ROWS).map_err(failed)?;
         let mut rows = select.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
             let row = read_row(row).map_err(failed)?;
@@ -340,7 +342,7 @@ fn insert_entry(insert: &mut rusqlite::Statement<'_>, entry: &Entry) -> rusqlite
     Ok(())
 }
 
-fn read_row<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<Row<'a>> {
+pub(in super::super) fn read_row<'a>(row: &'a rusqlite::Row<'_>) -> rusqlite::Result<Row<'a>> {
     let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str()?);
     Ok(Row {
         revision: row.get(0)?,

@@ -84,6 +84,22 @@ impl Killed {
         }
     }
 
+    /// What is left without a damaged row can be restored. A copy with that row is refused, and the store that is there stays.
+    async fn is_salvaged_without(&self, path: &str) {
+        let (directory, restored) = (self.lay_out(), tempfile::tempdir().unwrap());
+        let copy = restored.path().join("copy.db");
+        let said = store::restore(&directory.path().join("store.db"), restored.path(), true).unwrap_err();
+        assert!(said.to_string().contains("revision 4: its object is"), "{said}");
+        store::salvage(directory.path(), &copy).unwrap();
+        store::restore(&copy, restored.path(), true).unwrap();
+        let store = open(restored.path());
+        let found = contents(&store.snapshot(&things(&store)));
+        let mut wanted = self.contents.clone();
+        wanted.remove(path);
+        assert_eq!(found, wanted);
+        store.close().await;
+    }
+
     /// Whether a row says of itself that it is a deletion, or of another collection. Nothing else says which it is.
     fn has_row_of_elsewhere(&self) -> bool {
         let directory = self.lay_out();
@@ -142,6 +158,7 @@ async fn row_under_the_name_of_another_object_hides_nothing() {
                 Err(said) => {
                     let why = "is damaged (revision 4: its object is `here/thing-3`)";
                     assert!(said.contains(why), "{said}");
+                    killed.is_salvaged_without("here/thing-3").await;
                     refused += 1;
                 }
             }

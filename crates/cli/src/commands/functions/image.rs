@@ -119,7 +119,7 @@ async fn call_with(
     if let Some(unserved) = unserved.map_err(cannot_run)? {
         let mut directory = Directory::default();
         directory.insert("function".to_owned(), unserved);
-        return Ok(directory.call("function", request).await?);
+        return Ok(directory.call_for("function", request, context).await?);
     }
     let server = images.serve(served(source, image, function.timeout)).await.map_err(cannot_run)?;
     let answer = server.call(request).await;

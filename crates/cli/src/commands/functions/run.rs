@@ -202,7 +202,9 @@ impl Run {
     }
 
     fn call_context(&self) -> CallContext {
-        CallContext { step: self.function.clone(), permits: self.permits(), ..CallContext::default() }
+        let (step, permits) = (self.function.clone(), self.permits());
+        // No step comes before it.
+        CallContext { step, permits, is_first_step: true, ..CallContext::default() }
     }
 
     /// What runs images and calls webhooks. A user who types a grant has decided.

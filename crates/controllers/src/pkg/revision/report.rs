@@ -153,7 +153,8 @@ impl Trouble {
 
     pub(super) fn source(image: &PreparedImage, error: &SourceError) -> Self {
         if error.is_invalid {
-            return Self::new("ParsePackage", error.message.clone(), Cause::PackageInvalid);
+            let invalid = Self::new("ParsePackage", error.message.clone(), Cause::PackageInvalid);
+            return Self { next: Next::Rest, ..invalid };
         }
         Self { is_unreachable: error.is_unreachable, ..Self::unavailable(image.explain(error)) }
     }

@@ -238,8 +238,7 @@ impl Revisions {
             return trouble.into();
         }
         let conditions = vec![revision_healthy("RuntimeHealthy"), active_runtime()];
-        let next = running.is_certified_for.map_or(Next::Rest, Next::After);
-        RuntimeStanding { conditions, next, ..RuntimeStanding::default() }
+        RuntimeStanding { conditions, ..RuntimeStanding::default() }
     }
 
     /// The state of the program of a revision that was stopped because its image is not verified. Pods that run already stay as they are.

@@ -192,33 +192,6 @@ async fn schedule_moves_on_if_the_operation_of_its_time_exists() {
 }
 
 #[tokio::test]
-async fn schedule_continues_after_its_clock_was_far_ahead() {
-    let mut plane = plane_that_answers(|_| json!({"desired": {}})).await;
-    plane.stop().await;
-    plane.clock = Clock::new(|| jiff::Timestamp::now() + jiff::SignedDuration::from_hours(48));
-    plane.start().await;
-    plane.apply(&format!("{CRONS}/c"), &cron("@every 1s")).await;
-    let ahead = |it: &Value| {
-        let last = it["status"]["lastScheduleTime"].as_str()?.parse::<jiff::Timestamp>().ok()?;
-        Some(last.as_second() - jiff::Timestamp::now().as_second())
-    };
-    plane.until(&format!("{CRONS}/c"), |it| ahead(it).is_some_and(|seconds| seconds > 3600)).await;
-    plane.stop().await;
-    plane.clock = Clock::system();
-    plane.start().await;
-    plane.until(&format!("{CRONS}/c"), |it| ahead(it).is_some_and(|seconds| seconds <= 0)).await;
-    plane.until_said("c", "which is too far in the future").await;
-    let made = times(&plane).await;
-    let now = jiff::Timestamp::now().as_second();
-    let has_made_another = |list: &Value| {
-        let names = list["items"].as_array().unwrap().iter().filter_map(|it| it["metadata"]["name"].as_str());
-        let mut times = names.filter_map(|name| name.strip_prefix("c-")?.parse::<i64>().ok());
-        times.any(|time| time <= now + 60 && !made.contains(&time))
-    };
-    plane.until(OPERATIONS, has_made_another).await;
-}
-
-#[tokio::test]
 async fn time_that_was_missed_by_more_than_the_deadline_is_left_out_and_the_next_one_comes() {
     let mut plane = plane_that_answers(|_| json!({"desired": {}})).await;
     let mut cron = cron("@every 2s");

@@ -1,6 +1,7 @@
 //! Operations and schedules in bad weather, and whenever controllers are killed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -258,4 +259,67 @@ fn schedule_goes_on_after_bad_weather_and_misses_nothing_in_good() {
             world.end().await;
         });
     }
+}
+
+/// A plane with a schedule for every minute.
+async fn world_with_a_schedule() -> World {
+    let world = World::with_operations(0, vec![obedient(&Asked::default())]).await;
+    let cron = json!({
+        "schedule": "* * * * *", "successfulHistoryLimit": 1000, "failedHistoryLimit": 1000,
+        "operationTemplate": {"spec": spec(&json!({"name": "made"}))},
+    });
+    apply(&world, "cronoperations", "CronOperation", "c", &cron).await;
+    world
+}
+
+/// Controllers start again, with a clock that is wrong by this many hours.
+fn restart_with_clock(world: &World, hours: i64) {
+    world.weather.clock.store(hours * 3600, Ordering::Relaxed);
+    world.weather.kill_now();
+}
+
+/// Half a minute more, so that nothing is due at that moment.
+async fn pass(minutes: u64) {
+    tokio::time::sleep(Duration::from_mins(minutes) + Duration::from_secs(30)).await;
+}
+
+#[test]
+fn schedule_continues_ten_minutes_after_its_clock_was_far_ahead() {
+    in_virtual_time(async {
+        let world = world_with_a_schedule().await;
+        restart_with_clock(&world, 48);
+        pass(3).await;
+        let ahead = minutes(&world).await;
+        restart_with_clock(&world, 0);
+        pass(8).await;
+        assert_eq!(minutes(&world).await, ahead, "it may be this clock that is wrong");
+        pass(4).await;
+        let after = minutes(&world).await;
+        let new: Vec<_> = after.iter().filter(|minute| !ahead.contains(minute)).collect();
+        let last = *ahead.last().unwrap();
+        assert!(!new.is_empty() && new.iter().all(|minute| **minute < last - 47 * 60), "{ahead:?} {new:?}");
+        world.plane.until_said("c", "which is too far in the future").await;
+        world.end().await;
+    });
+}
+
+/// As on a machine without a battery for its clock, until it reaches a time server.
+#[test]
+fn schedule_repeats_nothing_if_its_clock_boots_behind_and_is_corrected() {
+    in_virtual_time(async {
+        let world = world_with_a_schedule().await;
+        pass(5).await;
+        let last = || async {
+            world.plane.get(&format!("{OPS}/cronoperations/c")).await["status"]["lastScheduleTime"].clone()
+        };
+        restart_with_clock(&world, -2);
+        let (before, last_before) = (minutes(&world).await, last().await);
+        pass(5).await;
+        assert_eq!((minutes(&world).await, last().await), (before.clone(), last_before));
+        world.weather.clock.store(0, Ordering::Relaxed);
+        pass(3).await;
+        let after = minutes(&world).await;
+        assert!(after.starts_with(&before) && after.len() > before.len(), "{before:?} {after:?}");
+        world.end().await;
+    });
 }

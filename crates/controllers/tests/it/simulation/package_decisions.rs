@@ -71,7 +71,7 @@ fn controllers(object: &Value) -> Vec<String> {
 }
 
 /// Run every function that is wanted.
-async fn run(functions: Arc<PackagedFunctions>) {
+pub(super) async fn run(functions: Arc<PackagedFunctions>) {
     let mut wanted = functions.wanted();
     let mut running = BTreeSet::new();
     loop {

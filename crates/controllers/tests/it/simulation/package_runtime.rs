@@ -9,26 +9,33 @@ use serde_json::{Value, json};
 
 use super::checker::{calm_down, stay_still};
 use super::in_virtual_time;
+use super::input_kinds::{INPUTS, inputs_of, wrong_inputs};
 use super::world::World;
 use crate::packages::{PKG, owners, package_yaml};
 
 /// As many writes as running, upgrading or removing takes at most.
-const WRITES: u64 = 24;
+const WRITES: u64 = 30;
 const SEEDS: u64 = 4;
 const FUNCTION: &str = "/apis/pkg.crossplane.io/v1/functions/own";
 
-/// A world with two versions of a function, on a cluster.
+/// A world with two versions of a function, on a cluster. The kind of its inputs says which version described it.
 async fn cluster(seed: u64) -> World {
     let registry = FakeRegistry::default();
     for version in ["v1.0.0", "v1.1.0"] {
-        let package = package_yaml("Function", &json!({"capabilities": ["composition", version]}), &[]);
+        let spec = json!({"capabilities": ["composition", version]});
+        let package = package_yaml("Function", &spec, &[inputs_of(&format!("own:{version}"), version)]);
         registry.push(&format!("registry.example.org/acme/own:{version}"), &package);
     }
     registry.run_in_pods(&[PackageKind::Function, PackageKind::Provider]);
     let world = World::with_one_revision(seed, &registry).await;
+    create_namespace(&world).await;
+    world
+}
+
+/// Create the namespace in which programs of packages run.
+pub(super) async fn create_namespace(world: &World) {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     world.plane.apply(&format!("/api/v1/namespaces/{NAMESPACE}"), &namespace).await;
-    world
 }
 
 async fn install(world: &World, version: &str) {
@@ -39,13 +46,13 @@ async fn install(world: &World, version: &str) {
     world.plane.apply(FUNCTION, &package).await;
 }
 
-async fn deployments(world: &World) -> Vec<Value> {
+pub(super) async fn deployments(world: &World) -> Vec<Value> {
     let list = world.plane.get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments")).await;
     list["items"].as_array().cloned().unwrap_or_default()
 }
 
 /// Do what Kubernetes does: pods of every Deployment answer. Says whether any did not before.
-async fn start_pods(world: &World) -> bool {
+pub(super) async fn start_pods(world: &World) -> bool {
     let mut has_started = false;
     for deployment in deployments(world).await {
         if deployment["status"]["conditions"].is_array() {
@@ -60,15 +67,21 @@ async fn start_pods(world: &World) -> bool {
     has_started
 }
 
-/// Everything is as it should be, and stays so. Without a version, nothing runs.
-async fn settle(world: &World, version: Option<&str>) -> Vec<String> {
+/// Wait until controllers do nothing any more, and pods of all Deployments answer.
+pub(super) async fn calm_down_with_pods(world: &World) -> Vec<String> {
     let mut wrongs = Vec::new();
     loop {
         wrongs.extend(calm_down(world).await.err());
         if !start_pods(world).await {
-            break;
+            return wrongs;
         }
     }
+}
+
+/// Everything is as it should be, and stays so. Without a version, nothing runs.
+async fn settle(world: &World, version: Option<&str>) -> Vec<String> {
+    let mut wrongs = calm_down_with_pods(world).await;
+    wrongs.extend(wrong_inputs(world).await);
     let running = deployments(world).await;
     let core = |plural: &str, name: &str| format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{name}");
     let service = world.plane.get(&core("services", "own")).await;
@@ -90,14 +103,18 @@ async fn settle(world: &World, version: Option<&str>) -> Vec<String> {
         let mut controllers = owners(object).into_iter().filter(|(_, controls)| *controls);
         controllers.next() == Some((name.clone(), true)) && controllers.next().is_none()
     };
+    // Both versions bring the first version of the kind, and the newest revision describes it.
+    let inputs = world.plane.get(INPUTS).await;
+    let about = &inputs["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"];
     let is_so = active.len() == 1
         && active[0]["spec"]["image"] == image
+        && about == version
         && running.len() == 1
         && running[0]["metadata"]["name"] == name
         && service["spec"]["selector"]["pkg.crossplane.io/revision"] == name
         && [&running[0], &service, &secret].into_iter().all(controlled);
     if !is_so {
-        wrongs.push(format!("{version} does not run: {revisions:?} {running:?} {service}"));
+        wrongs.push(format!("{version} does not run: {revisions:?} {running:?} {service} {inputs}"));
     }
     wrongs.extend(stay_still(world).await.err());
     wrongs

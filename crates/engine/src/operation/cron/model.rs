@@ -8,8 +8,8 @@ use ferroplane_golang::time::calendar;
 use serde_json::{Value, json};
 
 use super::{
-    ConcurrencyPolicy, CronCheck, CronSpec, check_cron, cron_may_forget, cron_operation_name, decide_cron,
-    last_time,
+    ConcurrencyPolicy, CronCheck, CronSpec, CronTime, MOST_AHEAD, check_cron, cron_may_forget,
+    cron_operation_name, decide_cron, has_future_time, last_time_to_record,
 };
 use crate::operation::attempt::{Standing, standing};
 use crate::operation::history::too_many;
@@ -22,6 +22,8 @@ const STEPS: u64 = 150;
 /// The furthest that the clock of a replica is off, in seconds.
 const SKEW: u64 = 240;
 const DEADLINE: i64 = 900;
+/// For how many seconds a process has to see a time in the future before it ignores it.
+const PATIENCE: i64 = 600;
 
 /// Why a reconcile ended early.
 enum Stop {
@@ -41,6 +43,8 @@ struct State {
 struct Replica {
     cache: State,
     skew: i64,
+    /// Since when the process sees a recorded time in the future.
+    future_since: Option<i64>,
 }
 
 struct CronModel {
@@ -71,7 +75,7 @@ impl CronModel {
         let server = State { cron: cron.clone(), ..State::default() };
         let mut replica = || {
             let skew = i64::try_from(random.below(2 * SKEW)).unwrap() - i64::try_from(SKEW).unwrap();
-            Replica { cache: server.clone(), skew }
+            Replica { cache: server.clone(), skew, future_since: None }
         };
         let replicas = [replica(), replica()];
         let spec = CronSpec::of(&cron);
@@ -108,7 +112,45 @@ impl CronModel {
 
     /// The leader starts again, and lists everything.
     fn restart(&mut self) {
+        self.replicas[self.leader].future_since = None;
+        self.list();
+    }
+
+    fn list(&mut self) {
         self.replicas[self.leader].cache.clone_from(&self.server);
+    }
+
+    /// The leader starts again, with a clock that is wrong by this many seconds.
+    fn boot(&mut self, skew: i64) {
+        self.replicas[self.leader].skew = skew;
+        self.restart();
+    }
+
+    /// The leader decides every minute.
+    fn run_for(&mut self, minutes: i64) {
+        self.writes_left = u64::MAX;
+        for _ in 0..minutes {
+            self.now += 60;
+            self.list();
+            if let Err(Stop::Crash) = self.reconcile() {
+                self.restart();
+            }
+            if self.random.is_one_of(3) {
+                self.finish_one();
+            }
+        }
+    }
+
+    /// The time by the clock of the leader.
+    fn time(&mut self, cron: &Object, operations: &[Object]) -> CronTime {
+        // Whatever its clock says, ten minutes last ten minutes.
+        let passed = self.now;
+        let leader = &mut self.replicas[self.leader];
+        let now = passed + leader.skew;
+        let is_future = has_future_time(cron, operations, now);
+        leader.future_since = is_future.then(|| leader.future_since.unwrap_or(passed));
+        let may_ignore = leader.future_since.is_some_and(|since| passed - since >= PATIENCE);
+        CronTime { now, may_ignore }
     }
 
     fn finish_one(&mut self) {
@@ -127,19 +169,19 @@ impl CronModel {
 
     /// What the controller does, in its order.
     fn reconcile(&mut self) -> Result<(), Stop> {
-        let (cache, skew) = (self.replicas[self.leader].cache.clone(), self.replicas[self.leader].skew);
-        let now = self.now + skew;
+        let cache = self.replicas[self.leader].cache.clone();
         let mut operations: Vec<_> = cache.operations.values().cloned().collect();
+        let time = self.time(&cache.cron, &operations);
         for operation in too_many(&operations, self.spec.limits) {
-            if cron_may_forget(&cache.cron, operation, now) {
+            if cron_may_forget(&cache.cron, operation, time) {
                 self.write()?;
                 self.server.operations.remove(meta::name(operation));
             }
         }
-        let decision = decide_cron(&cache.cron, &self.spec, &operations, now).unwrap();
+        let decision = decide_cron(&cache.cron, &self.spec, &operations, time).unwrap();
         if let Some(due) = decision.due {
-            assert!(self.spec.deadline.is_none_or(|deadline| now <= due + deadline), "it is too late");
-            self.check(&operations, due, now)?;
+            assert!(self.spec.deadline.is_none_or(|deadline| time.now <= due + deadline), "it is too late");
+            self.check(&operations, due, time)?;
             for name in &decision.replaced {
                 self.write()?;
                 self.server.operations.remove(name);
@@ -151,11 +193,11 @@ impl CronModel {
                 return Err(Stop::Crash);
             }
         }
-        self.write_status(&cache.cron, &operations, now)
+        self.write_status(&cache.cron, &operations, time)
     }
 
-    fn check(&self, known: &[Object], due: i64, now: i64) -> Result<(), Stop> {
-        match check_cron(&self.server.cron, self.spec.policy, known, due, now) {
+    fn check(&self, known: &[Object], due: i64, time: CronTime) -> Result<(), Stop> {
+        match check_cron(&self.server.cron, self.spec.policy, known, due, time) {
             CronCheck::Current => Ok(()),
             CronCheck::AlreadyMade => Err(Stop::Behind),
             CronCheck::UnlessThereIs(names) => {
@@ -178,15 +220,15 @@ impl CronModel {
     }
 
     /// Only a replica with the latest state of the object can write.
-    fn write_status(&mut self, cached: &Object, operations: &[Object], now: i64) -> Result<(), Stop> {
+    fn write_status(&mut self, cached: &Object, operations: &[Object], time: CronTime) -> Result<(), Stop> {
         if *cached != self.server.cron {
             return Err(Stop::Behind);
         }
         let running = operations.iter().filter(|it| standing(it) == Standing::Running);
         let running: Vec<_> = running.map(|it| json!({"name": meta::name(it)})).collect();
-        let mut status = json!({"runningOperationRefs": running});
-        let last = last_time(cached, operations, now);
-        if last > 0 {
+        let mut status = cached.get("status").cloned().unwrap_or_else(|| json!({}));
+        status["runningOperationRefs"] = running.into();
+        if let Some(last) = last_time_to_record(cached, operations, time) {
             status["lastScheduleTime"] = format!("{}Z", calendar::format(last)).into();
         }
         self.write()?;
@@ -200,7 +242,7 @@ impl CronModel {
         self.now += i64::try_from(2 * SKEW).unwrap();
         self.replicas[self.leader].skew = 0;
         for _ in 0..20 {
-            self.restart();
+            self.list();
             let _ = self.reconcile();
             while self.server.operations.values().any(|it| standing(it) == Standing::Running) {
                 self.finish_one();
@@ -250,6 +292,71 @@ fn nothing_is_lost_and_nothing_is_done_twice_whatever_goes_wrong() {
     assert!(made > 10_000, "{made} operations were made");
 }
 
+/// Check models that have come to rest.
+fn settled(mut check: impl FnMut(&mut CronModel)) {
+    for seed in 1..=SEEDS / 3 {
+        for policy in POLICIES {
+            let mut model = CronModel::new(seed, policy, seed % 3 == 0);
+            for _ in 0..STEPS {
+                model.step();
+            }
+            model.settle();
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(&mut model)));
+            assert!(outcome.is_ok(), "seed {seed}, {policy}");
+        }
+    }
+}
+
+/// As on a machine without a battery for its clock, until it reaches a time server.
+#[test]
+fn clock_that_boots_behind_and_is_corrected_after_five_minutes_repeats_nothing() {
+    settled(|model| {
+        let (count, last) = (model.log.len(), model.log.iter().max().copied());
+        let hours = i64::try_from(2 + model.random.below(8)).unwrap();
+        model.boot(-hours * 3600);
+        model.run_for(5);
+        model.replicas[model.leader].skew = 0;
+        model.run_for(5);
+        let made = &model.log[count..];
+        assert!(made.iter().all(|time| Some(*time) > last), "{last:?} {made:?}");
+        model.settle();
+        model.check_nothing_twice();
+        model.check_nothing_lost();
+        model.check_history();
+    });
+}
+
+#[test]
+fn clock_that_was_far_ahead_stops_the_schedule_for_ten_minutes_only() {
+    let mut stopped = 0;
+    settled(|model| {
+        model.boot(48 * 3600);
+        model.run_for(5);
+        model.boot(0);
+        let count = model.log.len();
+        let is_ahead = model.log.iter().any(|time| *time > model.now + 2 * MOST_AHEAD);
+        model.run_for(9);
+        if is_ahead {
+            assert_eq!(model.log.len(), count, "it may be this clock that is wrong");
+            stopped += 1;
+        }
+        model.run_for(2);
+        // Until it is sure again, if it has started again meanwhile.
+        model.list();
+        let _ = model.reconcile();
+        model.now += PATIENCE;
+        model.settle();
+        let latest = model.spec.schedule.as_ref().unwrap().latest(0, model.now).unwrap();
+        let is_late = model.spec.deadline.is_some_and(|deadline| latest + deadline < model.now);
+        assert!(is_late || model.log.contains(&latest), "{latest} is lost: {:?}", model.log);
+        // Of the latest time, the operation may be gone from the history, and what the status says is not believed.
+        let times: std::collections::BTreeSet<_> = model.log.iter().collect();
+        assert!(model.log.len() - times.len() <= 1, "{:?}", model.log);
+        model.check_history();
+    });
+    assert!(stopped > 100, "{stopped} were stopped");
+}
+
 /// The replica that led before has made an operation, which still runs. The other one has not heard of it.
 #[test]
 fn operation_that_a_cache_does_not_have_is_not_made_again_and_keeps_others_waiting() {
@@ -257,7 +364,8 @@ fn operation_that_a_cache_does_not_have_is_not_made_again_and_keeps_others_waiti
         "lastScheduleTime": "1970-01-01T01:00:00Z", "runningOperationRefs": [{"name": "c-3600"}],
     }});
     let live = running.as_object().unwrap();
-    let check = |policy, due| check_cron(live, policy, &[], due, 7200);
+    let time = CronTime { now: 7200, may_ignore: false };
+    let check = |policy, due| check_cron(live, policy, &[], due, time);
     assert_eq!(check(ConcurrencyPolicy::Allow, 3600), CronCheck::AlreadyMade);
     assert_eq!(check(ConcurrencyPolicy::Allow, 7200), CronCheck::Current);
     let unless = CronCheck::UnlessThereIs(vec!["c-3600".to_owned()]);
@@ -265,5 +373,5 @@ fn operation_that_a_cache_does_not_have_is_not_made_again_and_keeps_others_waiti
     assert_eq!(check(ConcurrencyPolicy::Replace, 7200), unless);
     let known: Value = json!({"metadata": {"name": "c-3600"}});
     let known = [known.as_object().unwrap().clone()];
-    assert_eq!(check_cron(live, ConcurrencyPolicy::Forbid, &known, 7200, 7200), CronCheck::Current);
+    assert_eq!(check_cron(live, ConcurrencyPolicy::Forbid, &known, 7200, time), CronCheck::Current);
 }

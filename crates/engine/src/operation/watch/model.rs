@@ -196,7 +196,7 @@ impl WatchModel {
             }
             self.write()?;
             match self.create(trigger) {
-                Some(uid) => state.made(trigger, &uid, self.now),
+                Some(operation) => state.made(trigger, &operation, self.now),
                 None => state.failed(trigger),
             }
         }
@@ -210,7 +210,7 @@ impl WatchModel {
     }
 
     /// Create an operation. None if the response is lost.
-    fn create(&mut self, trigger: &Trigger) -> Option<String> {
+    fn create(&mut self, trigger: &Trigger) -> Option<Object> {
         if self.random.is_one_of(20) {
             return None;
         }
@@ -224,7 +224,7 @@ impl WatchModel {
         let mut name = watch_operation_name("w", &object);
         if let Some(present) = self.operations.get(&name) {
             if TriggerNote::of(present).unwrap().is_same(&trigger.note) {
-                return Some(meta::uid(present).to_owned());
+                return Some(present.clone());
             }
             // An object of the same name was deleted in the same moment.
             name = longer_watch_operation_name("w", &object);
@@ -239,7 +239,7 @@ impl WatchModel {
         self.log.entry(trigger.sighting.key.clone()).or_default().push(trigger.note.clone());
         self.operations.insert(name, operation.clone());
         let is_heard = !self.random.is_one_of(20);
-        is_heard.then(|| meta::uid(operation).to_owned())
+        is_heard.then(|| operation.clone())
     }
 
     fn check_policy(&self, key: &str) {
@@ -371,7 +371,8 @@ fn object_that_operations_keep_changing_is_left_alone_until_somebody_else_change
         let decision = state.decide(&model.spec, &[], &Mark::default(), model.now);
         for trigger in &decision.triggers {
             made += 1;
-            state.made(trigger, &format!("o{made}"), model.now);
+            let operation = json!({"metadata": {"uid": format!("o{made}")}});
+            state.made(trigger, operation.as_object().unwrap(), model.now);
         }
         (made, decision.stopped)
     };

@@ -38,6 +38,13 @@ pub fn longer_watch_operation_name(watch: &str, object: &Object) -> String {
     named(watch, object, MORE_DIGITS)
 }
 
+/// Whether an operation has a name that those of a `WatchOperation` get.
+pub(super) fn is_name_for(watch: &str, operation: &str) -> bool {
+    let hash = operation.strip_prefix(watch).and_then(|rest| rest.strip_prefix('-')).unwrap_or_default();
+    let is_digit = |letter: u8| matches!(letter, b'0'..=b'9' | b'a'..=b'f');
+    [DIGITS, MORE_DIGITS].contains(&hash.len()) && hash.bytes().all(is_digit)
+}
+
 fn named(watch: &str, object: &Object, digits: usize) -> String {
     let api_version = meta::api_version(object);
     let (group, version) = (meta::group(api_version), meta::version(api_version));
@@ -133,6 +140,18 @@ mod tests {
             longer.starts_with("test-watch-2ae9bd3") && longer.len() == "test-watch-".len() + 20,
             "{longer}"
         );
+    }
+
+    #[test]
+    fn names_of_operations_say_whose_they_are() {
+        let longer = longer_watch_operation_name("test-watch", &pod("123"));
+        for own in [watch_operation_name("test-watch", &pod("123")), longer] {
+            assert!(is_name_for("test-watch", &own) && !is_name_for("test", &own), "{own}");
+        }
+        for rest in ["", "-", "-2ae9bd", "-2AE9BD3", "-1700000000", "-a-2ae9bd3", "2ae9bd3"] {
+            let other = format!("test-watch{rest}");
+            assert!(!is_name_for("test-watch", &other), "{other}");
+        }
     }
 
     #[test]

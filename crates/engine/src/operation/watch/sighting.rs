@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::fields::{FieldPath, state_of};
 use super::names::{DELETED, watched};
+use crate::operation::history::created_at;
 
 /// The prefix of an operation's field manager. The operation's UID follows.
 const MANAGER_PREFIX: &str = "ops.crossplane.io/operation/";
@@ -23,6 +24,8 @@ pub struct Sighting {
     pub(super) state: String,
     /// The UIDs of operations that have written to it.
     pub(super) writers: Vec<String>,
+    /// When it was created, in seconds since 1970.
+    pub(super) created: i64,
 }
 
 impl Sighting {
@@ -36,13 +39,14 @@ impl Sighting {
             version: meta::resource_version(object).parse().unwrap_or_default(),
             state: state_of(object, fields),
             writers: writers_of(object),
+            created: created_at(object),
         }
     }
 
     /// The state of a deleted object, with the last version that was observed.
     pub(super) fn gone(key: &str, uid: &str, version: u64) -> Self {
         let (key, uid) = (key.to_owned(), uid.to_owned());
-        Self { key, uid, version, state: GONE.to_owned(), writers: Vec::new() }
+        Self { key, uid, version, state: GONE.to_owned(), writers: Vec::new(), created: 0 }
     }
 
     /// Whether it was deleted or is no longer selected.

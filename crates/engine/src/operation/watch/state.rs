@@ -6,17 +6,21 @@
 //! # Invariants
 //! * There is one operation for each observed state of an object, unless a later state replaced it while it waited.
 //! * What the work of a `WatchOperation` itself changes, its own operations above all, never triggers an operation.
+//!   Nor do events about it and its operations, also after these were deleted, and about the ActionSets of operations that are known.
 //! * A restart restores everything from the mark, and from the operations that the mark does not include yet.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use ferroplane_api::{Object, meta};
+use ferroplane_api::{Object, keys, meta};
+use serde_json::Value;
 
 use super::mark::{Handled, MARK_BOUND, Mark};
+use super::names::is_name_for;
 use super::sighting::{Sighting, TriggerNote};
 use super::spec::WatchSpec;
-use crate::operation::attempt::{Standing, standing};
+use crate::operation::attempt::{AppliedActionSet, Standing, applied_action_sets, is_action_set, standing};
 use crate::operation::cron::ConcurrencyPolicy;
+use crate::operation::history::created_at;
 
 /// How many operations in a row may be created because the one before changed the object.
 pub const LOOP_LIMIT: u32 = 10;
@@ -24,14 +28,19 @@ pub const LOOP_LIMIT: u32 = 10;
 const MERGE: i64 = 1000;
 /// How many operations are created before the mark is written.
 const BATCH: usize = 200;
-/// For how many operations their depth in a row is remembered.
-const DEPTHS: usize = 4096;
+/// The kind of events, in both of Kubernetes' groups for them.
+const EVENT: &str = "Event";
+/// How many operations are remembered.
+const MOST_KNOWN: usize = 4096;
 
 /// The state of a `WatchOperation`.
 #[derive(Debug, Clone, Default)]
 pub struct WatchState {
-    /// The UID of the `WatchOperation`.
+    /// The name and UID of the `WatchOperation`.
+    name: String,
     uid: String,
+    /// Whether it watches events.
+    watches_events: bool,
     mark: Mark,
     /// Whether the mark was made with another selector. Then an object that is missing was not deleted.
     is_reselected: bool,
@@ -45,12 +54,25 @@ pub struct WatchState {
     unknown: BTreeMap<u64, String>,
     /// The operations that had written to an object when it was handled.
     writers: HashMap<String, Vec<String>>,
-    /// The depth of operations in a row, by their UIDs, with the order in which they were learnt.
-    depths: HashMap<String, (u64, u32)>,
+    /// The operations that were learnt last, by their UIDs.
+    known_operations: HashMap<String, KnownOperation>,
     /// When an operation was last created for an object, in milliseconds.
     made_at: HashMap<String, i64>,
     /// The versions for which Crossplane has created operations.
     versions_of_crossplane: HashMap<String, u64>,
+}
+
+/// An operation of the `WatchOperation`. It stays known when it is deleted, until the process ends or many others were learnt.
+#[derive(Debug, Clone)]
+struct KnownOperation {
+    /// The order in which they were learnt.
+    arrival: u64,
+    /// How many operations in a row led to it.
+    depth: u32,
+    /// When it was created, in seconds since 1970.
+    created: i64,
+    /// The ActionSets that it has applied and owns. Empty unless events are watched.
+    action_sets: Vec<AppliedActionSet>,
 }
 
 /// A change that has no operation yet.
@@ -90,8 +112,15 @@ pub struct WatchDecision {
 impl WatchState {
     /// Restore the state of a `WatchOperation` from its status.
     pub fn restore(watch: &Object, spec: &WatchSpec) -> Self {
-        let (mark, uid) = (Mark::of(watch), meta::uid(watch).to_owned());
-        let mut state = Self { uid, next_sequence: mark.sequence + 1, mark, ..Self::default() };
+        let mark = Mark::of(watch);
+        let mut state = Self {
+            name: meta::name(watch).to_owned(),
+            uid: meta::uid(watch).to_owned(),
+            watches_events: spec.selection.kind == EVENT,
+            next_sequence: mark.sequence + 1,
+            mark,
+            ..Self::default()
+        };
         state.select(spec);
         state
     }
@@ -113,16 +142,15 @@ impl WatchState {
     /// Learn which operations exist, given all of the `WatchOperation`. Returns the keys of objects that have to be reported again.
     pub fn learn(&mut self, operations: &[Object]) -> Vec<String> {
         let mut learnt = Vec::new();
-        let mut notes: Vec<_> =
-            operations.iter().filter_map(|it| Some((TriggerNote::of(it)?, meta::uid(it)))).collect();
+        let mut notes: Vec<_> = operations.iter().filter_map(|it| Some((TriggerNote::of(it)?, it))).collect();
         notes.sort_by_key(|(note, _)| note.sequence);
-        for (note, uid) in notes {
+        for (note, operation) in notes {
             if note.sequence == 0 {
                 let version = self.versions_of_crossplane.entry(note.key).or_default();
                 *version = note.version.max(*version);
                 continue;
             }
-            self.learn_depth(uid, note.depth);
+            self.learn_operation(operation, note.depth);
             self.next_sequence = self.next_sequence.max(note.sequence + 1);
             // Only once: operations after it count.
             if !self.mark.covers(&note) && self.learnt.insert(note.sequence) {
@@ -133,17 +161,24 @@ impl WatchState {
         learnt
     }
 
-    fn learn_depth(&mut self, uid: &str, depth: u32) {
-        if uid.is_empty() || self.depths.contains_key(uid) {
+    fn learn_operation(&mut self, operation: &Object, depth: u32) {
+        let uid = meta::uid(operation);
+        if uid.is_empty() {
+            return;
+        }
+        let action_sets = if self.watches_events { applied_action_sets(operation) } else { Vec::new() };
+        if let Some(known) = self.known_operations.get_mut(uid) {
+            known.action_sets = action_sets;
             return;
         }
         self.arrivals += 1;
-        self.depths.insert(uid.to_owned(), (self.arrivals, depth));
-        if self.depths.len() > DEPTHS {
-            let oldest =
-                self.depths.iter().min_by_key(|(_, (arrival, _))| *arrival).map(|(uid, _)| uid.clone());
-            if let Some(oldest) = oldest {
-                self.depths.remove(&oldest);
+        let (arrival, created) = (self.arrivals, created_at(operation));
+        let known = KnownOperation { arrival, depth, created, action_sets };
+        self.known_operations.insert(uid.to_owned(), known);
+        if self.known_operations.len() > MOST_KNOWN {
+            let oldest = self.known_operations.iter().min_by_key(|(_, known)| known.arrival);
+            if let Some(oldest) = oldest.map(|(uid, _)| uid.clone()) {
+                self.known_operations.remove(&oldest);
             }
         }
     }
@@ -217,10 +252,30 @@ impl WatchState {
     /// Whether it is the `WatchOperation` itself, one of its operations, what such an operation owns, or an event about one of these. Every
     /// operation changes some of them: each change would trigger the next operation.
     fn is_own(&self, object: &Object) -> bool {
-        let is_own = |uid: &str| !uid.is_empty() && (uid == self.uid || self.depths.contains_key(uid));
-        is_own(meta::uid(object))
-            || meta::controller_uid(object).is_some_and(is_own)
-            || event_subject(object).is_some_and(is_own)
+        self.is_own_uid(meta::uid(object))
+            || meta::controller_uid(object).is_some_and(|uid| self.is_own_uid(uid))
+            || event_subject(object).is_some_and(|subject| self.is_own_subject(subject))
+    }
+
+    fn is_own_uid(&self, uid: &str) -> bool {
+        !uid.is_empty() && (uid == self.uid || self.known_operations.contains_key(uid))
+    }
+
+    /// Whether an event about this object is about the `WatchOperation`, one of its operations, or an ActionSet that one of these owns.
+    fn is_own_subject(&self, subject: &Object) -> bool {
+        let text = |field: &str| subject.get(field).and_then(Value::as_str).unwrap_or_default();
+        if self.is_own_uid(text("uid")) {
+            return true;
+        }
+        // By its name: an event outlives an operation that was deleted, and of that one no UID is known after a restart.
+        let group = meta::group(meta::api_version(subject));
+        if (group, meta::kind(subject)) == (keys::OPS, "Operation") {
+            return is_name_for(&self.name, text("name"));
+        }
+        let applied =
+            AppliedActionSet { namespace: text("namespace").to_owned(), name: text("name").to_owned() };
+        is_action_set(subject)
+            && self.known_operations.values().any(|known| known.action_sets.contains(&applied))
     }
 
     /// Forget an object that is never a trigger, also if it waits: its operation may be known only now.
@@ -301,15 +356,20 @@ impl WatchState {
         let before = self.writers.get(&sighting.key);
         let handled = self.mark.objects.get(&sighting.key);
         // After a restart it is unknown which operations had written to an object that was handled, so that the count
-        // starts again. Of a new object, all that have written to it count: one that an operation created continues
-        // the row, or every operation could create the object of the next one without end.
+        // starts again.
         if before.is_none() && handled.is_some_and(|handled| handled.is_of(&sighting.uid)) {
             return 0;
         }
-        let is_new = |writer: &&String| before.is_none_or(|before| !before.contains(writer));
-        let new = sighting.writers.iter().filter(is_new);
-        let depths = new.filter_map(|writer| self.depths.get(writer));
-        depths.map(|(_, depth)| depth + 1).max().unwrap_or_default()
+        let writers = sighting.writers.iter();
+        let known = writers.filter_map(|writer| Some((writer, self.known_operations.get(writer)?)));
+        let new = known.filter(|(writer, operation)| match before {
+            Some(before) => !before.contains(writer),
+            // Of an unknown object, those count that can have created it: it continues the row, or every operation
+            // could create the object of the next one without end. An older object may have been selected before,
+            // and have been changed by operations then.
+            None => operation.created <= sighting.created,
+        });
+        new.map(|(_, operation)| operation.depth + 1).max().unwrap_or_default()
     }
 
     /// Decide what to do. `operations` are all of the `WatchOperation`, `written` is the mark in its status, and `now` is in milliseconds
@@ -402,9 +462,9 @@ impl WatchState {
         self.writers.insert(sighting.key.clone(), sighting.writers.clone());
     }
 
-    /// Report that an operation was created for a change, with its UID.
-    pub fn made(&mut self, trigger: &Trigger, uid: &str, now: i64) {
-        self.learn_depth(uid, trigger.note.depth);
+    /// Report that this operation was created for a change.
+    pub fn made(&mut self, trigger: &Trigger, operation: &Object, now: i64) {
+        self.learn_operation(operation, trigger.note.depth);
         self.learnt.insert(trigger.note.sequence);
         self.take(&trigger.note);
         self.made_at.insert(trigger.note.key.clone(), now);
@@ -487,11 +547,11 @@ impl WatchDecision {
     }
 }
 
-/// The UID of the object that an event is about, if the object is an event, of either of Kubernetes' two groups.
-fn event_subject(object: &Object) -> Option<&str> {
-    let is_event = meta::kind(object) == "Event";
+/// The reference to the object that an event is about, if the object is an event.
+fn event_subject(object: &Object) -> Option<&Object> {
+    let is_event = meta::kind(object) == EVENT;
     let subject = object.get("involvedObject").or_else(|| object.get("regarding")).filter(|_| is_event)?;
-    subject.get("uid")?.as_str()
+    subject.as_object()
 }
 
 /// Whether an operation was created for an object.

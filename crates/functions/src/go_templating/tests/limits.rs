@@ -46,6 +46,19 @@ fn brief_call_gives_up_searches_that_each_read_the_text_to_its_end() {
 }
 
 #[test]
+fn brief_call_gives_up_draws_below_templates_with_long_names() {
+    let name = "n".repeat(20_000);
+    let draws = "{{ range 9000 }}{{ $_ := randInt 0 9 }}{{ end }}";
+    let template = format!(
+        r#"{{{{ define "{name}" }}}}{{{{ if . }}}}{{{{ template "{name}" (sub . 1) }}}}{{{{ else }}}}{draws}{{{{ end }}}}{{{{ end }}}}{{{{ template "{name}" 200 }}}}"#
+    );
+    assert_eq!(brief(&from_json(&request(&template)).unwrap()), Err(TakesLong));
+    let stopped = limited("ferroplane.io/template-steps", "500000", &template);
+    let message = stopped["results"][0]["message"].as_str().unwrap();
+    assert!(message.contains("the template takes more than 500000 steps"), "{message}");
+}
+
+#[test]
 fn large_values_of_ordinary_templates_fit() {
     // Half a megabyte, as a ConfigMap has it, is read twenty times and replaced in.
     let text = r#"{{ $s := repeat 25000 "key: some value\n- one\n" }}"#;
